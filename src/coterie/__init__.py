@@ -1,0 +1,1 @@
+"""Coordination between processes that share no memory."""

@@ -1,0 +1,179 @@
+"""What algorithms there are: each with its source, its assumptions and its costs as code.
+
+An algorithm's module ends with one `Algorithm` named `ALGORITHM`; being there is being registered.
+`coterie algorithms`, `compare`, `check`, the tables of the docs and the tests all read these facts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import math
+import pkgutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from coterie.errors import UsageError
+from coterie.process import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from coterie.process import Process
+
+PACKAGES = ("coterie.mutex.permission", "coterie.mutex.quorum", "coterie.mutex.token")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What theory says of a cost: a number, or a range, with the formula that people know."""
+
+    low: float
+    high: float
+    formula: str
+
+    def allows(self, measured: float, tolerance: float = 1e-9) -> bool:
+        """Tell whether a measurement is what theory says."""
+        return self.low - tolerance <= measured <= self.high + tolerance
+
+    def value(self) -> float | list[float | None]:
+        """Give the number, or the range with None for no end, as JSON can say it."""
+        if self.low == self.high:
+            return self.low
+        return [self.low, None if math.isinf(self.high) else self.high]
+
+
+def exactly(value: float, formula: str) -> Cost:
+    """State an exact cost."""
+    return Cost(value, value, formula)
+
+
+def between(low: float, high: float, formula: str) -> Cost:
+    """State a range; `math.inf` where there is no end."""
+    return Cost(low, high, formula)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Something a user may choose about an algorithm, such as the coterie, given as text."""
+
+    name: str
+    default: str
+    summary: str
+    parse: Callable[[str, int], Any]  # (text, number of processes); raises UsageError
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way of writing an algorithm. An unsound one is kept to show how it fails."""
+
+    name: str
+    summary: str
+    sound: bool = True
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One choice of everything a user may choose: enough to build the processes."""
+
+    size: int
+    variant: str
+    parameters: Mapping[str, Any]  # parsed
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of one entry in messages and message delays, at unit latency.
+
+    A message to oneself is free; messages per entry are those of a run divided by its entries.
+    """
+
+    idle: Callable[[Setup], Cost]  # messages, one requester at a time, each another than the last
+    again: Callable[[Setup], Cost]  # messages, the same requester again, nobody else having asked
+    saturated: Callable[[Setup], Cost]  # messages, everyone always wants in
+    client_delay: Callable[[Setup], Cost]  # request to entry, the section being free
+    synchronisation_delay: Callable[[Setup], Cost]  # exit to next entry, one waiting
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One algorithm of the catalogue."""
+
+    name: str  # as a user types it
+    family: str  # permission, quorum or token
+    summary: str
+    citation: str
+    process: type[Process[Any]]
+    build: Callable[[Setup], Sequence[Process[Any]]]
+    costs: Costs
+    assumes: tuple[str, ...]  # beyond the channel, which the process declares
+    bears: tuple[str, ...]  # faults under which it stays safe and live
+    causal: bool  # requests ordered by happened-before are served in that order
+    variants: tuple[Variant, ...]  # the default first
+    parameters: tuple[Parameter, ...] = ()
+    requesters: Callable[[Setup], Sequence[int]] = field(
+        default=lambda setup: range(1, setup.size + 1)
+    )
+
+    @property
+    def channel(self) -> Channel:
+        """The weakest links it is correct on."""
+        return self.process.channel
+
+    def variant(self, name: str) -> Variant:
+        """Look up a variant."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise UsageError(
+            unknown(f"variant of {self.name}", name, [variant.name for variant in self.variants])
+        )
+
+    def setup(
+        self, size: int, variant: str | None = None, parameters: Mapping[str, str] | None = None
+    ) -> Setup:
+        """Check and parse a user's choices."""
+        if size < 1:
+            raise UsageError(f"the number of processes must be at least 1, not {size}")
+        chosen = self.variant(variant).name if variant else self.variants[0].name
+        known = {parameter.name: parameter for parameter in self.parameters}
+        given = dict(parameters or {})
+        for name in given:
+            if name not in known:
+                raise UsageError(unknown(f"parameter of {self.name}", name, known))
+        values = {
+            name: parameter.parse(given.get(name, parameter.default), size)
+            for name, parameter in known.items()
+        }
+        return Setup(size, chosen, values)
+
+
+def unknown(what: str, name: str, choices: Iterable[str]) -> str:
+    """Word the error for a name that does not exist, with the nearest that does."""
+    names = sorted(choices)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"unknown {what}: {name!r}{hint}; choose from: {', '.join(names) or 'none'}"
+
+
+@functools.cache
+def algorithms() -> dict[str, Algorithm]:
+    """All algorithms by name, in the order of the families and then of their names."""
+    found: dict[str, Algorithm] = {}
+    for package_name in PACKAGES:
+        package = importlib.import_module(package_name)
+        for module_info in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
+            module = importlib.import_module(f"{package_name}.{module_info.name}")
+            algorithm = getattr(module, "ALGORITHM", None)
+            if isinstance(algorithm, Algorithm):
+                found[algorithm.name] = algorithm
+    return found
+
+
+def algorithm(name: str) -> Algorithm:
+    """Look up an algorithm by the name a user types."""
+    try:
+        return algorithms()[name]
+    except KeyError:
+        raise UsageError(unknown("algorithm", name, algorithms())) from None

@@ -1,0 +1,251 @@
+"""The contract between algorithms and the worlds that run them.
+
+A process is a value. Its handlers change it and write wishes into an outbox; they never wait, read
+a wall clock, draw a number or log. So a world can run it, save it, restore it, compare it, hash it
+and show it, and an algorithm written once runs in all of them.
+
+A world holds one `Seat` per process: the process and its user side by side. It feeds inputs to the
+seat (`start`, `call`, `receive`, `ring`) and carries out the outbox afterwards, in the order *send,
+arm, tell*, or not at all if the handler raised. What a process sends to itself is part of the same
+step: it costs no message and takes no time.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from coterie.errors import MisuseError, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ProcessId: TypeAlias = int  # 1 to N; names belong to a cluster's configuration
+
+
+class Payload(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+    """Base of all messages: frozen, told apart by kind, and encoded as they travel.
+
+    Fields hold numbers, strings, tuples and other such values, so that a message can be hashed.
+    """
+
+
+class Event(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+    """Something that a process tells its user."""
+
+
+MessageT = TypeVar("MessageT", bound=Payload)
+
+
+class Channel(enum.Enum):
+    """What an algorithm needs of the links, weakest last. Both deliver each message exactly once."""
+
+    FIFO = "fifo"  # in the order sent, per ordered pair of processes
+    UNORDERED = "unordered"
+
+
+class Outbox(Generic[MessageT]):
+    """What a process wishes for during one step."""
+
+    __slots__ = ("events", "local", "me", "now", "sends", "timers")
+
+    def __init__(self, me: ProcessId, now: float = 0.0) -> None:
+        """Start an empty outbox for process `me`, whose own clock shows `now`."""
+        self.me = me
+        self.now = now  # only protocols that need a clock read it
+        self.sends: list[tuple[ProcessId, MessageT]] = []
+        self.local: list[MessageT] = []  # to oneself: delivered before the step ends
+        self.timers: list[tuple[str, float | None]] = []  # None cancels
+        self.events: list[Event] = []
+
+    def send(self, to: ProcessId, message: MessageT) -> None:
+        """Send `message`; to oneself it is free and arrives within this step."""
+        if to == self.me:
+            self.local.append(message)
+        else:
+            self.sends.append((to, message))
+
+    def broadcast(self, to: Iterable[ProcessId], message: MessageT) -> None:
+        """Send `message` to each of `to`, in the order of their ids, so that sets may be passed."""
+        for receiver in sorted(to):
+            self.send(receiver, message)
+
+    def set_timer(self, name: str, after: float) -> None:
+        """Ring `name` after that long on this process's own clock; setting it again re-arms it."""
+        self.timers.append((name, after))
+
+    def cancel_timer(self, name: str) -> None:
+        """Forget the timer `name`, armed or not."""
+        self.timers.append((name, None))
+
+    def tell(self, event: Event) -> None:
+        """Tell the user of this process."""
+        self.events.append(event)
+
+
+class Process(msgspec.Struct, Generic[MessageT], array_like=True):
+    """One process of a distributed algorithm: state, and a handler for each input."""
+
+    channel: ClassVar[Channel] = Channel.UNORDERED  # the weakest links it is correct on
+
+    me: ProcessId
+
+    def start(self, out: Outbox[MessageT]) -> None:
+        """Begin: called once before any other input, and again after a restart without memory."""
+
+    def receive(self, sender: ProcessId, message: MessageT, out: Outbox[MessageT]) -> None:
+        """Handle a message; one that no correct peer sends raises."""
+        raise ProtocolError(f"process {self.me} takes no messages, and got {message} from {sender}")
+
+    def ring(self, timer: str, out: Outbox[MessageT]) -> None:
+        """Handle a timer that has run out."""
+        raise ProtocolError(f"process {self.me} sets no timers, and {timer} rang")
+
+
+class User(msgspec.Struct, array_like=True):
+    """The user of one process, as the process sees it: what it has called and been told.
+
+    It stands in front of the algorithm and refuses calls that make no sense, so that no algorithm
+    has to. This one makes no calls: the process works by itself.
+    """
+
+    def calls(self) -> tuple[str, ...]:
+        """Name the calls that make sense now."""
+        return ()
+
+    def call(self, name: str, process: Any, out: Outbox[Any]) -> None:
+        """Make the call, or raise `MisuseError` and leave the process as it was."""
+        raise MisuseError(f"process {process.me} takes no calls, so not {name} either")
+
+    def hear(self, event: Event) -> None:
+        """Take note of what the process told."""
+
+
+class Entered(Event, frozen=True):
+    """The process is in its critical section."""
+
+
+class Phase(enum.IntEnum):
+    """Where the user of a mutex stands."""
+
+    IDLE = 0
+    WAITING = 1
+    INSIDE = 2
+
+
+class Mutex(Process[MessageT]):
+    """A process of a mutual exclusion algorithm. It tells `Entered` once per `acquire`."""
+
+    @abstractmethod
+    def acquire(self, out: Outbox[MessageT]) -> None:
+        """Ask for the critical section."""
+
+    @abstractmethod
+    def release(self, out: Outbox[MessageT]) -> None:
+        """Leave the critical section."""
+
+
+class MutexUser(User):
+    """The caller of a mutex: idle, waiting or inside, for at most `entries` entries."""
+
+    phase: Phase = Phase.IDLE
+    entries: int | None = None  # how many it will still ask for; None = no end
+
+    def calls(self) -> tuple[str, ...]:
+        """Acquire when idle (while entries are left), release when inside."""
+        if self.phase is Phase.INSIDE:
+            return ("release",)
+        if self.phase is Phase.IDLE and self.entries != 0:
+            return ("acquire",)
+        return ()
+
+    def call(self, name: str, process: Mutex[Any], out: Outbox[Any]) -> None:
+        """Acquire or release, if the phase allows it."""
+        if name not in self.calls():
+            raise MisuseError(
+                f"process {process.me} cannot {name}: it is {self.phase.name.lower()}"
+                f" (possible now: {', '.join(self.calls()) or 'nothing'})"
+            )
+        if name == "acquire":
+            self.phase = Phase.WAITING
+            if self.entries is not None:
+                self.entries -= 1
+            process.acquire(out)
+        else:
+            self.phase = Phase.IDLE
+            process.release(out)
+
+    def hear(self, event: Event) -> None:
+        """Entering ends the wait; nobody enters without waiting."""
+        if isinstance(event, Entered):
+            assert self.phase is Phase.WAITING, "Entered was told to a user who is not waiting"
+            self.phase = Phase.INSIDE
+
+
+class Seat(msgspec.Struct, array_like=True):
+    """A process with its user: what a world drives, one input at a time."""
+
+    process: Process[Any]
+    user: User
+
+    def start(self, out: Outbox[Any]) -> None:
+        """Begin, or begin again without memory."""
+        self.process.start(out)
+        self.settle(out)
+
+    def call(self, name: str, out: Outbox[Any]) -> None:
+        """Let the user make a call."""
+        self.user.call(name, self.process, out)
+        self.settle(out)
+
+    def receive(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
+        """Deliver a message from another process."""
+        self.process.receive(sender, message, out)
+        self.settle(out)
+
+    def ring(self, timer: str, out: Outbox[Any]) -> None:
+        """Let a timer ring."""
+        self.process.ring(timer, out)
+        self.settle(out)
+
+    def settle(self, out: Outbox[Any]) -> None:
+        """End the step: deliver what the process sent to itself, and let the user hear the events."""
+        while out.local:
+            self.process.receive(out.me, out.local.pop(0), out)
+        for event in out.events:
+            self.user.hear(event)
+
+
+def seat(process: Process[Any], entries: int | None = None) -> Seat:
+    """Give `process` the user of its kind, who will make at most `entries` calls of the main verb."""
+    if isinstance(process, Mutex):
+        return Seat(process, MutexUser(entries=entries))
+    return Seat(process, User())
+
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def encode(value: msgspec.Struct) -> bytes:
+    """Encode a process, user or message; equal values give equal bytes."""
+    return _encoder.encode(value)
+
+
+class SeatCodec:
+    """Saves and restores the seats of one algorithm."""
+
+    def __init__(self, example: Seat) -> None:
+        """Learn the types from any seat of the algorithm."""
+        self._process = msgspec.msgpack.Decoder(type(example.process))
+        self._user = msgspec.msgpack.Decoder(type(example.user))
+
+    def save(self, seat: Seat) -> tuple[bytes, bytes]:
+        """Encode the process and its user."""
+        return _encoder.encode(seat.process), _encoder.encode(seat.user)
+
+    def restore(self, saved: tuple[bytes, bytes]) -> Seat:
+        """Make a new seat, independent of the saved one."""
+        return Seat(self._process.decode(saved[0]), self._user.decode(saved[1]))

@@ -1,0 +1,195 @@
+"""What happened in a run, one record per happening, in order: the common tongue of the worlds.
+
+The simulator and the explorer write traces; diagrams draw them, and `coterie.replay` runs them
+again. A trace is written as JSON lines: a header that tells how to build the processes, then the
+records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import msgspec
+
+from coterie.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from coterie.process import Event, Payload
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """How the processes of a trace are built, and where the run came from."""
+
+    algorithm: str
+    size: int
+    variant: str = ""
+    parameters: dict[str, str] = {}
+    seed: int | None = None
+    title: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, tag_field="kind", tag=str.lower):
+    """Base of all records."""
+
+    time: float
+
+
+class Called(Record, frozen=True):
+    """The user of a process made a call."""
+
+    process: int
+    call: str
+
+
+class Sent(Record, frozen=True):
+    """A message left; `number` tells it from all others of the run."""
+
+    number: int
+    sender: int
+    receiver: int
+    message: Any  # the payload in plain lists and numbers
+    label: str
+
+
+class Delivered(Record, frozen=True):
+    """A message arrived and was handled; one sent twice by the network arrives twice."""
+
+    number: int
+    sender: int
+    receiver: int
+
+
+class Dropped(Record, frozen=True):
+    """A message was lost, for the reason given."""
+
+    number: int
+    sender: int
+    receiver: int
+    reason: str
+
+
+class Rang(Record, frozen=True):
+    """A timer ran out."""
+
+    process: int
+    timer: str
+
+
+class Told(Record, frozen=True):
+    """A process told its user something."""
+
+    process: int
+    event: Any
+    label: str
+
+
+class Started(Record, frozen=True):
+    """A process began, or began again: with its memory as it was, or without any."""
+
+    process: int
+    amnesia: bool = True
+
+
+class Crashed(Record, frozen=True):
+    """A process stopped for good, or until it is started again."""
+
+    process: int
+
+
+class Paused(Record, frozen=True):
+    """A process stopped taking steps; what arrives meanwhile waits."""
+
+    process: int
+
+
+class Resumed(Record, frozen=True):
+    """A paused process goes on."""
+
+    process: int
+
+
+class Violated(Record, frozen=True):
+    """A property ceased to hold; the run ends here."""
+
+    name: str
+    text: str
+
+
+AnyRecord: TypeAlias = (
+    Called
+    | Sent
+    | Delivered
+    | Dropped
+    | Rang
+    | Told
+    | Started
+    | Crashed
+    | Paused
+    | Resumed
+    | Violated
+)
+
+
+class Trace(msgspec.Struct):
+    """A header and its records."""
+
+    header: Header
+    records: list[AnyRecord] = []
+
+    def to_lines(self) -> str:
+        """Write as JSON lines."""
+        lines: Iterable[Any] = (self.header, *self.records)
+        return "".join(msgspec.json.encode(line).decode() + "\n" for line in lines)
+
+    def save(self, path: Path) -> None:
+        """Write to a file as JSON lines."""
+        path.write_text(self.to_lines(), encoding="utf-8")
+
+
+def parse_trace(text: str) -> Trace:
+    """Read JSON lines; a line that is no record is named in the error."""
+    head, *rest = text.splitlines() or [""]
+    trace = Trace(_parse_line(1, head, _header_decoder))
+    for number, line in enumerate(rest, 2):
+        trace.records.append(_parse_line(number, line, _record_decoder))
+    return trace
+
+
+_Line = TypeVar("_Line")
+
+
+def _parse_line(number: int, line: str, decoder: msgspec.json.Decoder[_Line]) -> _Line:
+    try:
+        return decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"not a trace: line {number}: {error}") from None
+
+
+_header_decoder: msgspec.json.Decoder[Header] = msgspec.json.Decoder(Header)
+_record_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+def sent(time: float, number: int, sender: int, receiver: int, message: Payload) -> Sent:
+    """Record a message that leaves."""
+    return Sent(time, number, sender, receiver, msgspec.to_builtins(message), label(message))
+
+
+def told(time: float, process: int, event: Event) -> Told:
+    """Record an event."""
+    return Told(time, process, msgspec.to_builtins(event), label(event))
+
+
+def label(value: Payload | Event) -> str:
+    """Write a message or an event the way people do: `Request(1.2)`, `Reply`."""
+    fields = [_text(getattr(value, name)) for name in value.__struct_fields__]
+    name = type(value).__name__
+    return f"{name}({', '.join(fields)})" if fields else name
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple) and type(value) is tuple:
+        return "[" + " ".join(_text(item) for item in value) + "]"
+    return str(value)
