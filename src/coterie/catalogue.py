@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import UsageError
-from coterie.process import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from coterie.process import Process
+    from coterie.process import Channel, Process
 
 PACKAGES = ("coterie.mutex.permission", "coterie.mutex.quorum", "coterie.mutex.token")
 
