@@ -1,1 +1,53 @@
-"""."""
+"""The command `coterie`. Each subcommand is a module here, loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from coterie.errors import CoterieError, UsageError
+
+COMMANDS = ("demo", "algorithms", "simulate", "compare", "check")
+
+
+class Commands(click.Group):
+    """Loads a subcommand on first use, so that each starts as fast as it can."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name all subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"coterie.cli.{cmd_name}").command
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="coterie")
+def root() -> None:
+    """Coordination between processes that share no memory."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with the status that the conventions give."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    try:
+        status = root.main(args=arguments, prog_name="coterie", standalone_mode=False)
+    except click.ClickException as error:
+        click.echo(f"coterie: {error.format_message()}", err=True)
+        return UsageError.exit_status
+    except click.Abort:
+        return 130
+    except CoterieError as error:
+        click.echo(f"coterie: {error}", err=True)
+        return error.exit_status
+    return status if isinstance(status, int) else 0

@@ -1,0 +1,54 @@
+"""How results are printed: aligned tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from coterie.trace import Trace
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How to print the result.",
+)
+
+
+def print_json(value: Any) -> None:
+    """Print as indented JSON."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print columns aligned: text to the left, numbers to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
+    right = [all(isinstance(row[i], int | float) for row in rows) for i in range(len(header))]
+    for row in [list(header), *cells]:
+        aligned = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        ]
+        click.echo("  ".join(aligned).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value)
+    return str(value)
+
+
+def number(value: float) -> str:
+    """Write with at most two decimals, and none when it is whole."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
