@@ -117,11 +117,13 @@ def test_a_handler_that_raises_ends_the_scenario_with_a_violation() -> None:
 def test_two_inside_together_are_a_violation() -> None:
     """A repeated request makes a second reply, which counts for the next request."""
     performance = perform(
-        "ricart-agrawala 2\nacquire 1\nrepeat 1 > 2\ndeliver 2 > 1\nrelease 1\nacquire 2\n"
-        "deliver 2 > 1\ndeliver 1 > 2 Reply\nacquire 1\ndeliver 1 > 2 Request(1.1)\n"
-        "release 2\nacquire 2\ndeliver 2 > 1 Reply\ndeliver 2 > 1 Request\n"
+        "ricart-agrawala 2\nacquire 1\nrepeat 1 > 2\ndeliver 1 > 2\ndeliver 2 > 1\nrelease 1\n"
+        "acquire 2\ndeliver 2 > 1 Request\ndeliver 1 > 2\nacquire 1\ndeliver 2 > 1\n"
     )
-    assert performance.transcript
+    assert performance.transcript.endswith("  1 Entered\n  ! 1 and 2 are inside together\n")
+    assert performance.trace.records[-1] == Violated(
+        10, "mutual exclusion", "1 and 2 are inside together"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@
     ├── MisuseError         the caller's mistake: a call that this state does not allow
     ├── UsageError          the caller's mistake: an argument that makes no sense
     ├── ConfigError         the caller's mistake: parts that are fine alone and do not fit together
-    └── ProtocolError       a peer's mistake: a message that no correct process sends
+    ├── ProtocolError       a peer's mistake: a message that no correct process sends
+    └── ReplayError         a trace that its processes do not follow when it is run again
 
 Two questions decide every error: whose fault is it, and may it have happened anyway?
 ``definite`` answers the second: True means that nothing has taken effect and nothing will.
@@ -48,3 +49,10 @@ class ProtocolError(CoterieError):
     """A message that no correct peer sends."""
 
     exit_status = 70
+
+
+class ReplayError(CoterieError):
+    """A trace that the processes it names do not follow: other code, or a trace that was changed."""
+
+    exit_status = 1
+    definite = True

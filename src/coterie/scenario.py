@@ -192,7 +192,7 @@ class _Play:
             if letter is None or self.over:
                 return lines
             self.time += 1
-            lines.append(f"  deliver {letter.sender} > {letter.receiver}")
+            lines.append(f"  deliver {letter.sender} > {letter.receiver} {label(letter.message)}")
             lines += ["  " + line for line in self._deliver(letter)]
         raise UsageError(
             f"still not quiet after {RUN_LIMIT} deliveries: deliver one by one instead"

@@ -8,10 +8,8 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
-    from coterie.trace import Trace
 
 output_option = click.option(
     "-o",

@@ -1,0 +1,160 @@
+"""What the records of a trace amount to: stays of a process in one condition, and flights of messages."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from coterie.trace import (
+    Called,
+    Crashed,
+    Delivered,
+    Dropped,
+    Paused,
+    Rang,
+    Resumed,
+    Sent,
+    Started,
+    Told,
+    Violated,
+)
+
+if TYPE_CHECKING:
+    from coterie.trace import AnyRecord, Trace
+
+
+class Condition(enum.Enum):
+    """What a process can be seen to be for a while."""
+
+    WAITING = "waiting"
+    INSIDE = "inside"
+    DOWN = "crashed"
+    PAUSED = "paused"
+
+
+class Stay(NamedTuple):
+    """A process in one condition for a while."""
+
+    process: int
+    condition: Condition
+    begin: float
+    end: float
+
+
+@dataclass
+class Flight:
+    """A message from its sender to its receiver; one that is still on its way neither arrives nor is lost."""
+
+    number: int
+    sender: int
+    receiver: int
+    label: str
+    begin: float
+    arrivals: list[float] = field(default_factory=list)  # several if the network repeated it
+    lost: float | None = None
+    reason: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The kind of message, without what it carries."""
+        return self.label.partition("(")[0]
+
+
+@dataclass
+class History:
+    """Everything there is to draw, in the order in which it began."""
+
+    begin: float
+    end: float
+    stays: list[Stay] = field(default_factory=list)
+    flights: dict[int, Flight] = field(default_factory=dict)
+    calls: list[Called] = field(default_factory=list)
+    rings: list[Rang] = field(default_factory=list)
+    events: list[Told] = field(default_factory=list)  # all but entering, which a stay shows
+    violations: list[Violated] = field(default_factory=list)
+
+    def kinds(self) -> list[str]:
+        """The kinds of messages, in the order of their first use."""
+        return list(dict.fromkeys(flight.kind for flight in self.flights.values()))
+
+
+def history(trace: Trace, end: float | None = None) -> History:
+    """Read a trace; whatever has not ended by its last record lasts until `end`."""
+    times = [record.time for record in trace.records] or [0.0]
+    reader = _Reader(History(min(times), max(times)))
+    for record in trace.records:
+        reader.read(record)
+    return reader.finish(max(times) if end is None else end)
+
+
+class _Reader:
+    """Follows the condition of each process through the records."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.current: dict[tuple[int, bool], tuple[Condition, float]] = {}
+        self.before_crash: dict[int, Condition] = {}
+
+    def read(self, record: AnyRecord) -> None:
+        """Take note of one record."""
+        match record:
+            case Sent(time, number, sender, receiver, _, label):
+                self.history.flights[number] = Flight(number, sender, receiver, label, time)
+            case Delivered(time, number) if number in self.history.flights:
+                self.history.flights[number].arrivals.append(time)
+            case Dropped(time, number, _, _, reason) if number in self.history.flights:
+                self.history.flights[number].lost = time
+                self.history.flights[number].reason = reason
+            case Called():
+                self.history.calls.append(record)
+                self._turn(record.process, _after_call(record.call), record.time)
+            case Told(time, process, _, "Entered"):
+                self._turn(process, Condition.INSIDE, time)
+            case Told():
+                self.history.events.append(record)
+            case Rang():
+                self.history.rings.append(record)
+            case Violated():
+                self.history.violations.append(record)
+            case Crashed() | Started() | Paused() | Resumed():
+                self._stop_or_go(record)
+            case Delivered() | Dropped():
+                pass  # of a message that left before the trace began
+
+    def _stop_or_go(self, record: Crashed | Started | Paused | Resumed) -> None:
+        time, process = record.time, record.process
+        match record:
+            case Crashed():
+                if (process, False) in self.current:
+                    self.before_crash[process] = self.current[process, False][0]
+                self._turn(process, Condition.DOWN, time)
+            case Started(_, _, amnesia):
+                was = self.before_crash.pop(process, None)
+                self._turn(process, None if amnesia else was, time)
+            case Paused():
+                self._turn(process, Condition.PAUSED, time, beside=True)
+            case Resumed():
+                self._turn(process, None, time, beside=True)
+
+    def _turn(
+        self, process: int, condition: Condition | None, time: float, *, beside: bool = False
+    ) -> None:
+        """End the present stay and begin the next; a pause runs beside the others."""
+        present = self.current.pop((process, beside), None)
+        if present is not None:
+            self.history.stays.append(Stay(process, present[0], present[1], time))
+        if condition is not None:
+            self.current[process, beside] = (condition, time)
+
+    def finish(self, end: float) -> History:
+        """End what lasts until the end."""
+        for process, beside in list(self.current):
+            self._turn(process, None, end, beside=beside)
+        self.history.stays.sort(key=lambda stay: (stay.begin, stay.process))
+        self.history.end = end
+        return self.history
+
+
+def _after_call(call: str) -> Condition | None:
+    return Condition.WAITING if call == "acquire" else None

@@ -1,0 +1,158 @@
+"""Sets of 64-bit numbers as arrays: a hash table whose every operation takes a whole array of keys.
+
+Each key gets a number, counted from 0 in order of first appearance. Keys that are hashes of rows
+may coincide for different rows; a table that is given the rows tells those apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from coterie.explore.arrays import Keys, Numbers, Positions, Rows
+
+_MASK = (1 << 64) - 1
+_LOAD_INVERSE = 2  # at most half of the slots are taken: chains of probes stay short
+
+
+def scatter(number: int) -> int:
+    """Map a number to a random-looking one of 64 bits, one to one (splitmix64)."""
+    number = (number + 0x9E3779B97F4A7C15) & _MASK
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
+    return number ^ (number >> 31)
+
+
+def scatter_all(numbers: Keys) -> Keys:
+    """Map each number as `scatter` does."""
+    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+class HashIndex:
+    """Numbers the distinct keys it is shown. Keys must be well scattered."""
+
+    def __init__(self) -> None:
+        """Start with no keys."""
+        self.size = 0
+        self._keys: Keys = np.zeros(1 << 10, np.uint64)  # by number, from 1 on
+        self._rows: Rows | None = None  # likewise, when rows are compared too
+        self._resize(1 << 12)
+
+    @property
+    def keys(self) -> Keys:
+        """All keys in the order of their numbers."""
+        return self._keys[1 : self.size + 1]
+
+    @property
+    def rows(self) -> Rows:
+        """All rows in the order of their numbers, if rows were given."""
+        assert self._rows is not None, "this index was given no rows"
+        return self._rows[:, 1 : self.size + 1]
+
+    def find(self, keys: Keys) -> Numbers:
+        """Number of each key, or -1 for one never shown."""
+        numbers = np.full(len(keys), -1, np.int32)
+        slots = (keys >> self._shift).astype(np.intp)
+        seeking = np.arange(len(keys))
+        while seeking.size:
+            entries = self._slots[slots[seeking]]
+            same = (self._keys[entries] == keys[seeking]) & (entries != 0)
+            numbers[seeking[same]] = entries[same] - 1
+            seeking = seeking[~same & (entries != 0)]
+            slots[seeking] = (slots[seeking] + 1) & self._wrap
+        return numbers
+
+    def add(self, keys: Keys, rows: Rows | None = None) -> tuple[Numbers, Positions]:
+        """Number of each key, and the positions of the new ones in the order of their numbers."""
+        self._reserve(len(keys), rows)
+        slots = (keys >> self._shift).astype(np.intp)
+        entries = self._slots.take(slots)
+        known = self._keys.take(entries) == keys
+        known &= entries != 0
+        if rows is not None:
+            known[known] = self._same_rows(entries[known], rows[:, known])
+        rest = np.flatnonzero(~known)
+        entries[rest], fresh = self._settle(
+            keys[rest], slots[rest], None if rows is None else rows[:, rest]
+        )
+        return entries - 1, rest[fresh]
+
+    def _settle(self, keys: Keys, slots: Positions, rows: Rows | None) -> tuple[Numbers, Positions]:
+        """Probe on until each key has found itself or taken a free slot.
+
+        Several keys may claim one slot at once. The last to write its claim wins and is numbered;
+        the losers then see whether the winner is their own double.
+        """
+        entries = np.empty(len(keys), np.int32)
+        fresh = []
+        seeking = np.arange(len(keys), dtype=np.int32)
+        while seeking.size:
+            here = slots[seeking]
+            free = seeking[self._slots[here] == 0]
+            self._slots[slots[free]] = -1 - free
+            won = free[self._slots[slots[free]] == -1 - free]
+            self._slots[slots[won]] = self._append(keys[won], None if rows is None else rows[:, won])
+            fresh.append(won)
+            found = self._slots[here]
+            same = self._keys[found] == keys[seeking]
+            if rows is not None:
+                same[same] = self._same_rows(found[same], rows[:, seeking[same]])
+            entries[seeking[same]] = found[same]
+            seeking = seeking[~same]
+            slots[seeking] = (slots[seeking] + 1) & self._wrap
+        return entries, np.concatenate(fresh) if fresh else np.empty(0, np.intp)
+
+    def _append(self, keys: Keys, rows: Rows | None) -> Numbers:
+        first, last = self.size + 1, self.size + 1 + len(keys)
+        self._keys[first:last] = keys
+        if rows is not None and self._rows is not None:
+            self._rows[:, first:last] = rows
+        self.size += len(keys)
+        return np.arange(first, last, dtype=np.int32)
+
+    def _same_rows(self, entries: Numbers, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        assert self._rows is not None, "rows must be given from the start or never"
+        same: np.ndarray[tuple[int], np.dtype[np.bool_]] = (self._rows[:, entries] == rows).all(axis=0)
+        return same
+
+    def _reserve(self, more: int, rows: Rows | None) -> None:
+        needed = self.size + more + 1
+        if needed > len(self._keys):
+            self._keys = np.concatenate([self._keys, np.zeros(needed, np.uint64)])
+        if rows is not None:
+            self._reserve_rows(rows)
+        if needed * _LOAD_INVERSE > len(self._slots):
+            slots = len(self._slots)
+            while needed * _LOAD_INVERSE > slots:
+                slots *= 2
+            self._resize(slots)
+
+    def _reserve_rows(self, rows: Rows) -> None:
+        if self._rows is None:
+            self._rows = np.zeros((len(rows), len(self._keys)), rows.dtype)
+        if rows.dtype.itemsize > self._rows.dtype.itemsize:
+            self._rows = self._rows.astype(rows.dtype)
+        missing = len(self._keys) - self._rows.shape[1]
+        if missing > 0:
+            more = np.zeros((len(rows), missing), self._rows.dtype)
+            self._rows = np.concatenate([self._rows, more], axis=1)
+
+    def _resize(self, slots: int) -> None:
+        """Make room, and seat all keys anew: they are distinct, so nothing is compared."""
+        self._slots: Numbers = np.zeros(slots, np.int32)  # number + 1, or 0 where free
+        self._shift = np.uint64(64 - (slots.bit_length() - 1))
+        self._wrap = slots - 1
+        keys = self._keys[: self.size + 1]
+        places = (keys >> self._shift).astype(np.intp)
+        seeking = np.arange(1, self.size + 1, dtype=np.int32)
+        while seeking.size:
+            here = places[seeking]
+            free = seeking[self._slots[here] == 0]
+            self._slots[places[free]] = free
+            seeking = seeking[self._slots[here] != seeking]
+            places[seeking] = (places[seeking] + 1) & self._wrap

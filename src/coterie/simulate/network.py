@@ -1,0 +1,240 @@
+"""What happens to a message between sender and receiver: how long it takes, and whether it arrives.
+
+A latency model draws a delay for a link; `Links` adds order, loss, duplication and cuts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from coterie.catalogue import unknown
+from coterie.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from random import Random
+
+    from coterie.process import ProcessId
+
+    Sampler: TypeAlias = Callable[[ProcessId, ProcessId], float]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Always the same delay, so that one hop is the unit of time."""
+
+    value: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a delay that goes back in time."""
+        _require(self.value >= 0, "a constant delay is at least 0", self.value)
+
+    def sampler(self, random: Random) -> Sampler:
+        """Give the function that draws a delay for (sender, receiver)."""
+        return lambda sender, receiver: self.value
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Any delay between two bounds, all equally likely."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that are crossed or go back in time."""
+        _require(0 <= self.low <= self.high, "uniform bounds satisfy 0 <= LOW <= HIGH", self)
+
+    def sampler(self, random: Random) -> Sampler:
+        """Give the function that draws a delay for (sender, receiver)."""
+        low, width, draw = self.low, self.high - self.low, random.random
+        return lambda sender, receiver: low + width * draw()
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """A delay without memory: mostly short, sometimes long."""
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        """Refuse a mean that is no delay."""
+        _require(self.mean > 0, "an exponential mean is greater than 0", self.mean)
+
+    def sampler(self, random: Random) -> Sampler:
+        """Give the function that draws a delay for (sender, receiver)."""
+        mean, draw, log = self.mean, random.random, math.log
+        return lambda sender, receiver: -mean * log(1.0 - draw())
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """The delay of real networks: a typical value and a heavy tail; `sigma` is that of its log."""
+
+    median: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no log-normal distribution."""
+        _require(self.median > 0 and self.sigma >= 0, "MEDIAN is > 0 and SIGMA >= 0", self)
+
+    def sampler(self, random: Random) -> Sampler:
+        """Give the function that draws a delay for (sender, receiver)."""
+        mu, sigma, draw = math.log(self.median), self.sigma, random.lognormvariate
+        return lambda sender, receiver: draw(mu, sigma)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A constant delay per pair of regions; processes are dealt to the regions in turn.
+
+    With three regions, processes 1, 4, 7, ... live in the first. `rows[a][b]` is the delay from
+    region a to region b, so the diagonal holds the delays within a region.
+    """
+
+    rows: Sequence[Sequence[float]]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no square of delays."""
+        square = len(self.rows) > 0 and all(len(row) == len(self.rows) for row in self.rows)
+        _require(square, "a matrix has as many delays in each row as it has rows", self.rows)
+        positive = all(delay >= 0 for row in self.rows for delay in row)
+        _require(positive, "the delays of a matrix are at least 0", self.rows)
+
+    def sampler(self, random: Random) -> Sampler:
+        """Give the function that draws a delay for (sender, receiver)."""
+        rows, regions = self.rows, len(self.rows)
+        return lambda sender, receiver: rows[(sender - 1) % regions][(receiver - 1) % regions]
+
+
+Latency: TypeAlias = Constant | Uniform | Exponential | LogNormal | Matrix
+
+
+def _require(holds: bool, demand: str, got: object) -> None:
+    if not holds:
+        raise UsageError(f"{demand}, not {got}")
+
+
+def parse_latency(text: str) -> Latency:
+    """Read a latency model: `1`, `uniform:0.5,1.5`, `matrix:1,40;40,1`, ..."""
+    name, colon, rest = text.partition(":")
+    if not colon:
+        name, rest = "constant", text
+    name = name.strip()
+    if name == "matrix":
+        return Matrix(tuple(_numbers(text, row) for row in rest.split(";")))
+    if name not in _MODELS:
+        raise UsageError(unknown("latency model", name, [*_MODELS, "matrix"]))
+    model, form = _MODELS[name]
+    numbers = _numbers(text, rest)
+    if len(numbers) != form.count(",") + 1:
+        raise UsageError(f"bad latency {text!r}: expected {name}:{form}")
+    return model(*numbers)
+
+
+_MODELS: dict[str, tuple[Callable[..., Latency], str]] = {
+    "constant": (Constant, "VALUE"),
+    "uniform": (Uniform, "LOW,HIGH"),
+    "exponential": (Exponential, "MEAN"),
+    "lognormal": (LogNormal, "MEDIAN,SIGMA"),
+}
+
+
+def _numbers(text: str, part: str) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(number) for number in part.split(","))
+    except ValueError:
+        numbers = (math.nan,)
+    if not all(map(math.isfinite, numbers)):
+        raise UsageError(
+            f"bad latency {text!r}: expected a number of time units or NAME:NUMBERS, with NAME one"
+            f" of {', '.join([*_MODELS, 'matrix'])}"
+        )
+    return numbers
+
+
+def probability(name: str, value: float) -> float:
+    """Check a probability and give it back."""
+    if not 0 <= value <= 1:
+        raise UsageError(f"{name} must be a probability between 0 and 1, not {value}")
+    return value
+
+
+@dataclass(frozen=True)
+class Network:
+    """The links between all processes, each like the others.
+
+    `fifo` None gives what the processes declare they need. Where it holds, a message arrives no
+    sooner than the one sent before it on the same link.
+    """
+
+    latency: Latency = field(default=Constant(1.0))
+    fifo: bool | None = None
+    loss: float = 0.0
+    duplication: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse impossible probabilities."""
+        probability("loss", self.loss)
+        probability("duplication", self.duplication)
+
+
+class Links:
+    """The fate of each message, drawn when it is sent."""
+
+    def __init__(self, network: Network, fifo: bool, latencies: Random, chances: Random) -> None:
+        """Start with whole links; delays and mishaps come from separate streams of numbers."""
+        self.loss = network.loss
+        self.duplication = network.duplication
+        self._delay = network.latency.sampler(latencies)
+        # Where every delay of a link is the same, messages keep their order by themselves.
+        self._ordered = fifo and not isinstance(network.latency, Constant | Matrix)
+        self._last: dict[tuple[ProcessId, ProcessId], float] = {}  # latest arrival, links used only
+        self._chance = chances.random
+        self._cuts: list[dict[ProcessId, int]] = []
+
+    def arrivals(self, sender: ProcessId, receiver: ProcessId, now: float) -> list[float]:
+        """Draw when the message sent now arrives: once, never, or twice."""
+        if self.loss and self._chance() < self.loss:
+            return []
+        times = [self._arrival(sender, receiver, now)]
+        if self.duplication and self._chance() < self.duplication:
+            times.append(self._arrival(sender, receiver, now))
+        return times
+
+    def _arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
+        time = now + self._delay(sender, receiver)
+        if self._ordered:
+            link = sender, receiver
+            time = max(time, self._last.get(link, 0.0))
+            self._last[link] = time
+        return time
+
+    def cut(self, sides: dict[ProcessId, int]) -> None:
+        """Cut all links between processes on different sides."""
+        self._cuts.append(sides)
+
+    def heal(self, sides: dict[ProcessId, int]) -> None:
+        """Undo one such cut."""
+        self._cuts.remove(sides)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no link is cut."""
+        return not self._cuts
+
+    def is_cut(self, sender: ProcessId, receiver: ProcessId) -> bool:
+        """Tell whether the link is cut; who is on no side reaches everyone."""
+        return any(
+            sender in sides and receiver in sides and sides[sender] != sides[receiver]
+            for sides in self._cuts
+        )
+
+
+def check_processes(what: str, processes: Sequence[ProcessId], size: int) -> None:
+    """Refuse ids that no process has."""
+    for process in processes:
+        if not 1 <= process <= size:
+            raise ConfigError(f"{what} names process {process}; there are 1 to {size}")
