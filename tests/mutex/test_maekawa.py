@@ -215,9 +215,6 @@ EAGER_MUTANTS = {
     "one lock too few": Mutant(
         "len(self.locked) == len(self.quorum)", "len(self.locked) >= len(self.quorum) - 1"
     ),
-    "stamp not checked": Mutant(
-        "stamp == self.stamp and not self._inside()", "self.stamp and not self._inside()", entries=2
-    ),
 }
 
 

@@ -110,7 +110,6 @@ MUTANTS = {
     ),
     "requests not noted": Mutant("max(self.requested[sender - 1], number)", "0", size=2),
     "old requests served": Mutant("== served[peer - 1] + 1", ">= served[peer - 1]", size=2),
-    "queue forgotten": Mutant("Token(served, queue[1:])", "Token(served, ())", size=4),
 }
 
 

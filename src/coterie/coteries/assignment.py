@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def assign(
-    members: Sequence[int], quorums: Sequence[frozenset[int]]
-) -> dict[int, frozenset[int]]:
+def assign(members: Sequence[int], quorums: Sequence[frozenset[int]]) -> dict[int, frozenset[int]]:
     """Choose a quorum for each member, around the member if there is one."""
     choices = _smallest_around(members, quorums)
     owned: dict[int, int] = {}  # member to quorum, by position

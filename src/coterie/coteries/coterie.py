@@ -132,7 +132,7 @@ class Coterie:
         This is the optimal load of Naor and Wool (1998): the share of all accesses that the
         busiest member sees under the best random choice of quorums.
         """
-        return optimal_load(self.members, self.quorums)
+        return optimal_load(self.quorums)
 
     def replace(self, failed: int, by: int, *, keep: Keep = "larger") -> Coterie:
         """Let member `by` stand in for `failed` in every quorum: the update C' = Q(T_xy(C)) of 1996.
@@ -162,12 +162,12 @@ class Coterie:
         )
 
     def _know(self, member: int) -> None:
-        if member not in self._index:
+        if member not in self._places:
             raise ConfigError(f"{member} is not a member of this coterie")
 
     @functools.cached_property
-    def _index(self) -> frozenset[int]:
-        return frozenset(self.members)
+    def _places(self) -> dict[int, int]:
+        return {member: place for place, member in enumerate(self.members)}
 
 
 def show(quorum: Iterable[int]) -> str:
@@ -183,4 +183,4 @@ def in_order(quorums: Iterable[Quorum]) -> tuple[Quorum, ...]:
 def refuse_long_list(what: str, count: int, length: int) -> None:
     """Raise `UsageError` before a list of `count` quorums of `length` would fill the memory."""
     if count * length > LISTED_IDS_MAX:
-        raise UsageError(f"{what} has {count:,} quorums of about {length}: too many to list")
+        raise UsageError(f"{what} has too many quorums to list them all")

@@ -40,7 +40,7 @@ class Grid(Coterie):
             self._members[size * row // height : size * (row + 1) // height]
             for row in range(height)
         ]
-        self._places = {
+        self._cells = {
             member: (row, column)
             for row, in_row in enumerate(self._rows)
             for column, member in enumerate(in_row)
@@ -55,6 +55,6 @@ class Grid(Coterie):
     def quorum_for(self, member: int) -> Quorum:
         """Give the row and the column of `member`; the column wraps around in a shorter row."""
         self._know(member)
-        row, column = self._places[member]
+        row, column = self._cells[member]
         crossing = (in_row[column % len(in_row)] for in_row in self._rows)
         return frozenset((*self._rows[row], *crossing))

@@ -32,7 +32,7 @@ class Load:
         return self.low == self.high
 
 
-def optimal_load(members: Sequence[int], quorums: Sequence[frozenset[int]]) -> Load:
+def optimal_load(quorums: Sequence[frozenset[int]]) -> Load:
     """Give the optimal load: exact for regular and for small systems, bounds otherwise.
 
     The bounds are Naor and Wool's max(1/c, c/n), c being the smallest quorum, and the load of

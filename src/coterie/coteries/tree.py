@@ -47,7 +47,7 @@ class Tree(Coterie):
     def quorum_for(self, member: int) -> Quorum:
         """Give the path from the root through `member` to a leaf."""
         self._know(member)
-        place = self.members.index(member) + 1
+        place = self._places[member] + 1
         while self._children(place):
             place = self._children(place)[0]
         return frozenset(self._at(place >> up) for up in range(place.bit_length()))

@@ -7,6 +7,7 @@ majority; all votes on one member make the centralised system; needing all votes
 from __future__ import annotations
 
 import functools
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -145,6 +146,8 @@ class Votes(Coterie):
 
     def _count_quorums(self) -> int:
         """Count the smallest sets with enough votes by the last member, who makes them enough."""
+        if self._equal_voters:
+            return math.comb(len(self._equal_voters), self._quorum_size)
         ways = [1] + [0] * (self._threshold - 1)  # ways[s]: sets of earlier members with s votes
         count = 0
         for votes in self._votes.values():

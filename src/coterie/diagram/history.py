@@ -99,13 +99,8 @@ class _Reader:
     def read(self, record: AnyRecord) -> None:
         """Take note of one record."""
         match record:
-            case Sent(time, number, sender, receiver, _, label):
-                self.history.flights[number] = Flight(number, sender, receiver, label, time)
-            case Delivered(time, number) if number in self.history.flights:
-                self.history.flights[number].arrivals.append(time)
-            case Dropped(time, number, _, _, reason) if number in self.history.flights:
-                self.history.flights[number].lost = time
-                self.history.flights[number].reason = reason
+            case Sent() | Delivered() | Dropped():
+                self._fly(record)
             case Called():
                 self.history.calls.append(record)
                 self._turn(record.process, _after_call(record.call), record.time)
@@ -119,8 +114,17 @@ class _Reader:
                 self.history.violations.append(record)
             case Crashed() | Started() | Paused() | Resumed():
                 self._stop_or_go(record)
-            case Delivered() | Dropped():
-                pass  # of a message that left before the trace began
+
+    def _fly(self, record: Sent | Delivered | Dropped) -> None:
+        flights = self.history.flights
+        match record:
+            case Sent(time, number, sender, receiver, _, label):
+                flights[number] = Flight(number, sender, receiver, label, time)
+            case Delivered(time, number):
+                flights[number].arrivals.append(time)
+            case Dropped(time, number, _, _, reason):
+                flights[number].lost = time
+                flights[number].reason = reason
 
     def _stop_or_go(self, record: Crashed | Started | Paused | Resumed) -> None:
         time, process = record.time, record.process

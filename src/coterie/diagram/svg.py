@@ -28,10 +28,15 @@ def text_width(text: str, size: float) -> float:
     return len(text) * size * CHARACTER
 
 
+def tip(text: str) -> str:
+    """Make the text that shows while a pointer rests on an element, to be its content."""
+    return f"<title>{escape(text)}</title>" if text else ""
+
+
 def number(value: float) -> str:
     """Write a coordinate to a tenth, without needless digits."""
     text = f"{value:.1f}"
-    return text[:-2] if text.endswith(".0") else text
+    return text.removesuffix(".0")
 
 
 class Sheet:
@@ -56,18 +61,15 @@ class Sheet:
         """Draw a straight line."""
         self.add("line", x1=start[0], y1=start[1], x2=end[0], y2=end[1], **attributes)
 
-    def path(
-        self,
-        points: Iterable[tuple[float, float]],
-        *,
-        closed: bool = False,
-        tip: str = "",
-        **attributes: float | str,
-    ) -> None:
-        """Draw a line through points; `tip` is shown while a pointer rests on it."""
-        steps = "L".join(f"{number(x)} {number(y)}" for x, y in points)
-        title = f"<title>{escape(tip)}</title>" if tip else ""
-        self.add("path", title, d=f"M{steps}{'Z' if closed else ''}", **attributes)
+    def polygon(self, points: Iterable[tuple[float, float]], **attributes: float | str) -> None:
+        """Draw a closed figure."""
+        corners = " ".join(f"{number(x)},{number(y)}" for x, y in points)
+        self.add("polygon", points=corners, **attributes)
+
+    def polyline(self, points: Iterable[tuple[float, float]], **attributes: float | str) -> None:
+        """Draw straight lines from point to point."""
+        corners = " ".join(f"{number(x)},{number(y)}" for x, y in points)
+        self.add("polyline", points=corners, fill="none", **attributes)
 
     def text(self, x: float, y: float, text: str, **attributes: float | str) -> None:
         """Write a text; its baseline starts at the point unless `text_anchor` says otherwise."""
@@ -76,7 +78,9 @@ class Sheet:
     def cross(self, x: float, y: float, arm: float, **attributes: float | str) -> None:
         """Draw a cross."""
         low, high, left, right = (number(v) for v in (y - arm, y + arm, x - arm, x + arm))
-        self.add("path", d=f"M{left} {low}L{right} {high}M{left} {high}L{right} {low}", **attributes)
+        self.add(
+            "path", d=f"M{left} {low}L{right} {high}M{left} {high}L{right} {low}", **attributes
+        )
 
     def finish(self, width: float, height: float, title: str) -> str:
         """Give the picture as a file."""

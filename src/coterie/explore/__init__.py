@@ -1,1 +1,43 @@
-"""."""
+"""The exhaustive world: every interleaving up to a bound, judged by named properties."""
+
+from coterie.explore.checking import check, declared_channel
+from coterie.explore.properties import (
+    CONTENTION,
+    ENTRY,
+    MUTEX,
+    MUTUAL_EXCLUSION,
+    Always,
+    CanAlwaysStill,
+    Count,
+    Property,
+    Sometimes,
+    Together,
+    at_least,
+    at_most,
+    inside,
+    not_waiting,
+    waiting,
+)
+from coterie.explore.verdict import Progress, Verdict
+
+__all__ = [
+    "CONTENTION",
+    "ENTRY",
+    "MUTEX",
+    "MUTUAL_EXCLUSION",
+    "Always",
+    "CanAlwaysStill",
+    "Count",
+    "Progress",
+    "Property",
+    "Sometimes",
+    "Together",
+    "Verdict",
+    "at_least",
+    "at_most",
+    "check",
+    "declared_channel",
+    "inside",
+    "not_waiting",
+    "waiting",
+]

@@ -96,7 +96,9 @@ class HashIndex:
             free = seeking[self._slots[here] == 0]
             self._slots[slots[free]] = -1 - free
             won = free[self._slots[slots[free]] == -1 - free]
-            self._slots[slots[won]] = self._append(keys[won], None if rows is None else rows[:, won])
+            self._slots[slots[won]] = self._append(
+                keys[won], None if rows is None else rows[:, won]
+            )
             fresh.append(won)
             found = self._slots[here]
             same = self._keys[found] == keys[seeking]
@@ -115,9 +117,13 @@ class HashIndex:
         self.size += len(keys)
         return np.arange(first, last, dtype=np.int32)
 
-    def _same_rows(self, entries: Numbers, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _same_rows(
+        self, entries: Numbers, rows: Rows
+    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         assert self._rows is not None, "rows must be given from the start or never"
-        same: np.ndarray[tuple[int], np.dtype[np.bool_]] = (self._rows[:, entries] == rows).all(axis=0)
+        same: np.ndarray[tuple[int], np.dtype[np.bool_]] = (self._rows[:, entries] == rows).all(
+            axis=0
+        )
         return same
 
     def _reserve(self, more: int, rows: Rows | None) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from coterie.explore.arrays import Ids, Keys, Numbers, Positions, Rows
+    from coterie.explore.inputs import Input
     from coterie.process import Channel, Seat
 
 Kind = Literal["own", "deliver", "crash", "lose", "duplicate"]
@@ -109,6 +110,13 @@ class Moves:
         links = [self.links.zobrist] * len(self.link_rows)
         return [self.seats.zobrist] * self.size + links + [self._budget_zobrist]
 
+    def hashes(self, rows: Rows) -> Keys:
+        """Hash whole states: the sum of the random numbers of what they consist of."""
+        hashes: Keys = np.zeros(rows.shape[1], np.uint64)
+        for zobrist, row in zip(self.zobrist, rows, strict=True):
+            hashes += zobrist.take(row)
+        return hashes
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The narrowest type that holds all numbers in use."""
@@ -146,6 +154,18 @@ class Moves:
         if self._allowed("crash"):
             for place in range(self.size):
                 yield self._crash(rows, Action("crash", place))
+
+    def input_of(self, action: Action, state: Ids) -> Input | None:
+        """What a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
+        match action.kind:
+            case "own":
+                number = self.seats.own.slots[action.slot].array[state[action.place]]
+            case "deliver" | "duplicate" | "lose":
+                link = self.link_rows[action.sender, action.place]
+                number = self.links.heads.slots[action.slot].array[state[link]]
+            case "crash":
+                return None
+        return self.inputs[int(number)]
 
     def _own(self, rows: Rows, action: Action) -> Batch:
         inputs = self.seats.own.slots[action.slot].take(rows[action.place])

@@ -165,7 +165,7 @@ class Delays:
         if section.waiting:
             self._left_at = now
 
-    def crashed(self, process: ProcessId) -> None:
+    def crashed(self) -> None:
         """Measure nothing across a crash."""
         self._alone = self._left_at = None
 

@@ -186,8 +186,8 @@ class Links:
 
     def __init__(self, network: Network, fifo: bool, latencies: Random, chances: Random) -> None:
         """Start with whole links; delays and mishaps come from separate streams of numbers."""
-        self.loss = network.loss
-        self.duplication = network.duplication
+        self._losses = [network.loss]  # of independent causes
+        self._duplication = network.duplication
         self._delay = network.latency.sampler(latencies)
         # Where every delay of a link is the same, messages keep their order by themselves.
         self._ordered = fifo and not isinstance(network.latency, Constant | Matrix)
@@ -197,10 +197,10 @@ class Links:
 
     def arrivals(self, sender: ProcessId, receiver: ProcessId, now: float) -> list[float]:
         """Draw when the message sent now arrives: once, never, or twice."""
-        if self.loss and self._chance() < self.loss:
+        if any(loss and self._chance() < loss for loss in self._losses):
             return []
         times = [self._arrival(sender, receiver, now)]
-        if self.duplication and self._chance() < self.duplication:
+        if self._duplication and self._chance() < self._duplication:
             times.append(self._arrival(sender, receiver, now))
         return times
 
@@ -220,10 +220,23 @@ class Links:
         """Undo one such cut."""
         self._cuts.remove(sides)
 
+    def lose(self, rate: float) -> None:
+        """Lose messages with this probability on top of all other losses."""
+        self._losses.append(rate)
+
+    def keep(self, rate: float) -> None:
+        """Undo one such loss."""
+        self._losses.remove(rate)
+
     @property
     def whole(self) -> bool:
         """Whether no link is cut."""
         return not self._cuts
+
+    @property
+    def certain(self) -> bool:
+        """Whether every message arrives, and once."""
+        return self.whole and not any(self._losses) and not self._duplication
 
     def is_cut(self, sender: ProcessId, receiver: ProcessId) -> bool:
         """Tell whether the link is cut; who is on no side reaches everyone."""

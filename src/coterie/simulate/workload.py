@@ -6,13 +6,14 @@ asked the world to do next. So one workload serves any number of runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from coterie.errors import UsageError
 from coterie.process import Entered
-from coterie.simulate.network import Constant, check_processes
+from coterie.simulate.network import Constant, check_processes, probability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from coterie.simulate.network import Latency
 
     Action: TypeAlias = Callable[[], None]
+    Requesters: TypeAlias = Sequence[ProcessId] | None  # None = every process
 
 
 class World(Protocol):
@@ -57,12 +59,12 @@ class World(Protocol):
         """Act once it is silent and nobody is inside or waiting."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Workload:
     """Base of all workloads; by itself it asks nothing, for processes that work by themselves."""
 
+    _: KW_ONLY
     hold: float | Latency = 0.0  # how long a user stays inside
-    requesters: Sequence[ProcessId] | None = None  # None = every process
 
     def start(self, world: World) -> None:
         """Begin, all processes having started."""
@@ -70,23 +72,11 @@ class Workload:
     def told(self, world: World, process: ProcessId, event: Event) -> None:
         """Hear what a process tells its user; one who entered leaves in due time."""
         if isinstance(event, Entered):
-            world.after(self._stay(world, process), partial(world.leave, process), of=process)
+            stay = _draw(self.hold, world, process)
+            world.after(stay, partial(world.leave, process), of=process)
 
     def left(self, world: World, process: ProcessId) -> None:
         """Hear that a user has left, or has come back from a crash inside without memory."""
-
-    def askers(self, world: World) -> Sequence[ProcessId]:
-        """Name those who ask."""
-        if self.requesters is None:
-            return range(1, world.size + 1)
-        if not self.requesters:
-            raise UsageError("a workload needs at least one requester")
-        check_processes("the workload", self.requesters, world.size)
-        return self.requesters
-
-    def _stay(self, world: World, process: ProcessId) -> float:
-        hold = Constant(self.hold) if isinstance(self.hold, int | float) else self.hold
-        return hold.sampler(world.random)(process, process)
 
 
 @dataclass(frozen=True)
@@ -98,13 +88,13 @@ class OneAtATime(Workload):
     the cost of entering again.
     """
 
-    count: int = field(kw_only=False)
-    requesters: Sequence[ProcessId] | None = field(default=None, kw_only=False)
-    repeat: int = 1
+    entries: int
+    requesters: Requesters = None
+    repeat: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse a workload without entries."""
-        _at_least(1, self.count, "entries")
+        _at_least(1, self.entries, "entries")
         _at_least(1, self.repeat, "repeat")
 
     def start(self, world: World) -> None:
@@ -112,13 +102,175 @@ class OneAtATime(Workload):
         self._turn(world, 0)
 
     def _turn(self, world: World, turn: int) -> None:
-        if turn == self.count:
+        if turn == self.entries:
             return
-        askers = self.askers(world)
+        askers = _askers(self.requesters, world)
         world.ask(askers[(turn // self.repeat + 1) % len(askers)])
         world.when_quiet(partial(self._turn, world, turn + 1))
 
 
-def _at_least(least: float, value: float, name: str) -> None:
-    if not value >= least:
-        raise UsageError(f"{name} must be at least {least:g}, not {value}")
+@dataclass(frozen=True)
+class HandOver(Workload):
+    """One leaves while exactly one other waits: the synchronisation delay and nothing else.
+
+    For each pair the first enters alone, the second asks, all falls silent, the first leaves and
+    the second enters; then both are out again and all is quiet.
+    """
+
+    pairs: Sequence[tuple[ProcessId, ProcessId]]
+
+    def start(self, world: World) -> None:
+        """Begin with the first pair."""
+        for pair in self.pairs:
+            check_processes("a hand-over", pair, world.size)
+            if pair[0] == pair[1]:
+                raise UsageError(f"process {pair[0]} cannot hand over to itself")
+        self._enter(world, 0)
+
+    def told(self, world: World, process: ProcessId, event: Event) -> None:
+        """Stay inside; the pair's script says when to leave."""
+
+    # Each step goes on only if the last one came about; otherwise the run ends as stuck.
+
+    def _enter(self, world: World, index: int) -> None:
+        if index < len(self.pairs):
+            world.ask(self.pairs[index][0])
+            world.when_silent(partial(self._contend, world, index))
+
+    def _contend(self, world: World, index: int) -> None:
+        leaver, waiter = self.pairs[index]
+        if world.is_inside(leaver):
+            world.ask(waiter)
+            world.when_silent(partial(self._pass_on, world, index))
+
+    def _pass_on(self, world: World, index: int) -> None:
+        leaver, _ = self.pairs[index]
+        world.leave(leaver)
+        world.when_silent(partial(self._finish, world, index))
+
+    def _finish(self, world: World, index: int) -> None:
+        _, waiter = self.pairs[index]
+        if world.is_inside(waiter):
+            world.leave(waiter)
+            world.when_quiet(partial(self._enter, world, index + 1))
+
+
+@dataclass(frozen=True)
+class Closed(Workload):
+    """Everyone always wants in: after leaving and thinking, each asks again."""
+
+    entries_per_process: int
+    requesters: Requesters = None
+    think: float | Latency = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse a workload without entries."""
+        _at_least(1, self.entries_per_process, "entries per process")
+
+    def start(self, world: World) -> None:
+        """Let everyone ask."""
+        for process in _askers(self.requesters, world):
+            world.ask(process)
+
+    def left(self, world: World, process: ProcessId) -> None:
+        """Let it ask again until it has had its share."""
+        if world.entries(process) >= self.entries_per_process:
+            return
+        thinking = _draw(self.think, world, process)
+        if thinking:
+            world.after(thinking, partial(world.ask, process))
+        else:
+            world.ask(process)
+
+
+@dataclass(frozen=True)
+class Burst(Workload):
+    """All ask at the same moment; when all is quiet again, once more."""
+
+    rounds: int = 1
+    requesters: Requesters = None
+
+    def __post_init__(self) -> None:
+        """Refuse a workload without entries."""
+        _at_least(1, self.rounds, "rounds")
+
+    def start(self, world: World) -> None:
+        """Begin the first round."""
+        self._round(world, self.rounds)
+
+    def _round(self, world: World, rounds: int) -> None:
+        for process in _askers(self.requesters, world):
+            world.ask(process)
+        if rounds > 1:
+            world.when_quiet(partial(self._round, world, rounds - 1))
+
+
+@dataclass(frozen=True)
+class Poisson(Workload):
+    """Requests at random moments, `rate` per unit of time in all, for `duration`.
+
+    One whose user is still waiting or inside follows as soon as that user has left.
+    """
+
+    rate: float
+    duration: float
+    requesters: Requesters = None
+
+    def __post_init__(self) -> None:
+        """Refuse a workload without entries."""
+        if not (0 < self.rate < math.inf and 0 < self.duration < math.inf):
+            raise UsageError(f"rate and duration must be positive and finite, not {self}")
+
+    def start(self, world: World) -> None:
+        """Wait for the first arrival."""
+        self._await_arrival(world, 0.0)
+
+    def _await_arrival(self, world: World, now: float) -> None:
+        gap = world.random.expovariate(self.rate)
+        if now + gap <= self.duration:
+            world.after(gap, partial(self._arrive, world, now + gap))
+
+    def _arrive(self, world: World, now: float) -> None:
+        world.ask(self._choose(world, _askers(self.requesters, world)))
+        self._await_arrival(world, now)
+
+    def _choose(self, world: World, askers: Sequence[ProcessId]) -> ProcessId:
+        return world.random.choice(askers)
+
+
+@dataclass(frozen=True)
+class HotSpot(Poisson):
+    """A Poisson workload where the first `hot` requesters make the given share of the requests."""
+
+    hot: int = field(default=1, kw_only=True)
+    share: float = field(default=0.9, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse a share that is none."""
+        super().__post_init__()
+        _at_least(1, self.hot, "the number of hot processes")
+        probability("the share of the hot processes", self.share)
+
+    def _choose(self, world: World, askers: Sequence[ProcessId]) -> ProcessId:
+        hot, cold = askers[: self.hot], askers[self.hot :]
+        return world.random.choice(hot if not cold or world.random.random() < self.share else cold)
+
+
+def _askers(requesters: Requesters, world: World) -> Sequence[ProcessId]:
+    if requesters is None:
+        return range(1, world.size + 1)
+    if not requesters:
+        raise UsageError("a workload needs at least one requester")
+    check_processes("the workload", requesters, world.size)
+    return requesters
+
+
+def _draw(duration: float | Latency, world: World, process: ProcessId) -> float:
+    if isinstance(duration, int | float):
+        return Constant(duration).value  # which refuses one that goes back in time
+    return duration.sampler(world.random)(process, process)
+
+
+def _at_least(least: int, value: int, name: str) -> None:
+    if value < least:
+        raise UsageError(f"{name} must be at least {least}, not {value}")

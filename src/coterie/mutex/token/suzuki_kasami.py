@@ -123,7 +123,9 @@ ALGORITHM = Algorithm(
     costs=Costs(
         idle=lambda setup: exactly(_messages(setup), "N"),
         again=lambda setup: exactly(0, "0"),
-        saturated=lambda setup: between(0, _messages(setup), "N, or 0 for the first holder"),
+        saturated=lambda setup: between(
+            max(0, setup.size - 1), _messages(setup), "N, less the first entry"
+        ),
         client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2, or 0 with the token"),
         synchronisation_delay=lambda setup: exactly(1, "1"),
     ),

@@ -1,0 +1,143 @@
+"""`coterie check`: every interleaving, and the shortest counterexample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from coterie.catalogue import algorithms
+from coterie.cli.options import Choice, choose, parameter_options, trace_option, write_trace
+from coterie.cli.output import output_option, print_json
+from coterie.cli.progress import ProgressLine
+from coterie.errors import UsageError
+from coterie.explore import Progress, Verdict, check
+from coterie.process import Channel
+from coterie.scenario import from_trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command("check")
+@click.argument("algorithm", required=False)
+@click.option("--all", "everything", is_flag=True, help="Check every algorithm of the catalogue.")
+@click.option("-N", "size", type=int, default=3, show_default=True, help="Number of processes.")
+@parameter_options
+@click.option("--entries", type=click.IntRange(min=1), default=1, help="Entries of each process.")
+@click.option("--channel", type=click.Choice([c.value for c in Channel]), help="Kind of links.")
+@click.option("--crashes", type=click.IntRange(min=0), default=0, help="Crashes, at most.")
+@click.option("--losses", type=click.IntRange(min=0), default=0, help="Lost messages, at most.")
+@click.option(
+    "--duplicates", type=click.IntRange(min=0), default=0, help="Repeated messages, at most."
+)
+@click.option("--max-states", type=click.IntRange(min=1), help="Stop after that many states.")
+@click.option("--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop then.")
+@click.option("--exact", is_flag=True, help="Compare whole states, not their 64-bit hashes.")
+@click.option("--canonical", is_flag=True, help="Merge states that differ by a shift of time.")
+@trace_option
+@output_option
+def command(
+    *,
+    algorithm: str | None,
+    everything: bool,
+    size: int,
+    variant: str | None,
+    trace_file: Path | None,
+    output: str,
+    **options: Any,
+) -> int:
+    """Explore every interleaving of ALGORITHM with a few processes.
+
+    Links are those that the algorithm declares to need, unless --channel says otherwise. Exits
+    with 0 if everything holds, 1 if a property is violated, 3 if a budget ended the search.
+    """
+    if everything == (algorithm is not None):
+        raise UsageError("name one algorithm, or say --all")
+    search = {name: options.pop(name) for name in SEARCH_OPTIONS}
+    names = list(algorithms()) if everything else [str(algorithm)]
+    choices = [choose(name, size, variant, options) for name in names]
+    verdicts = []
+    for choice in choices:
+        verdict = _search(choice, **search)
+        verdicts.append(verdict)
+        if output == "table":
+            _print(choice, verdict)
+        if trace_file and verdict.counterexample:
+            write_trace(verdict.counterexample, trace_file)
+    if output == "json":
+        facts = [_facts(*pair) for pair in zip(choices, verdicts, strict=True)]
+        print_json(facts if everything else facts[0])
+    return _exit_status(verdicts)
+
+
+SEARCH_OPTIONS = (
+    "entries",
+    "channel",
+    "crashes",
+    "losses",
+    "duplicates",
+    "max_states",
+    "max_time",
+    "exact",
+    "canonical",
+)
+
+
+def _search(
+    choice: Choice, *, channel: str | None, max_time: float | None, **budget: Any
+) -> Verdict:
+    line = ProgressLine()
+
+    def show(progress: Progress) -> None:
+        line.show(
+            f"{choice.algorithm.name}: {progress.states:,} states, depth {progress.depth},"
+            f" {progress.states_per_second:,.0f} states/s"
+        )
+
+    verdict = check(
+        choice.build(),
+        channel=Channel(channel) if channel else None,
+        max_seconds=max_time,
+        header=choice.header,
+        progress=show,
+        **budget,
+    )
+    line.close()
+    return verdict
+
+
+def _print(choice: Choice, verdict: Verdict) -> None:
+    click.echo(f"{_title(choice)}: {verdict.verdict}. {verdict.reason}")
+    click.echo(
+        f"  {verdict.states:,} states, {verdict.transitions:,} transitions, depth {verdict.depth}"
+    )
+    rate = verdict.states / max(verdict.seconds, 1e-9)
+    click.echo(f"  {verdict.seconds:.2f} s, {rate:,.0f} states/s", err=True)
+    if verdict.counterexample:
+        click.echo("  shortest way there:")
+        for line in from_trace(verdict.counterexample).splitlines():
+            click.echo(f"    {line}")
+
+
+def _title(choice: Choice) -> str:
+    setup = choice.setup
+    variant = f", {setup.variant}" if len(choice.algorithm.variants) > 1 else ""
+    return f"{choice.algorithm.name}{variant}, N = {setup.size}"
+
+
+def _facts(choice: Choice, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "algorithm": choice.algorithm.name,
+        "variant": choice.setup.variant,
+        "processes": choice.setup.size,
+        **msgspec.to_builtins(verdict),
+    }
+
+
+def _exit_status(verdicts: list[Verdict]) -> int:
+    answers = {verdict.verdict for verdict in verdicts}
+    if "violated" in answers:
+        return 1
+    return 3 if "unfinished" in answers else 0

@@ -1,0 +1,35 @@
+"""Progress of long work, on stderr: a line that changes on a terminal, else one every ten seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+PLAIN_INTERVAL_SECONDS = 10.0
+
+
+class ProgressLine:
+    """Shows the latest state of long work, and nothing for short work."""
+
+    def __init__(self) -> None:
+        """Start the clock."""
+        self._terminal = sys.stderr.isatty()
+        self._interval = 0.2 if self._terminal else PLAIN_INTERVAL_SECONDS
+        self._due = time.monotonic() + self._interval
+        self._shown = False
+
+    def show(self, text: str) -> None:
+        """Show this, if it is time to."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + self._interval
+        self._shown = True
+        click.echo(f"\r\x1b[K{text}" if self._terminal else text, err=True, nl=not self._terminal)
+
+    def close(self) -> None:
+        """Leave a clean line behind."""
+        if self._shown and self._terminal:
+            click.echo("\r\x1b[K", err=True, nl=False)

@@ -1,0 +1,121 @@
+"""Measured costs beside those of theory, for any mutual exclusion algorithm of the catalogue.
+
+Everything is measured at a constant latency of one, so times are in message delays. A message to
+oneself is free, and messages per entry are those of a run divided by its entries.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.simulate import Closed, HandOver, OneAtATime, Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.catalogue import Algorithm, Cost, Setup
+    from coterie.process import ProcessId
+    from coterie.simulate import Result
+    from coterie.simulate.metrics import Summary
+    from coterie.simulate.workload import Workload
+
+ENTRIES_MAX = 1000  # of one run; enough for every process to enter twice up to 500 of them
+PAIRS_MAX = 200
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """A cost as measured, as theory gives it, and whether the two agree."""
+
+    measured: float
+    low: float
+    high: float
+    theory: float | list[float | None]  # a number, or a range with None for no end
+    formula: str
+    agrees: bool
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All costs of one algorithm with so many processes."""
+
+    algorithm: str
+    variant: str
+    processes: int
+    idle: Measure  # messages per entry, one requester at a time, each another than the last
+    again: Measure  # messages per entry when the same process enters again
+    saturated: Measure  # messages per entry, everyone always wants in
+    client_delay: Measure  # the longest seen
+    synchronisation_delay: Measure | None  # the longest seen; None without a second requester
+    messages_by_kind: dict[str, int]  # of the saturated run
+    waiting_mean: float  # in the saturated run
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything measured is what theory says."""
+        measures = (self.idle, self.again, self.saturated, self.client_delay)
+        handover = self.synchronisation_delay
+        return all(measure.agrees for measure in measures) and (not handover or handover.agrees)
+
+
+def compare(algorithm: Algorithm, setup: Setup, seed: int = 0) -> Comparison:
+    """Measure one algorithm."""
+    requesters = list(algorithm.requesters(setup))
+    turns = min(2 * len(requesters), ENTRIES_MAX)
+    share = max(1, min(10, ENTRIES_MAX // len(requesters)))
+    idle = _run(algorithm, setup, OneAtATime(turns, requesters), seed)
+    twice = _run(algorithm, setup, OneAtATime(turns, requesters, repeat=2), seed)
+    saturated = _run(algorithm, setup, Closed(share, requesters), seed)
+    costs = algorithm.costs
+    return Comparison(
+        algorithm=algorithm.name,
+        variant=setup.variant,
+        processes=setup.size,
+        idle=_measure(idle.messages_per_entry, costs.idle(setup)),
+        again=_measure(twice.messages_per_entry_again, costs.again(setup)),
+        saturated=_measure(saturated.messages_per_entry, costs.saturated(setup)),
+        client_delay=_longest(idle.client_delay, costs.client_delay(setup)),
+        synchronisation_delay=_handover(algorithm, setup, requesters, seed),
+        messages_by_kind=saturated.messages_by_kind,
+        waiting_mean=saturated.waiting.mean if saturated.waiting else 0.0,
+    )
+
+
+def _handover(
+    algorithm: Algorithm, setup: Setup, requesters: Sequence[ProcessId], seed: int
+) -> Measure | None:
+    if len(requesters) < 2:
+        return None
+    result = _run(algorithm, setup, HandOver(_pairs(requesters)), seed)
+    return _longest(result.synchronisation_delay, algorithm.costs.synchronisation_delay(setup))
+
+
+def _pairs(requesters: Sequence[ProcessId]) -> list[tuple[ProcessId, ProcessId]]:
+    """Choose leavers and waiters: all pairs if they are few, else a sample that never changes."""
+    count = len(requesters)
+    if count * (count - 1) <= PAIRS_MAX:
+        return [(a, b) for a in requesters for b in requesters if a != b]
+    random = Random(count)
+    return [(a, b) for a, b in (random.sample(requesters, 2) for _ in range(PAIRS_MAX))]
+
+
+def _run(algorithm: Algorithm, setup: Setup, workload: Workload, seed: int) -> Result:
+    result = Simulation(algorithm.build(setup), workload=workload, seed=seed).run()
+    assert not result.violations, f"{algorithm.name}: {result.violations}"
+    return result
+
+
+def _measure(measured: float | None, cost: Cost) -> Measure:
+    assert measured is not None, "the run made no such entry"
+    return _against(measured, measured, measured, cost)
+
+
+def _longest(delays: Summary | None, cost: Cost) -> Measure:
+    assert delays is not None, "the run saw no such delay"
+    return _against(delays.max, delays.min, delays.max, cost)
+
+
+def _against(measured: float, low: float, high: float, cost: Cost) -> Measure:
+    agrees = cost.allows(low) and cost.allows(high)
+    return Measure(measured, low, high, cost.value(), cost.formula, agrees)

@@ -1,0 +1,160 @@
+"""The marks of a space-time diagram: bars, arrows, dots and crosses."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from coterie.diagram.history import Condition
+from coterie.diagram.labels import Arrow
+from coterie.diagram.legend import SAMPLE, Entry
+from coterie.diagram.svg import ALARM, INK, SOFT, number, tip
+
+if TYPE_CHECKING:
+    from coterie.diagram.labels import Place
+    from coterie.diagram.svg import Sheet
+
+LANE = "#9aa5b1"
+BARS = {  # height and colour
+    Condition.WAITING: (5.0, "#f2c46d"),
+    Condition.INSIDE: (13.0, "#2d3b4a"),
+    Condition.PAUSED: (9.0, "#d5dde5"),
+}
+
+
+class Ending(enum.Enum):
+    """How the way of a message ends."""
+
+    ARRIVED = "arrived"
+    LOST = "lost"
+    UNDERWAY = "underway"
+
+
+def bar(sheet: Sheet, condition: Condition, begin: float, end: float, y: float) -> None:
+    """Draw a stay; that of a crashed process is a gap in its lane."""
+    if condition is Condition.DOWN:
+        sheet.line((begin, y), (end, y), stroke="#ffffff", stroke_width=3)
+        sheet.line((begin, y), (end, y), stroke=LANE, stroke_dasharray="1 5")
+        return
+    height, colour = BARS[condition]
+    sheet.add(
+        "rect",
+        x=begin,
+        y=y - height / 2,
+        width=max(end - begin, 1.5),
+        height=height,
+        rx=min(height / 2, 3.0),
+        fill=colour,
+    )
+
+
+def band(sheet: Sheet, left: float, right: float, top: float, bottom: float) -> None:
+    """Draw the time from a violation on."""
+    sheet.add(
+        "rect", x=left, y=top, width=right - left, height=bottom - top, fill=ALARM, opacity="0.1"
+    )
+    sheet.line((left, top), (left, bottom), stroke=ALARM, stroke_width=1.5)
+
+
+def arrow(
+    sheet: Sheet, way: Arrow, ending: Ending, colour: str, *, words: str = "", busy: bool = False
+) -> None:
+    """Draw the way of a message; thinner where there are many."""
+    x, y = way.x2, way.y2
+    if ending is Ending.ARRIVED:
+        x, y = _head(sheet, way, colour, 5.0 if busy else 8.0)
+    start, control = way.at(min(3 / (way.length or 1.0), 0.5)), way.control
+    points = [number(value) for value in (*start, *control, x, y)]
+    sheet.add(
+        "path",
+        tip(words),
+        d="M{} {}Q{} {} {} {}".format(*points),
+        fill="none",
+        stroke=colour,
+        stroke_width=0.8 if busy else 1.5,
+        stroke_dasharray="none" if ending is Ending.ARRIVED else "5 3",
+        opacity="0.6" if busy or ending is Ending.UNDERWAY else "1",
+    )
+    if ending is Ending.LOST:
+        sheet.cross(x, y, 4.5, stroke=colour, stroke_width=2.0)
+
+
+def _head(sheet: Sheet, way: Arrow, colour: str, length: float) -> tuple[float, float]:
+    """Draw the head just short of the lane, and give the point where the line meets it."""
+    along, down = way.direction(1.0)
+    tip_x, tip_y = way.x2 - 2 * along, way.y2 - 2 * down
+    foot_x, foot_y = tip_x - length * along, tip_y - length * down
+    half = length * 0.36
+    corners = [
+        (tip_x, tip_y),
+        (foot_x - half * down, foot_y + half * along),
+        (foot_x + half * down, foot_y - half * along),
+    ]
+    sheet.polygon(corners, fill=colour)
+    return foot_x + along, foot_y + down
+
+
+def label(sheet: Sheet, place: Place, text: str, size: float, colour: str) -> None:
+    """Write along an arrow, with a white edge so that it reads on top of others."""
+    x, y, turn = place
+    sheet.text(
+        x,
+        y,
+        text,
+        transform=f"rotate({turn:.1f} {x:.1f} {y:.1f})",
+        text_anchor="middle",
+        font_size=size,
+        fill=colour,
+        stroke="#ffffff",
+        stroke_width=3,
+        stroke_linejoin="round",
+        paint_order="stroke",
+    )
+
+
+def call(sheet: Sheet, x: float, y: float, words: str) -> None:
+    """Draw a call of the user."""
+    sheet.add("circle", tip(words), cx=x, cy=y, r=3.2, fill="#ffffff", stroke=INK, stroke_width=1.5)
+
+
+def timer(sheet: Sheet, x: float, y: float, name: str) -> None:
+    """Draw a timer that runs out."""
+    sheet.line((x, y - 8), (x, y + 8), stroke=INK, stroke_width=2)
+    sheet.text(x, y - 12, name, font_size=9, fill=SOFT, text_anchor="middle")
+
+
+def event(sheet: Sheet, x: float, y: float, text: str) -> None:
+    """Draw something that a process told its user."""
+    sheet.polygon([(x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y)], fill=INK)
+    sheet.text(x, y - 9, text, font_size=9, text_anchor="middle")
+
+
+def crash(sheet: Sheet, x: float, y: float) -> None:
+    """Draw a crash."""
+    sheet.cross(x, y, 6, stroke=ALARM, stroke_width=2.6, stroke_linecap="round")
+
+
+def message_entry(kind: str, colour: str) -> Entry:
+    """Show a kind of message in the legend."""
+    return Entry(
+        kind,
+        lambda sheet, x, y: arrow(sheet, Arrow(x, y, x + SAMPLE, y), Ending.ARRIVED, colour),
+    )
+
+
+def ending_entry(name: str, ending: Ending) -> Entry:
+    """Show in the legend what became of a message."""
+    return Entry(
+        name, lambda sheet, x, y: arrow(sheet, Arrow(x, y, x + SAMPLE - 5, y), ending, SOFT)
+    )
+
+
+def stay_entry(condition: Condition) -> Entry:
+    """Show a condition of a process in the legend."""
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        bar(sheet, condition, x, x + SAMPLE, y)
+        if condition is Condition.DOWN:
+            crash(sheet, x + 6, y)
+
+    return Entry(condition.value, draw)

@@ -1,0 +1,129 @@
+"""Judging states as a search brings them up, and wording what is wrong with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coterie.explore.properties import Always, CanAlwaysStill, Count, Judge, Sometimes
+from coterie.explore.stuck import Backward
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.explore.arrays import Flags, Numbers, Rows
+    from coterie.explore.moves import Action, Batch, Moves
+    from coterie.explore.properties import Property
+
+DEADLOCK = "deadlock"
+NO_ERROR = "no handler raises"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A violation, and the number of the state where it shows."""
+
+    name: str
+    reason: str
+    state: int
+    failed: Action | None = None  # the move from there whose handler raised
+
+
+class Inspector:
+    """Looks at states; keeps the finding nearest to the initial state, and what was seen at all."""
+
+    def __init__(self, moves: Moves, properties: Sequence[Property]) -> None:
+        """Look out for violations of these properties, and for handlers that raise."""
+        self._moves = moves
+        self._judge = Judge(moves.seats, moves.size)
+        self._always = [item for item in properties if isinstance(item, Always)]
+        self._sometimes = [item for item in properties if isinstance(item, Sometimes)]
+        self.possible = [item for item in properties if isinstance(item, CanAlwaysStill)]
+        self.sometimes = {item.name: False for item in self._sometimes}
+        self.finding: Finding | None = None
+
+    def look(self, rows: Rows, first: int) -> None:
+        """Judge states, which are numbered from `first` on."""
+        for item in self._sometimes:
+            if not self.sometimes[item.name]:
+                reached = self._judge.holds(item.conditions, rows)
+                self.sometimes[item.name] = bool(reached.any())
+        for always in self._always:
+            holds = self._judge.holds(always.conditions, rows)
+            if self.finding is None and not holds.all():
+                state = int(np.argmin(holds))
+                reason = self._explain(always, rows[:, state])
+                self.finding = Finding(always.name, reason, first + state)
+
+    def look_for_errors(self, batch: Batch, first: int) -> None:
+        """Report a handler that raised."""
+        errors = self._moves.steps.errors
+        if not errors or batch.results is None or self.finding is not None:
+            return
+        failed = np.flatnonzero(np.isin(batch.results, list(errors)))
+        if failed.size:
+            text = errors[int(batch.results[failed[0]])]
+            reason = f"process {batch.action.place + 1} raised {text}"
+            state = first + int(batch.sources[failed[0]])
+            self.finding = Finding(NO_ERROR, reason, state, batch.action)
+
+    def look_for_deadlock(self, rows: Rows, busy: Flags, first: int) -> None:
+        """Report a state where nothing can happen any more, though somebody is owed something.
+
+        It is one step nearer than a handler that raised on the way out of the same level.
+        """
+        if self.finding is not None and self.finding.failed is None:
+            return
+        ends = np.flatnonzero(~busy)
+        for item in self.possible:
+            owed = self._owed(item, rows[:, ends])
+            stuck = np.flatnonzero(owed.any(axis=0))
+            if stuck.size:
+                who = _processes(np.flatnonzero(owed[:, stuck[0]]).tolist())
+                reason = f"nothing can happen any more: {who} {item.text}"
+                self.finding = Finding(DEADLOCK, reason, first + int(ends[stuck[0]]))
+                return
+
+    def look_back(self, rows: Rows, sources: Numbers, targets: Numbers) -> None:
+        """Report the first state from which somebody can never get what it is owed."""
+        graph = Backward(rows.shape[1], sources, targets)
+        for item in self.possible:
+            for place, owed in enumerate(self._owed(item, rows)):
+                hopeless = np.flatnonzero(~graph.can_reach(~owed))
+                if not hopeless.size:
+                    continue
+                state = int(hopeless[0])
+                if self.finding is None or state < self.finding.state:
+                    reason = f"{_processes([place])} {item.text}"
+                    self.finding = Finding(item.name, reason, state)
+
+    def _owed(self, item: CanAlwaysStill, rows: Rows) -> Flags:
+        """Tell for each process and state whether it lives and does not fulfil the predicate."""
+        happy = self._judge.marks(item.predicate)
+        alive = self._judge.marks(_alive)
+        seats = rows[: self._moves.size]
+        owed: Flags = alive.take(seats) > happy.take(seats)
+        return owed
+
+    def _explain(self, always: Always, state: Rows) -> str:
+        """Name the processes that fulfil a predicate too often."""
+        for condition in always.conditions:
+            if isinstance(condition, Count) and condition.high is not None:
+                marks = self._judge.marks(condition.predicate)
+                places = np.flatnonzero(marks.take(state[: self._moves.size])).tolist()
+                if len(places) > condition.high:
+                    return f"{always.text}: {_processes(places)}"
+        return always.text
+
+
+def _alive(_: object) -> bool:
+    return True
+
+
+def _processes(places: Sequence[int]) -> str:
+    ids = [str(place + 1) for place in places]
+    if len(ids) == 1:
+        return f"process {ids[0]}"
+    return f"processes {', '.join(ids[:-1])} and {ids[-1]}"

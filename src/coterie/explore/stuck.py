@@ -1,0 +1,39 @@
+"""Who can never get what it waits for: backward reachability over the edges of the state graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from coterie.explore.arrays import Flags, Numbers, Positions
+
+
+class Backward:
+    """The state graph with its edges turned round."""
+
+    def __init__(self, states: int, sources: Numbers, targets: Numbers) -> None:
+        """Sort the edges by the state they lead to."""
+        self._states = states
+        self._sources = sources[np.argsort(targets, kind="stable")]
+        self._ends = np.cumsum(np.bincount(targets, minlength=states))
+
+    def can_reach(self, goals: Flags) -> Flags:
+        """Tell for each state whether some path from it leads to a goal."""
+        reached = goals.copy()
+        border = np.flatnonzero(goals)
+        while border.size:
+            before = self._sources[self._edges_into(border)]
+            border = np.unique(before[~reached[before]])
+            reached[border] = True
+        return reached
+
+    def _edges_into(self, states: Positions) -> Positions:
+        """Positions of all edges that lead to one of these states."""
+        ends = self._ends[states]
+        counts = ends - np.where(states > 0, self._ends[states - 1], 0)
+        past = np.cumsum(counts)
+        total = int(past[-1])
+        edges: Positions = np.arange(total) + np.repeat(ends - past, counts)
+        return edges

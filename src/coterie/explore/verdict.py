@@ -1,0 +1,39 @@
+"""What an exploration answers, and what it says while it works."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from coterie.trace import Trace
+
+
+class Verdict(msgspec.Struct, kw_only=True):
+    """The answer of an exploration.
+
+    "verified" means that every reachable state was seen and none breaks a property; "unfinished"
+    that a budget ran out before, with nothing found. Unless the search was exact, states are told
+    apart by 64-bit hashes, and two of them may have been taken for one with the probability given.
+    """
+
+    verdict: Literal["verified", "violated", "unfinished"]
+    property: str | None = None  # the violated one
+    reason: str  # one sentence
+    states: int
+    transitions: int
+    depth: int  # steps to the farthest state seen, or of the counterexample
+    seconds: float
+    collision_probability: float  # at most
+    sometimes: dict[str, bool] = {}  # which of these were reached
+    counterexample: Trace | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an exploration has come."""
+
+    states: int
+    transitions: int
+    depth: int
+    seconds: float
+    states_per_second: float

@@ -1,0 +1,144 @@
+"""All that looks on while a run goes: counters, measures, monitors and the trace."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from coterie import trace
+from coterie.simulate.metrics import Costs, Delays, Result, load_of, summarise
+from coterie.simulate.monitors import CausalOrder, Section, Violation, ViolationError
+
+if TYPE_CHECKING:
+    from coterie.process import Payload, ProcessId
+    from coterie.simulate.metrics import Stopped
+
+Order: TypeAlias = Literal["ignore", "count", "demand"]
+Letter: TypeAlias = tuple[int, Any]  # a message with its number in the run
+
+
+class Observer:
+    """Sees every step and changes nothing; raises `ViolationError` when a property breaks."""
+
+    def __init__(
+        self, size: int, header: trace.Header | None, order: Order, measure_bytes: bool
+    ) -> None:
+        """Look on at `size` processes; what is not asked for is not watched."""
+        self.section = Section()
+        self.delays = Delays()
+        self.sent = [0] * (size + 1)  # by each process; nobody is 0
+        self.received = [0] * (size + 1)
+        self.kinds: defaultdict[type[Payload], int] = defaultdict(int)
+        self.bytes: int | None = 0 if measure_bytes else None
+        self.trace = trace.Trace(header) if header else None
+        self._costs = Costs()
+        self._order = CausalOrder() if order != "ignore" else None
+        self._order_demanded = order == "demand"
+        self._letters = itertools.count(1)
+
+    @property
+    def follows_messages(self) -> bool:
+        """Whether it has to see each message as a letter, sent and delivered."""
+        return self.trace is not None or self._order is not None
+
+    @property
+    def messages(self) -> int:
+        """How many messages were sent so far."""
+        return sum(self.kinds.values())
+
+    def record(self, record: trace.AnyRecord) -> None:
+        """Write into the trace, if there is one."""
+        if self.trace is not None:
+            self.trace.records.append(record)
+
+    # Messages, one by one
+
+    def posted(self, now: float, sender: ProcessId, receiver: ProcessId, message: Any) -> Letter:
+        """Number a message that is sent."""
+        number = next(self._letters)
+        if self.trace is not None:
+            self.record(trace.sent(now, number, sender, receiver, message))
+        if self._order is not None:
+            self._order.sent(sender, number)
+        return number, message
+
+    def delivered(self, now: float, sender: ProcessId, receiver: ProcessId, letter: Letter) -> None:
+        """See a message that its receiver is about to handle."""
+        self.record(trace.Delivered(now, letter[0], sender, receiver))
+        if self._order is not None:
+            self._order.delivered(receiver, letter[0])
+
+    # Users
+
+    def asked(self, now: float, process: ProcessId) -> None:
+        """See a user who wants in."""
+        self._costs.asked(process, self.section, self.messages)
+        self.delays.asked(process, self.section)
+        self.section.asked(process, now)
+        if self._order is not None:
+            self._order.asked(process)
+
+    def entered(self, now: float, process: ProcessId) -> None:
+        """See a user who gets in: alone, and not before those who must come first."""
+        self.delays.entered(process, now, self.section)
+        self.section.entered(process, now)
+        overtook = self._order is not None and self._order.entered(process)
+        if overtook and self._order_demanded:
+            raise ViolationError(
+                "order", f"process {process} entered before a request that happened before its own"
+            )
+
+    def left(self, now: float, process: ProcessId) -> None:
+        """See a user who leaves."""
+        self.section.left(process)
+        self.delays.left(now, self.section)
+
+    def crashed(self, now: float, process: ProcessId) -> None:
+        """See a process that stops, and its user with it."""
+        self.record(trace.Crashed(now, process))
+        self.section.crashed(process)
+        self.delays.crashed()
+        if self._order is not None:
+            self._order.crashed(process)
+
+    # The end
+
+    def violated(self, now: float, error: ViolationError) -> Violation:
+        """Put a violation on record."""
+        self.record(trace.Violated(now, error.name, str(error)))
+        return Violation(error.name, str(error), now)
+
+    def result(
+        self, *, seed: int, stopped: Stopped, time: float, events: int, violations: list[Violation]
+    ) -> Result:
+        """Sum up the run."""
+        messages, entries = self.messages, len(self.delays.waiting)
+        self._costs.close(messages)
+        by_kind: defaultdict[str, int] = defaultdict(int)
+        for kind, count in self.kinds.items():
+            by_kind[kind.__name__] += count
+        return Result(
+            seed=seed,
+            processes=len(self.sent) - 1,
+            stopped=stopped,
+            time=time,
+            events=events,
+            entries=entries,
+            unserved=len(self.section.waiting),
+            violations=violations,
+            messages=messages,
+            messages_by_kind=dict(sorted(by_kind.items())),
+            messages_per_entry=messages / entries if entries else None,
+            messages_per_entry_afresh=self._costs.per_entry(again=False),
+            messages_per_entry_again=self._costs.per_entry(again=True),
+            messages_per_time=messages / time if time else None,
+            client_delay=summarise(self.delays.client),
+            synchronisation_delay=summarise(self.delays.synchronisation),
+            waiting=summarise(self.delays.waiting),
+            load=load_of(self.sent, self.received),
+            fairness=self.delays.fairness(self.section.waiting),
+            overtakings=self._order.overtakings if self._order else None,
+            bytes=self.bytes,
+            trace=self.trace,
+        )

@@ -1,0 +1,57 @@
+"""The outbox that the simulator lends to whoever takes a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coterie.process import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from coterie.process import Event, ProcessId
+
+
+class GroupOutbox(Outbox[Any]):
+    """An outbox that keeps a message to many as one, and knows whether it was used at all."""
+
+    __slots__ = ("groups", "used")
+
+    def __init__(self) -> None:
+        """Start empty; the world says whose turn it is."""
+        super().__init__(me=0)
+        self.groups: list[tuple[Sequence[ProcessId], Any]] = []
+        self.used = False
+
+    def send(self, to: ProcessId, message: Any) -> None:
+        """Send to one."""
+        self.used = True
+        if to == self.me:
+            self.local.append(message)
+        else:
+            self.groups.append(((to,), message))
+
+    def broadcast(self, to: Iterable[ProcessId], message: Any) -> None:
+        """Send to each of `to`, in the order of their ids."""
+        self.used = True
+        receivers = sorted(to)
+        if self.me in receivers:
+            receivers.remove(self.me)
+            self.local.append(message)
+        if receivers:
+            self.groups.append((receivers, message))
+
+    def set_timer(self, name: str, after: float) -> None:
+        """Arm a timer."""
+        self.used = True
+        self.timers.append((name, after))
+
+    def cancel_timer(self, name: str) -> None:
+        """Disarm a timer."""
+        self.used = True
+        self.timers.append((name, None))
+
+    def tell(self, event: Event) -> None:
+        """Tell the user."""
+        self.used = True
+        self.events.append(event)

@@ -1,0 +1,72 @@
+"""The catalogue: every algorithm is found, and bad choices are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.catalogue import algorithm, algorithms, between, exactly
+from coterie.compare import compare
+from coterie.errors import CoterieError, UsageError
+from coterie.explore import check
+
+
+def test_the_first_four_are_there() -> None:
+    assert {"centralized", "ricart-agrawala", "maekawa", "suzuki-kasami"} <= set(algorithms())
+
+
+@pytest.mark.parametrize("name", list(algorithms()))
+def test_the_name_the_module_and_the_class_differ_only_in_spelling(name: str) -> None:
+    process = algorithm(name).process
+    assert name.replace("-", "_") in process.__module__
+    assert process.__name__.lower() == name.replace("-", "")
+
+
+def test_an_unknown_algorithm_is_named_with_the_nearest_and_all_choices() -> None:
+    with pytest.raises(UsageError, match=r"'maekawas'.*did you mean 'maekawa'.*ricart-agrawala"):
+        algorithm("maekawas")
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_there_is_at_least_one_process(size: int) -> None:
+    with pytest.raises(UsageError, match=f"at least 1, not {size}"):
+        algorithm("maekawa").setup(size)
+
+
+def test_an_unknown_variant_or_parameter_is_named() -> None:
+    with pytest.raises(UsageError, match="unknown variant of maekawa: 'lazy'.*eager"):
+        algorithm("maekawa").setup(3, "lazy")
+    with pytest.raises(UsageError, match="unknown parameter of centralized: 'tree'"):
+        algorithm("centralized").setup(3, None, {"tree": "star"})
+
+
+def test_a_coterie_that_cannot_be_is_named() -> None:
+    with pytest.raises(CoterieError, match="6"):
+        algorithm("maekawa").setup(43, None, {"coterie": "plane:6"})
+    with pytest.raises(CoterieError, match="intersect|common"):
+        algorithm("maekawa").setup(4, None, {"coterie": "1,2 3,4"})
+
+
+def test_a_cost_is_a_number_or_a_range() -> None:
+    assert exactly(4, "N + 1").value() == 4
+    assert between(1, float("inf"), "any").value() == [1, None]
+    assert exactly(4, "").allows(4)
+    assert not exactly(4, "").allows(4.1)
+
+
+SOUND = [(name, v.name) for name, entry in algorithms().items() for v in entry.variants if v.sound]
+
+
+@pytest.mark.parametrize(("name", "variant"), SOUND)
+def test_every_sound_variant_is_verified_with_three_processes(name: str, variant: str) -> None:
+    entry = algorithm(name)
+    verdict = check(entry.build(entry.setup(3, variant)))
+    assert verdict.verdict == "verified", verdict.reason
+    assert verdict.sometimes["contention"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize(("name", "variant"), SOUND)
+def test_every_sound_variant_costs_what_theory_says(name: str, variant: str, size: int) -> None:
+    entry = algorithm(name)
+    comparison = compare(entry, entry.setup(size, variant))
+    assert comparison.agrees, comparison
