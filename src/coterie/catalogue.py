@@ -64,12 +64,23 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Flaw:
+    """The smallest setting known in which an unsound variant fails, and the steps it takes."""
+
+    size: int
+    steps: int
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    entries: int = 1
+
+
+@dataclass(frozen=True)
 class Variant:
     """One way of writing an algorithm. An unsound one is kept to show how it fails."""
 
     name: str
     summary: str
     sound: bool = True
+    flaw: Flaw | None = None
 
 
 @dataclass(frozen=True)

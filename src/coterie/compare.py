@@ -1,7 +1,9 @@
 """Measured costs beside those of theory, for any mutual exclusion algorithm of the catalogue.
 
-Everything is measured at a constant latency of one, so times are in message delays. A message to
-oneself is free, and messages per entry are those of a run divided by its entries.
+A message to oneself is free, and messages per entry are those of a run divided by its entries.
+Delays are measured at a constant latency of one, so that they are in message delays. The saturated
+run has latencies that vary around one, since requests that meet by chance are what costs some
+algorithms more, and stays that are longer than any latency, so that everyone really waits.
 """
 
 from __future__ import annotations
@@ -11,19 +13,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.simulate import Closed, HandOver, OneAtATime, Simulation
+from coterie.simulate import (
+    Closed,
+    Constant,
+    HandOver,
+    Latency,
+    Network,
+    OneAtATime,
+    Simulation,
+    Uniform,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.catalogue import Algorithm, Cost, Setup
     from coterie.process import ProcessId
-    from coterie.simulate import Result
-    from coterie.simulate.metrics import Summary
-    from coterie.simulate.workload import Workload
+    from coterie.simulate import Result, Summary, Workload
 
 ENTRIES_MAX = 1000  # of one run; enough for every process to enter twice up to 500 of them
 PAIRS_MAX = 200
+UNIT = Constant(1.0)
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -66,7 +76,7 @@ def compare(algorithm: Algorithm, setup: Setup, seed: int = 0) -> Comparison:
     share = max(1, min(10, ENTRIES_MAX // len(requesters)))
     idle = _run(algorithm, setup, OneAtATime(turns, requesters), seed)
     twice = _run(algorithm, setup, OneAtATime(turns, requesters, repeat=2), seed)
-    saturated = _run(algorithm, setup, Closed(share, requesters), seed)
+    saturated = _run(algorithm, setup, Closed(share, requesters, hold=2.0), seed, Uniform(0.5, 1.5))
     costs = algorithm.costs
     return Comparison(
         algorithm=algorithm.name,
@@ -100,8 +110,15 @@ def _pairs(requesters: Sequence[ProcessId]) -> list[tuple[ProcessId, ProcessId]]
     return [(a, b) for a, b in (random.sample(requesters, 2) for _ in range(PAIRS_MAX))]
 
 
-def _run(algorithm: Algorithm, setup: Setup, workload: Workload, seed: int) -> Result:
-    result = Simulation(algorithm.build(setup), workload=workload, seed=seed).run()
+def _run(
+    algorithm: Algorithm,
+    setup: Setup,
+    workload: Workload,
+    seed: int,
+    latency: Latency = UNIT,
+) -> Result:
+    network = Network(latency)
+    result = Simulation(algorithm.build(setup), workload=workload, network=network, seed=seed).run()
     assert not result.violations, f"{algorithm.name}: {result.violations}"
     return result
 

@@ -56,7 +56,7 @@ def command(
     if output == "json":
         print_json([row for comparison in comparisons for row in _loads(comparison)])
     else:
-        _print(comparisons)
+        print_comparisons(comparisons)
     if plot:
         from coterie.diagram.comparison import comparison_chart  # noqa: PLC0415 - only to draw
 
@@ -77,7 +77,8 @@ def _compare(
         yield compare(choice.algorithm, choice.setup, seed)
 
 
-def _print(comparisons: list[Comparison]) -> None:
+def print_comparisons(comparisons: list[Comparison]) -> None:
+    """Print one row per algorithm and number of processes."""
     header = ["algorithm", "N", "idle", "theory", "saturated", "theory", "client", "theory"]
     header += ["sync", "theory", "agrees"]
     print_table(header, [_row(comparison) for comparison in comparisons])

@@ -30,7 +30,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print columns aligned: text to the left, numbers to the right."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
-    right = [all(isinstance(row[i], int | float) for row in rows) for i in range(len(header))]
+    right = [all(type(row[i]) in (int, float) for row in rows) for i in range(len(header))]
     for row in [list(header), *cells]:
         aligned = [
             cell.rjust(width) if to_right else cell.ljust(width)

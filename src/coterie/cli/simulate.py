@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from coterie.simulate import Fault, Result
-    from coterie.simulate.metrics import Summary
-    from coterie.simulate.workload import Workload
+    from coterie.simulate import Fault, Result, Summary, Workload
 
 
 @click.command("simulate")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coterie.diagram.legend import SAMPLE, Entry, draw_legend
-from coterie.diagram.svg import FAINT, GRID, INK, PALETTE, SOFT, Sheet, number
+from coterie.diagram.svg import FAINT, GRID, PALETTE, SOFT, Sheet
 from coterie.diagram.ticks import linear_ticks, log_ticks, tick_text
 from coterie.errors import UsageError
 
@@ -102,7 +103,7 @@ class _PanelDrawing:
         xs = sorted({point[0] for series in panel.series for point in _points(series)})
         ys = [point[1] for series in panel.series for point in _points(series)]
         self.xs = xs
-        self.x_axis = _x_axis(xs, x + 10, self.right - 10, log=panel.log_x)
+        self.x_axis = _x_axis(xs, x + 20, self.right - 20, log=panel.log_x)
         self.y_axis = _y_axis(ys, self.bottom, y, log=panel.log_y)
 
     def draw(self) -> None:
@@ -116,7 +117,7 @@ class _PanelDrawing:
         sheet, small = self.sheet, 10.5
         sheet.text(self.left, self.top - 14, self.panel.title, font_size=12.5, font_weight="600")
         ends = self.y_axis.low, self.y_axis.high
-        for tick in log_ticks(*ends) if self.panel.log_y else linear_ticks(*ends, 5):
+        for tick in log_ticks(*ends) if self.panel.log_y else linear_ticks(*ends, 4):
             y = self.y_axis.place(tick)
             sheet.line((self.left, y), (self.right, y), stroke=GRID)
             sheet.text(
@@ -144,7 +145,7 @@ class _PanelDrawing:
     def _x_ticks(self) -> list[float]:
         """Name the places measured if they are not too close to each other."""
         places = [self.x_axis.place(x) for x in self.xs]
-        if all(b - a > 22 for a, b in zip(places, places[1:], strict=False)):
+        if all(b - a > 22 for a, b in itertools.pairwise(places)):
             return self.xs
         ends = self.x_axis.low, self.x_axis.high
         return log_ticks(*ends) if self.panel.log_x else linear_ticks(*ends, 6)
@@ -196,7 +197,7 @@ def _y_axis(values: Sequence[float], start: float, end: float, *, log: bool) -> 
     _check(low, log=log)
     if log:
         return _Axis(low / 1.4, high * 1.4, start, end, log)
-    return _Axis(min(low, 0.0), high * 1.1 or 1.0, start, end, log)
+    return _Axis(min(low, 0.0), high * 1.15 or 1.0, start, end, log)
 
 
 def _check(low: float, *, log: bool) -> None:

@@ -6,7 +6,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from coterie.diagram.history import Condition
-from coterie.diagram.labels import Arrow
+from coterie.diagram.labels import SIZE, Arrow
 from coterie.diagram.legend import SAMPLE, Entry
 from coterie.diagram.svg import ALARM, INK, SOFT, number, tip
 
@@ -94,21 +94,29 @@ def _head(sheet: Sheet, way: Arrow, colour: str, length: float) -> tuple[float, 
     return foot_x + along, foot_y + down
 
 
-def label(sheet: Sheet, place: Place, text: str, size: float, colour: str) -> None:
-    """Write along an arrow, with a white edge so that it reads on top of others."""
+def label(sheet: Sheet, place: Place, text: str, colour: str) -> None:
+    """Write along an arrow."""
     x, y, turn = place
+    turned = f"rotate({turn:.1f} {x:.1f} {y:.1f})"
+    _write(sheet, x, y, text, size=SIZE, fill=colour, transform=turned)
+
+
+def _write(
+    sheet: Sheet, x: float, y: float, text: str, *, size: float, fill: str, **attributes: str
+) -> None:
+    """Write with a white edge, so that it reads on top of lines."""
     sheet.text(
         x,
         y,
         text,
-        transform=f"rotate({turn:.1f} {x:.1f} {y:.1f})",
         text_anchor="middle",
         font_size=size,
-        fill=colour,
+        fill=fill,
         stroke="#ffffff",
         stroke_width=3,
         stroke_linejoin="round",
         paint_order="stroke",
+        **attributes,
     )
 
 
@@ -120,13 +128,14 @@ def call(sheet: Sheet, x: float, y: float, words: str) -> None:
 def timer(sheet: Sheet, x: float, y: float, name: str) -> None:
     """Draw a timer that runs out."""
     sheet.line((x, y - 8), (x, y + 8), stroke=INK, stroke_width=2)
-    sheet.text(x, y - 12, name, font_size=9, fill=SOFT, text_anchor="middle")
+    if name:
+        _write(sheet, x, y - 12, name, size=9, fill=SOFT)
 
 
 def event(sheet: Sheet, x: float, y: float, text: str) -> None:
     """Draw something that a process told its user."""
     sheet.polygon([(x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y)], fill=INK)
-    sheet.text(x, y - 9, text, font_size=9, text_anchor="middle")
+    _write(sheet, x, y - 9, text, size=9, fill=INK)
 
 
 def crash(sheet: Sheet, x: float, y: float) -> None:

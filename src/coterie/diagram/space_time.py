@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from coterie.diagram import marks
 from coterie.diagram.history import Condition, History, history
-from coterie.diagram.labels import SIZE, Arrow, Labels
+from coterie.diagram.labels import Arrow, Labels
 from coterie.diagram.legend import Entry, draw_legend
 from coterie.diagram.svg import ALARM, CHARACTER, GRID, PALETTE, SOFT, Sheet, text_width
 from coterie.diagram.ticks import linear_ticks, tick_text
@@ -170,7 +170,7 @@ def _draw_flights(sheet: Sheet, layout: _Layout, past: History, colours: dict[st
         text = flight.label if len(flight.label) <= 20 else flight.kind
         place = labels.place(arrow, text)
         if place is not None:
-            marks.label(sheet, place, text, SIZE, colours[flight.kind])
+            marks.label(sheet, place, text, colours[flight.kind])
 
 
 def _arrows(
@@ -179,16 +179,19 @@ def _arrows(
     """Give an arrow for each arrival, or one that ends where the message was lost or still is."""
     x, y = layout.x(flight.begin), layout.y(flight.sender)
     there = layout.y(flight.receiver)
-    # Ways that pass other lanes are bent, so that no two lie on top of each other.
-    bow = min(5.0 * (abs(flight.receiver - flight.sender) - 1), 16.0)
+    lanes = abs(flight.receiver - flight.sender)
+    # Steps are even, so ways to several lanes may lie on top of each other unless they are bent.
+    bow = min(5.0 * (lanes - 1), 16.0) if layout.stepwise else 0.0
     arrows = []
     for time in flight.arrivals:
         on_bar = any(stay.begin < time < stay.end for stay in inside)
         edge = math.copysign(marks.BARS[Condition.INSIDE][0] / 2, there - y) if on_bar else 0.0
-        way = Arrow(x, y, layout.x(time), there - edge, bow)
+        end = layout.x(time)
+        way = Arrow(x, y, end, there - edge, min(bow, (end - x) / 4))
         arrows.append((way, marks.Ending.ARRIVED))
     if flight.lost is not None:
-        half_way = Arrow(x, y, max(layout.x(flight.lost), x + 16), (y + there) / 2)
+        between_lanes = y + (there - y) * (lanes // 2 + 0.5) / lanes
+        half_way = Arrow(x, y, max(layout.x(flight.lost), x + 16), between_lanes)
         return [*arrows, (half_way, marks.Ending.LOST)]
     if not arrows:
         on_its_way = Arrow(x, y, layout.right, y + (there - y) * 0.6)
@@ -213,7 +216,7 @@ def _draw_notes(sheet: Sheet, top: float, width: float, notes: list[str]) -> flo
     lines = [line for note in notes for line in textwrap.wrap(note, int(width / 12 / CHARACTER))]
     for index, line in enumerate(lines):
         sheet.text(MARGIN, top + 12 + 18 * index, line, fill=ALARM, font_weight="600")
-    return 18.0 * len(lines)
+    return 18.0 * len(lines) + 8.0 if lines else 0.0
 
 
 def _legend(past: History, colours: dict[str, str]) -> list[Entry]:

@@ -21,11 +21,14 @@ ALARM = "#c81e1e"
 PALETTE = ("#0072b2", "#d55e00", "#00875f", "#b4559b", "#b97f00", "#3a9fd6", "#7a5c3e", "#5b5bd6")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 CHARACTER = 0.56  # mean width of a character of such fonts, in font sizes
+NARROW, WIDE = "iljtfrI.,:;'|()[]- ", "mwMW"
 
 
 def text_width(text: str, size: float) -> float:
     """Estimate how wide a text will be."""
-    return len(text) * size * CHARACTER
+    narrow = sum(character in NARROW for character in text)
+    wide = sum(character in WIDE for character in text)
+    return (len(text) * CHARACTER - narrow * 0.25 + wide * 0.25) * size
 
 
 def tip(text: str) -> str:

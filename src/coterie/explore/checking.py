@@ -20,7 +20,6 @@ from coterie.trace import Header, Trace, Violated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from coterie.explore.arrays import Rows
     from coterie.explore.properties import Property
     from coterie.explore.verdict import Progress
     from coterie.process import Process, ProcessId

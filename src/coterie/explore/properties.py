@@ -101,7 +101,7 @@ def not_waiting(seat: Seat) -> bool:
 
 MUTUAL_EXCLUSION = Always("mutual exclusion", (at_most(1, inside),), "more than one is inside")
 CONTENTION = Sometimes("contention", (at_least(1, waiting), at_least(1, inside)))
-ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "waits and can never enter")
+ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "can never enter")
 MUTEX: tuple[Property, ...] = (MUTUAL_EXCLUSION, CONTENTION, ENTRY)
 
 

@@ -1,1 +1,73 @@
-"""."""
+"""The simulated world: virtual time, one seed, faults, monitors and the measures of the literature.
+
+result = Simulation(processes, workload=Closed(10), seed=7).run()
+"""
+
+from coterie.simulate.engine import Simulation
+from coterie.simulate.faults import (
+    Crash,
+    Drift,
+    Fault,
+    Lose,
+    Partition,
+    Pause,
+    Restart,
+    parse_fault,
+    random_faults,
+)
+from coterie.simulate.metrics import Fairness, Load, Result, Summary
+from coterie.simulate.monitors import Violation
+from coterie.simulate.network import (
+    Constant,
+    Exponential,
+    Latency,
+    LogNormal,
+    Matrix,
+    Network,
+    Uniform,
+    parse_latency,
+)
+from coterie.simulate.workload import (
+    Burst,
+    Closed,
+    HandOver,
+    HotSpot,
+    OneAtATime,
+    Poisson,
+    Workload,
+    World,
+)
+
+__all__ = [
+    "Burst",
+    "Closed",
+    "Constant",
+    "Crash",
+    "Drift",
+    "Exponential",
+    "Fairness",
+    "Fault",
+    "HandOver",
+    "HotSpot",
+    "Latency",
+    "Load",
+    "LogNormal",
+    "Lose",
+    "Matrix",
+    "Network",
+    "OneAtATime",
+    "Partition",
+    "Pause",
+    "Poisson",
+    "Restart",
+    "Result",
+    "Simulation",
+    "Summary",
+    "Uniform",
+    "Violation",
+    "Workload",
+    "World",
+    "parse_fault",
+    "parse_latency",
+    "random_faults",
+]

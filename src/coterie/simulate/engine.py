@@ -159,7 +159,8 @@ class Simulation:
     def _loop(self) -> Stopped:
         heap, out, receivers = self._heap, self._out, self._receivers
         received, end = self._observer.received, self._end
-        for self._events in range(1, self._max_events + 1):
+        for _ in range(self._max_events):
+            self._events += 1
             if len(heap) == self._background and self._is_over():
                 self.now = self._until or self.now
                 return "done"
@@ -175,7 +176,7 @@ class Simulation:
                     try:
                         receivers[to](sender, message, out)
                     except Exception as error:
-                        raise _raised(error, to, f"a message from {sender}", message) from error
+                        raise _raised(error, to, f"a message from {sender}") from error
                     if out.used:
                         self._settle(to)
                         self._carry_out(to)
@@ -226,18 +227,21 @@ class Simulation:
     def _receive_with_care(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
         """Take a message where something stands in the way, or somebody looks on."""
         to = out.me
-        if to in self._dead:
-            self._drop(sender, to, message, "receiver down")
-        elif self._links.is_cut(sender, to):
-            self._drop(sender, to, message, "link cut")
+        cut = self._links.is_cut(sender, to)
+        if cut or to in self._dead:
+            self._observer.received[to] -= 1
+            self._drop(sender, to, message, "link cut" if cut else "receiver down")
         elif to in self._held:
             self._mail[to].append((sender, message))
         else:
             self._turn_to(to)
-            if self._observer.follows_messages:
-                self._observer.delivered(self.now, sender, to, message)
-                _, message = message
-            self._seats[to].process.receive(sender, message, out)
+            self._seats[to].process.receive(sender, self._open(sender, to, message), out)
+
+    def _open(self, sender: ProcessId, receiver: ProcessId, message: Any) -> Any:
+        if not self._observer.follows_messages:
+            return message
+        self._observer.delivered(self.now, sender, receiver, message)
+        return message[1]
 
     def _carry_out(self, process: ProcessId) -> None:
         out = self._out
@@ -281,3 +285,196 @@ class Simulation:
         if self._observer.follows_messages:
             record = trace.Dropped(self.now, message[0], sender, receiver, reason)
             self._observer.record(record)
+
+    def _arm(self, process: ProcessId) -> None:
+        timers, self._out.timers = self._out.timers, []
+        armed = self._timers.setdefault(process, {})
+        rate, _ = self._clocks.get(process, (1.0, 0.0))
+        for name, after in timers:
+            if after is None:
+                armed.pop(name, None)
+            else:
+                armed[name] = number = next(self._numbers)
+                ring = partial(self._ring, process, name, number)
+                self._background += 1
+                heappush(self._heap, (self.now + after / rate, number, BACKGROUND, (), ring))
+
+    def _ring(self, process: ProcessId, name: str, number: int) -> None:
+        if self._timers.get(process, {}).get(name) != number:  # cancelled, set anew or forgotten
+            return
+        if process in self._held:
+            self._held[process].append(partial(self._ring, process, name, number))
+            return
+        del self._timers[process][name]
+        self._observer.record(trace.Rang(self.now, process, name))
+        self._step(process, f"timer {name}", partial(self._seats[process].ring, name))
+
+    def _tell(self, process: ProcessId) -> None:
+        events, self._out.events = self._out.events, []
+        for event in events:
+            if self._observer.trace is not None:
+                self._observer.record(trace.told(self.now, process, event))
+            if isinstance(event, Entered):
+                self._wants[process] -= 1
+                self._observer.entered(self.now, process)
+            self._workload.told(self, process, event)
+
+    # Users: what a workload may do
+
+    def ask(self, process: ProcessId) -> None:
+        """Let its user acquire: now, or as soon as it can."""
+        if not isinstance(self._seats[process].user, MutexUser):
+            raise ConfigError(f"process {process} is no mutex, so nobody can ask it to enter")
+        self._wants[process] = self._wants.get(process, 0) + 1
+        self._ask_if_possible(process)
+
+    def _ask_if_possible(self, process: ProcessId) -> None:
+        if process in self._held or not self._wants.get(process):
+            return
+        if "acquire" in self._seats[process].user.calls():
+            self._observer.asked(self.now, process)
+            self._call(process, "acquire")
+
+    def leave(self, process: ProcessId) -> None:
+        """Let its user release: now, or when it takes steps again."""
+        if process in self._held:
+            self._held[process].append(partial(self.leave, process))
+            return
+        self._observer.left(self.now, process)
+        self._call(process, "release")
+        self._workload.left(self, process)
+        self._ask_if_possible(process)
+
+    def _call(self, process: ProcessId, name: str) -> None:
+        self._observer.record(trace.Called(self.now, process, name))
+        self._step(process, name, partial(self._seats[process].call, name))
+
+    def is_inside(self, process: ProcessId) -> bool:
+        """Tell whether its user is in the critical section."""
+        return process in self._observer.section.inside
+
+    def entries(self, process: ProcessId) -> int:
+        """Count how often its user has entered."""
+        return self._observer.delays.entries.get(process, 0)
+
+    def after(self, delay: float, action: Action, of: ProcessId | None = None) -> None:
+        """Act later; what the user `of` a process is to do dies with the memory of its process."""
+        if of is not None:
+            action = partial(self._act_as, of, self._lives.get(of, 0), action)
+        heappush(self._heap, (self.now + delay, next(self._numbers), FOREGROUND, (), action))
+
+    def _act_as(self, process: ProcessId, life: int, action: Action) -> None:
+        if self._lives.get(process, 0) == life:
+            action()
+
+    def when_silent(self, action: Action) -> None:
+        """Act once no message is under way and no user is about to act; timers may be armed."""
+        self._when_silent.append(action)
+
+    def when_quiet(self, action: Action) -> None:
+        """Act once it is silent and nobody is inside or waiting."""
+        self._when_quiet.append(action)
+
+    # Faults: what a script may do
+
+    def at(self, time: float, action: Action) -> None:
+        """Let something go wrong, or right again, at that time."""
+        self._faults_due += 1
+        self._background += 1
+        item = time, next(self._numbers), BACKGROUND, (), partial(self._act_on_schedule, action)
+        heappush(self._heap, item)
+
+    def _act_on_schedule(self, action: Action) -> None:
+        self._faults_due -= 1
+        action()
+        self._choose_paths()
+
+    def _choose_paths(self) -> None:
+        """Take the short way for messages wherever nothing stands in it."""
+        short = not self._clocks and not self._observer.follows_messages and self._links.whole
+        for process in range(1, self.size + 1):
+            self._receivers[process] = (
+                self._seats[process].process.receive
+                if short and process not in self._held
+                else self._receive_with_care
+            )
+        direct = self._links.certain and not self._observer.follows_messages
+        self._delay = self._constant if direct else None
+
+    def crash(self, process: ProcessId) -> None:
+        """Stop a process; a dead one stays dead."""
+        if process in self._dead:
+            return
+        self._dead.add(process)
+        self._held.setdefault(process, [])
+        self._mail.pop(process, None)
+        self._observer.crashed(self.now, process)
+
+    def restart(self, process: ProcessId, memory: bool) -> None:
+        """Start a dead process again, anew or as it was; a live one is left alone."""
+        if process not in self._dead:
+            return
+        self._dead.remove(process)
+        if memory:
+            self._observer.record(trace.Started(self.now, process, amnesia=False))
+            self._observer.section.returned(process)
+            self._catch_up(process)
+            return
+        del self._held[process]
+        self._timers.pop(process, None)
+        self._lives[process] = self._lives.get(process, 0) + 1
+        self._seats[process] = self._codec.restore(self._initial[process])
+        was_inside = self._observer.section.forgot(process)
+        self._start(process)
+        if was_inside:
+            self._workload.left(self, process)
+        self._ask_if_possible(process)
+
+    def pause(self, process: ProcessId) -> None:
+        """Let a process take no steps until it is resumed; a dead one takes none anyway."""
+        if process in self._held:
+            return
+        self._held[process] = []
+        self._mail[process] = []
+        self._observer.record(trace.Paused(self.now, process))
+
+    def resume(self, process: ProcessId) -> None:
+        """Let a paused process go on: first with what has arrived, then with what was due."""
+        if process not in self._mail:
+            return
+        self._observer.record(trace.Resumed(self.now, process))
+        self._catch_up(process)
+
+    def _catch_up(self, process: ProcessId) -> None:
+        held = self._held.pop(process)
+        for sender, message in self._mail.pop(process, []):
+            receive = self._seats[process].receive
+            opened = self._open(sender, process, message)
+            self._step(process, f"a message from {sender}", partial(receive, sender, opened))
+        for action in held:
+            action()
+        self._ask_if_possible(process)
+
+    def cut(self, sides: dict[ProcessId, int]) -> None:
+        """Cut the links between different sides."""
+        self._links.cut(sides)
+
+    def heal(self, sides: dict[ProcessId, int]) -> None:
+        """Undo that."""
+        self._links.heal(sides)
+
+    def lose(self, rate: float) -> None:
+        """Lose messages with this probability on top of what the network loses."""
+        self._links.lose(rate)
+
+    def keep(self, rate: float) -> None:
+        """Undo that."""
+        self._links.keep(rate)
+
+    def set_clock(self, process: ProcessId, rate: float, offset: float) -> None:
+        """Let its clock show rate * time + offset."""
+        self._clocks[process] = rate, offset
+
+
+def _raised(error: Exception, process: ProcessId, cause: str) -> ViolationError:
+    return ViolationError("raised", f"process {process} raised {error!r} on {cause}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from coterie.process import Outbox
@@ -35,8 +36,9 @@ class GroupOutbox(Outbox[Any]):
         """Send to each of `to`, in the order of their ids."""
         self.used = True
         receivers = sorted(to)
-        if self.me in receivers:
-            receivers.remove(self.me)
+        place = bisect_left(receivers, self.me)
+        if place < len(receivers) and receivers[place] == self.me:
+            del receivers[place]
             self.local.append(message)
         if receivers:
             self.groups.append((receivers, message))

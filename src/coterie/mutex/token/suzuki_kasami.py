@@ -123,10 +123,8 @@ ALGORITHM = Algorithm(
     costs=Costs(
         idle=lambda setup: exactly(_messages(setup), "N"),
         again=lambda setup: exactly(0, "0"),
-        saturated=lambda setup: between(
-            max(0, setup.size - 1), _messages(setup), "N, less the first entry"
-        ),
-        client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2, or 0 with the token"),
+        saturated=lambda setup: between(max(0, setup.size - 1), _messages(setup), "N"),
+        client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2"),
         synchronisation_delay=lambda setup: exactly(1, "1"),
     ),
     assumes=("reliable links", "no crash"),

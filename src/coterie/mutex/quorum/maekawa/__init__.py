@@ -55,7 +55,7 @@ def _client_delay(setup: Setup) -> Cost:
 def _synchronisation_delay(setup: Setup) -> Cost:
     """Follow Release to the common arbiters and Locked from them, for every leaver and waiter."""
     if setup.size == 1:
-        return exactly(0, "no second process")
+        return exactly(0, "0")
     quorums = [frozenset(_quorum(setup, me)) for me in range(1, setup.size + 1)]
     delays = {
         max((arbiter != leaver) + (arbiter != waiter) for arbiter in first & second)
@@ -63,7 +63,7 @@ def _synchronisation_delay(setup: Setup) -> Cost:
         for waiter, second in enumerate(quorums, 1)
         if leaver != waiter
     }
-    return between(min(delays), max(delays), "2, or 1 if an end is the common arbiter")
+    return between(min(delays), max(delays), "1 or 2")
 
 
 ALGORITHM = Algorithm(
@@ -81,7 +81,7 @@ ALGORITHM = Algorithm(
     costs=Costs(
         idle=lambda setup: _per_arbiter(setup, 3, 3, "3(K - 1)"),
         again=lambda setup: _per_arbiter(setup, 3, 3, "3(K - 1)"),
-        saturated=lambda setup: _per_arbiter(setup, 3, 6, "3(K - 1) to 6(K - 1)"),
+        saturated=lambda setup: _per_arbiter(setup, 3, 6, "3 to 6(K - 1)"),
         client_delay=_client_delay,
         synchronisation_delay=_synchronisation_delay,
     ),
