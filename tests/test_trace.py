@@ -55,7 +55,7 @@ ONE_OF_EACH: list[AnyRecord] = [
     Called(1.0, 1, "acquire"),
     Sent(1.0, 1, 1, 2, ["Request", [1, 1]], "Request(1.1)"),
     Delivered(2.25, 1, 1, 2),
-    Dropped(2.5, 2, 2, 1, "partition"),
+    Dropped(2.5, 1, 1, 2, "partition"),
     Rang(3.0, 2, "SILENCE"),
     Told(4.0, 1, ["Entered"], "Entered"),
     Paused(5.0, 3),
@@ -85,6 +85,14 @@ def test_a_record_is_a_line_that_names_its_kind() -> None:
     [
         ("", "not a trace: line 1: "),
         ("{}\n", "not a trace: line 1: .*`algorithm`"),
+        (
+            '{"algorithm":"a","size":2}\n{"kind":"delivered","time":1,"number":1,"sender":1,"receiver":2}',
+            "not a trace: line 2: message 1 was never sent",
+        ),
+        (
+            '{"algorithm":"a","size":2}\n{"kind":"called","time":1,"process":3,"call":"acquire"}\n',
+            "not a trace: line 2: no process 3 among 2",
+        ),
         ('{"algorithm":"a","size":2}\nnonsense\n', "not a trace: line 2: "),
         (
             '{"algorithm":"a","size":2}\n{"kind":"crashed","time":1,"process":"two"}\n',

@@ -5,9 +5,9 @@ a wall clock, draw a number or log. So a world can run it, save it, restore it, 
 and show it, and an algorithm written once runs in all of them.
 
 A world holds one `Seat` per process: the process and its user side by side. It feeds inputs to the
-seat (`start`, `call`, `receive`, `ring`) and carries out the outbox afterwards, in the order *send,
-arm, tell*, or not at all if the handler raised. What a process sends to itself is part of the same
-step: it costs no message and takes no time.
+seat (`start`, `call`, `receive`, `ring`, `down`) and carries out the outbox afterwards, in the order
+*save, send, arm, tell*, or not at all if the handler raised. What a process sends to itself is part
+of the same step: it costs no message and takes no time.
 """
 
 from __future__ import annotations
@@ -50,12 +50,25 @@ class Channel(enum.Enum):
 class Outbox(Generic[MessageT]):
     """What a process wishes for during one step."""
 
-    __slots__ = ("events", "local", "me", "now", "sends", "timers")
+    __slots__ = (
+        "events",
+        "incarnation",
+        "local",
+        "me",
+        "now",
+        "saved",
+        "sends",
+        "timers",
+        "watches",
+    )
 
     def __init__(self, me: ProcessId, now: float = 0.0) -> None:
         """Start an empty outbox for process `me`, whose own clock shows `now`."""
         self.me = me
         self.now = now  # only protocols that need a clock read it
+        self.incarnation = 0  # a number that no earlier start of this process had
+        self.saved = b""  # what this process has on stable storage
+        self.watches: list[tuple[ProcessId, bool]] = []  # False: no longer
         self.sends: list[tuple[ProcessId, MessageT]] = []
         self.local: list[MessageT] = []  # to oneself: delivered before the step ends
         self.timers: list[tuple[str, float | None]] = []  # None cancels
@@ -81,6 +94,23 @@ class Outbox(Generic[MessageT]):
         """Forget the timer `name`, armed or not."""
         self.timers.append((name, None))
 
+    def watch(self, peer: ProcessId) -> None:
+        """Ask to be told, by `Process.down`, when that process is down; asked once, told once.
+
+        A world's detector is perfect unless it says otherwise: it reports everybody watched who has
+        crashed, some time later, and nobody who has not. Messages sent before the crash may still
+        come after the report.
+        """
+        self.watches.append((peer, True))
+
+    def unwatch(self, peer: ProcessId) -> None:
+        """Stop watching that process."""
+        self.watches.append((peer, False))
+
+    def save(self, value: bytes) -> None:
+        """Put `value` on stable storage, before anything else that this step wishes happens."""
+        self.saved = value
+
     def tell(self, event: Event) -> None:
         """Tell the user of this process."""
         self.events.append(event)
@@ -103,6 +133,10 @@ class Process(msgspec.Struct, Generic[MessageT], array_like=True):
     def ring(self, timer: str, out: Outbox[MessageT]) -> None:
         """Handle a timer that has run out."""
         raise ProtocolError(f"process {self.me} sets no timers, and {timer} rang")
+
+    def down(self, peer: ProcessId, out: Outbox[MessageT]) -> None:
+        """Handle the crash of a process that was watched."""
+        raise ProtocolError(f"process {self.me} watches nobody, and heard that {peer} is down")
 
 
 class User(msgspec.Struct, array_like=True):
@@ -185,6 +219,44 @@ class MutexUser(User):
             self.phase = Phase.INSIDE
 
 
+class Elected(Event, frozen=True):
+    """The process follows this leader from now on, maybe itself."""
+
+    leader: ProcessId
+
+
+class Election(Process[MessageT]):
+    """A process of a leader election. It tells `Elected` when it has a new leader."""
+
+    @abstractmethod
+    def elect(self, out: Outbox[MessageT]) -> None:
+        """Begin an election, because this process has noticed that it needs one."""
+
+
+class ElectionUser(User):
+    """The user of an election: it may notice, at most `entries` times, that a leader is missing."""
+
+    leader: ProcessId | None = None  # whom it was told to follow
+    entries: int | None = None  # how often it will still call; None = no end
+
+    def calls(self) -> tuple[str, ...]:
+        """Elect, at any time."""
+        return () if self.entries == 0 else ("elect",)
+
+    def call(self, name: str, process: Election[Any], out: Outbox[Any]) -> None:
+        """Begin an election."""
+        if name not in self.calls():
+            raise MisuseError(f"process {process.me} cannot {name} (possible now: {self.calls()})")
+        if self.entries is not None:
+            self.entries -= 1
+        process.elect(out)
+
+    def hear(self, event: Event) -> None:
+        """Follow the leader."""
+        if isinstance(event, Elected):
+            self.leader = event.leader
+
+
 class Seat(msgspec.Struct, array_like=True):
     """A process with its user: what a world drives, one input at a time."""
 
@@ -211,6 +283,11 @@ class Seat(msgspec.Struct, array_like=True):
         self.process.ring(timer, out)
         self.settle(out)
 
+    def down(self, peer: ProcessId, out: Outbox[Any]) -> None:
+        """Report a process that was watched and has crashed."""
+        self.process.down(peer, out)
+        self.settle(out)
+
     def settle(self, out: Outbox[Any]) -> None:
         """End the step: deliver what the process sent to itself, and let the user hear the events."""
         while out.local:
@@ -223,6 +300,8 @@ def seat(process: Process[Any], entries: int | None = None) -> Seat:
     """Give `process` the user of its kind, who will make at most `entries` calls of the main verb."""
     if isinstance(process, Mutex):
         return Seat(process, MutexUser(entries=entries))
+    if isinstance(process, Election):
+        return Seat(process, ElectionUser(entries=entries))
     return Seat(process, User())
 
 

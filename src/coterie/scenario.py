@@ -33,7 +33,7 @@ import functools
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.catalogue import unknown
+from coterie.catalogue import algorithm, unknown
 from coterie.errors import CoterieError, UsageError
 from coterie.manual import Letter, Manual
 from coterie.process import Channel, MutexUser, Phase
@@ -127,7 +127,7 @@ class _Play:
         self.header = header
         self.world = Manual(header)
         self.channel = channel or self.world.channel
-        self.time = 0
+        self.time = 0.0
         self.over = False
 
     def start(self) -> list[str]:
@@ -186,12 +186,11 @@ class _Play:
     def _run(self) -> list[str]:
         lines: list[str] = []
         for _ in range(RUN_LIMIT):
-            letter = next(
-                (x for x in self.world.transit if x.receiver not in self.world.crashed), None
-            )
-            if letter is None or self.over:
+            due = [x for x in self.world.transit if x.receiver not in self.world.crashed]
+            if self.over or not due:
                 return lines
             self.time += 1
+            letter = due[0]
             lines.append(f"  deliver {letter.sender} > {letter.receiver} {label(letter.message)}")
             lines += ["  " + line for line in self._deliver(letter)]
         raise UsageError(
@@ -245,9 +244,7 @@ class _Play:
         alive = [me for me in self.world.seats if me not in self.world.crashed]
         calls = [f"{name} {me}" for me in alive for name in self.world.seats[me].user.calls()]
         links = [
-            f"deliver {letter.sender} > {letter.receiver}"
-            for letter in self.world.transit
-            if letter.receiver in alive
+            f"deliver {x.sender} > {x.receiver}" for x in self.world.transit if x.receiver in alive
         ]
         rings = [f"ring {me} {timer}" for me in alive for timer in self.world.timers[me]]
         crashes = [f"crash {alive[0]} to {alive[-1]}"] if alive else []
@@ -357,7 +354,7 @@ class _Script:
         """Give the scenario, without what the commands cause; a violation is shown at the end."""
         header = self.trace.header
         choices = {"variant": header.variant, **header.parameters}
-        if self.reorders:
+        if self.reorders and algorithm(header.algorithm).channel is Channel.FIFO:
             choices["channel"] = Channel.UNORDERED.value
         first = [header.algorithm, str(header.size)]
         first += [f"{name}={value}" for name, value in choices.items() if value]

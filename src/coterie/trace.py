@@ -150,12 +150,35 @@ class Trace(msgspec.Struct):
 
 
 def parse_trace(text: str) -> Trace:
-    """Read JSON lines; a line that is no record is named in the error."""
+    """Read JSON lines; a line that is no record, or cannot stand there, is named in the error."""
     head, *rest = text.splitlines() or [""]
     trace = Trace(_parse_line(1, head, _header_decoder))
+    sent: set[int] = set()
     for number, line in enumerate(rest, 2):
-        trace.records.append(_parse_line(number, line, _record_decoder))
+        record = _parse_line(number, line, _record_decoder)
+        fault = _fault(record, trace.header.size, sent)
+        if fault:
+            raise UsageError(f"not a trace: line {number}: {fault}")
+        trace.records.append(record)
     return trace
+
+
+def _fault(record: AnyRecord, size: int, sent: set[int]) -> str | None:
+    """Say what is wrong with a record after those before it; `sent` has their messages."""
+    processes: tuple[int, ...] = ()
+    match record:
+        case Sent(_, number, sender, receiver):
+            sent.add(number)
+            processes = sender, receiver
+        case Delivered(_, number, sender, receiver) | Dropped(_, number, sender, receiver):
+            if number not in sent:
+                return f"message {number} was never sent"
+            processes = sender, receiver
+        case Violated():
+            pass
+        case _:
+            processes = (record.process,)
+    return next((f"no process {x} among {size}" for x in processes if not 1 <= x <= size), None)
 
 
 _Line = TypeVar("_Line")

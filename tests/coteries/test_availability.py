@@ -51,6 +51,17 @@ def test_a_large_coterie_is_sampled_reproducibly_and_says_so() -> None:
     assert one != coterie.availability(0.9, samples=2000, seed=8)
 
 
+def test_a_sample_without_a_failure_does_not_claim_certainty() -> None:
+    found = grid(range(1, 26)).availability(1.0, samples=10)
+    assert found.probability == 1
+    assert found.error > 0
+
+
+def test_an_estimate_needs_a_sample() -> None:
+    with pytest.raises(UsageError, match="at least one sample"):
+        grid(range(1, 26)).availability(0.9, samples=0)
+
+
 def test_the_estimate_agrees_with_the_exact_value_of_a_5_by_5_grid() -> None:
     """A cross is alive iff a row and a column are: 1 - 2P(no row) + P(no row and no column)."""
     p, side = 0.9, 5

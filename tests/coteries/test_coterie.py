@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from coterie.coteries import Coterie, majority, projective_plane
 from coterie.errors import ConfigError
 from tests.coteries.strategies import all_coteries, coteries
+
+if TYPE_CHECKING:
+    from random import Random
 
 WHEEL = Coterie([1, 2, 3, 4], [{1, 4}, {2, 4}, {3, 4}, {1, 2, 3}])
 
@@ -38,7 +41,8 @@ def test_equal_quorums_make_equal_coteries_whatever_made_them() -> None:
 
 
 def test_a_coterie_survives_pickling_for_executors_in_other_processes() -> None:
-    assert pickle.loads(pickle.dumps(projective_plane(2))) == projective_plane(2)  # noqa: S301  # our own bytes
+    encoded = pickle.dumps(projective_plane(2))
+    assert pickle.loads(encoded) == projective_plane(2)  # noqa: S301  # our own bytes
 
 
 def test_members_and_quorums_cannot_be_assigned() -> None:

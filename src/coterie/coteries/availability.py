@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coterie.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -52,6 +54,8 @@ def sampled(
     members: Sequence[int], quorums: Sequence[frozenset[int]], p: float, samples: int, seed: int
 ) -> Availability:
     """Estimate the availability from random sets of live members."""
+    if samples < 1:
+        raise UsageError(f"an estimate needs at least one sample, not {samples}")
     draw = random.Random(seed).random
     places = {member: 1 << place for place, member in enumerate(members)}
     masks = sorted(
@@ -62,5 +66,7 @@ def sampled(
     for _ in range(samples):
         dead = sum(bit for bit in bits if draw() >= p)
         live += any(not mask & dead for mask in masks)
-    mean = live / samples
-    return Availability(mean, exact=False, error=(mean * (1 - mean) / samples) ** 0.5)
+    # One more of each kind, so that a sample without a failure does not claim certainty.
+    cautious = (live + 1) / (samples + 2)
+    error = (cautious * (1 - cautious) / samples) ** 0.5
+    return Availability(live / samples, exact=False, error=error)

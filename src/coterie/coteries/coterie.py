@@ -81,7 +81,7 @@ class Coterie:
         return f"<{type(self).__name__} {self}>"
 
     def check(self) -> None:
-        """Raise `ConfigError` naming two quorums that do not meet, or of which one holds the other."""
+        """Raise `ConfigError` naming two quorums that do not meet or are nested, if there are such."""
         for one, other in itertools.combinations(self.quorums, 2):
             if one.isdisjoint(other):
                 raise ConfigError(f"quorums {show(one)} and {show(other)} have no member in common")
@@ -110,9 +110,9 @@ class Coterie:
         return min(usable, key=len, default=None)
 
     def is_nondominated(self) -> bool:
-        """Tell whether no other coterie is better: available whenever this one is, and sometimes more.
+        """Tell whether no other coterie has a quorum alive whenever this one has, and more often.
 
-        So it is exactly if the members cannot be split in two parts without a quorum in either.
+        That is so exactly if the members cannot be split in two parts without a quorum in either.
         """
         return not two_colourable(self.quorums)
 
@@ -135,7 +135,7 @@ class Coterie:
         return optimal_load(self.quorums)
 
     def replace(self, failed: int, by: int, *, keep: Keep = "larger") -> Coterie:
-        """Let member `by` stand in for `failed` in every quorum: the update C' = Q(T_xy(C)) of 1996.
+        """Let `by` stand in for `failed` in every quorum: the update C' = Q(T_xy(C)) of 1996.
 
         Of two images of which one contains the other, Q keeps the `larger` (as published: a
         request pending on G continues on a superset of G - {x}, theorem 2) or the `smaller` (which

@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
-def two_colourable(quorums: Iterable[frozenset[int]]) -> bool:
+def two_colourable(quorums: Sequence[frozenset[int]]) -> bool:
     """Tell whether two colours can be given to the members so that every quorum has both."""
-    return _colourable([sum(1 << member for member in quorum) for quorum in quorums], 0, 0)
+    members = sorted(frozenset().union(*quorums))
+    bits = {member: 1 << place for place, member in enumerate(members)}
+    return _colourable([sum(bits[member] for member in quorum) for quorum in quorums], 0, 0)
 
 
 def _colourable(quorums: Sequence[int], red: int, blue: int) -> bool:
@@ -36,7 +38,7 @@ def _colourable(quorums: Sequence[int], red: int, blue: int) -> bool:
 
 
 def _propagate(quorums: Sequence[int], red: int, blue: int) -> tuple[list[int], int, int] | None:
-    """Colour what has no choice; give the quorums that lack a colour, or None if one must stay so."""
+    """Colour what has no choice; give the quorums that lack a colour, or None if one always will."""
     while True:
         before = red, blue
         lacking = [quorum for quorum in quorums if not (quorum & red and quorum & blue)]

@@ -66,20 +66,14 @@ class FiniteField:
         """Multiply by adding exponents of a generator."""
         powers = self._powers_of_generator()
         exponents = {element: exponent for exponent, element in enumerate(powers)}
-        zero = (0,) * self.order
-        return (
-            zero,
-            *(
-                (
-                    0,
-                    *(
-                        powers[(exponents[one] + exponents[other]) % (self.order - 1)]
-                        for other in range(1, self.order)
-                    ),
-                )
-                for one in range(1, self.order)
-            ),
-        )
+
+        def product(one: int, other: int) -> int:
+            if not one or not other:
+                return 0
+            return powers[(exponents[one] + exponents[other]) % (self.order - 1)]
+
+        elements = range(self.order)
+        return tuple(tuple(product(one, other) for other in elements) for one in elements)
 
     def _powers_of_generator(self) -> list[int]:
         """Find a modulus x^k = `tail` under which the powers of x are all elements but zero."""

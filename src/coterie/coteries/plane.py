@@ -1,9 +1,9 @@
 """Quorums as the lines of a projective plane (Maekawa, 1985): about √N members each.
 
 Any two lines of a plane of order q meet in one point; q² + q + 1 points lie on as many lines, q + 1
-on each. The points are numbered as in the literature: 1 is the direction of the vertical lines, 2 + m
-the direction of slope m, and then come the q² points (x, y), column by column. There are three kinds
-of lines: the line at infinity {1, ..., q + 1}; the vertical ones; and y + mx = b for all m and b.
+on each. The points are numbered as in the literature: 1 is the direction of the vertical lines,
+2 + m the direction of slope m, and then come the q² points (x, y), column by column. There are three
+kinds of lines: the one at infinity {1, ..., q + 1}; the vertical ones; and y + mx = b for all m, b.
 
 For other sizes the points above N are dropped, and each is stood in for by a point that stays. Two
 lines then still meet: where their common point was, its stand-in is.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def projective_plane(order: int) -> Plane:
-    """Give the plane of `order`: all quorums have order + 1 members, all members as many quorums."""
+    """Give the plane of `order`: quorums of order + 1 members, and as many quorums around each."""
     if prime_power(order) is None:
         orders = [str(order) for order in range(2, 17) if prime_power(order)]
         raise UsageError(
@@ -60,9 +60,9 @@ class Plane(Coterie):
     """The lines of the plane of `order`, cut down to the points 1 to `size`.
 
     A quorum is computed when it is asked for, so that a hundred thousand members are no trouble.
-    No quorum contains another: lines share one point, so the rest of the smaller would have to be
-    among the stand-ins on the larger, and those are fewer than half of it (from order 13 on,
-    because there is a prime between n and 6n/5; the tests try all sizes below that).
+    No quorum contains another: lines share one point only, and the stand-ins on one of them cannot
+    make up for the rest of the other while less than a third of the points is dropped. That is so
+    from order 17 on, as there is a prime between n and 6n/5; the tests try all smaller sizes.
     """
 
     def __init__(self, size: int, order: int) -> None:

@@ -159,7 +159,7 @@ class Votes(Coterie):
     def _complete(
         self, chosen: tuple[int, ...], rest: tuple[tuple[int, int], ...], total: int
     ) -> Iterator[tuple[int, ...]]:
-        """Extend `chosen`, short of the threshold, by members of `rest` in every way that suffices."""
+        """Extend `chosen`, which is not enough, by members of `rest` in every way that just is."""
         if total + sum(votes for _, votes in rest) < self._threshold:
             return
         for place, (member, votes) in enumerate(rest):

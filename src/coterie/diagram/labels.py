@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from coterie.diagram.svg import text_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
+
+Cell: TypeAlias = tuple[int, int]
 
 SIZE = 9.5  # of the font
 RADIUS = SIZE * 0.5  # a label is taken as a row of discs
@@ -57,11 +60,10 @@ class Arrow(NamedTuple):
         length = math.hypot(along, down) or 1.0
         return along / length, down / length
 
-    def passes(self, x: float, y: float, distance: float) -> bool:
-        """Tell whether it comes as near to a point as that."""
-        steps = max(2, math.ceil(self.length / distance))
-        points = (self.at(step / steps) for step in range(steps + 1))
-        return any(abs(a - x) < distance and abs(b - y) < distance for a, b in points)
+    def points(self, gap: float) -> Iterator[tuple[float, float]]:
+        """Give points along it that are about so far apart."""
+        steps = max(1, math.ceil(self.length / gap))
+        return (self.at(step / steps) for step in range(steps + 1))
 
 
 class Place(NamedTuple):
@@ -73,13 +75,20 @@ class Place(NamedTuple):
 
 
 class Labels:
-    """Remembers what is taken while labels are placed one after another."""
+    """Remembers what is taken while labels are placed one after another.
 
-    def __init__(self, arrows: Sequence[Arrow], lanes: Iterable[float]) -> None:
+    The sheet is divided into cells as large as a disc's radius, and a disc reaches into the nine
+    cells around its middle.
+    """
+
+    def __init__(self, arrows: Iterable[Arrow], lanes: Iterable[float]) -> None:
         """Keep clear of the lanes at those heights, and if possible of all arrows."""
-        self._arrows = arrows
-        self._lanes = sorted(lanes)
-        self._taken: list[tuple[float, float]] = []
+        self._lanes = list(lanes)
+        self._taken: set[Cell] = set()
+        self._passing: defaultdict[Cell, set[Arrow]] = defaultdict(set)
+        for arrow in arrows:
+            for x, y in arrow.points(RADIUS):
+                self._passing[_cell(x, y)].add(arrow)
 
     def place(self, arrow: Arrow, text: str) -> Place | None:
         """Find the best free place along the arrow; there may be none."""
@@ -96,7 +105,7 @@ class Labels:
                 best = crossed, place, discs
         if best is None:
             return None
-        self._taken += best[2]
+        self._taken.update(cell for x, y in best[2] for cell in _around(x, y))
         return best[1]
 
     def _try(
@@ -112,19 +121,30 @@ class Labels:
         return Place(x, y, math.degrees(math.atan2(down, along))), discs
 
     def _free(self, discs: list[tuple[float, float]]) -> bool:
-        for x, y in discs:
-            if any(abs(y - lane) < RADIUS + 5 for lane in self._lanes):
-                return False
-            if any(math.hypot(x - a, y - b) < 2 * RADIUS for a, b in self._taken):
-                return False
-        return True
+        return not any(
+            any(abs(y - lane) < RADIUS + 5 for lane in self._lanes)
+            or any(cell in self._taken for cell in _around(x, y))
+            for x, y in discs
+        )
 
     def _crossed(self, own: Arrow, discs: list[tuple[float, float]]) -> int:
-        return sum(
-            any(arrow.passes(x, y, RADIUS) for x, y in discs)
-            for arrow in self._arrows
-            if arrow != own
-        )
+        others = {
+            arrow
+            for x, y in discs
+            for cell in _around(x, y)
+            if cell in self._passing
+            for arrow in self._passing[cell]
+        }
+        return len(others - {own})
+
+
+def _cell(x: float, y: float) -> Cell:
+    return math.floor(x / RADIUS), math.floor(y / RADIUS)
+
+
+def _around(x: float, y: float) -> Iterator[Cell]:
+    column, row = _cell(x, y)
+    return ((column + i, row + j) for i in (-1, 0, 1) for j in (-1, 0, 1))
 
 
 def _offsets(width: float) -> Iterator[float]:

@@ -37,11 +37,13 @@ def bar(sheet: Sheet, condition: Condition, begin: float, end: float, y: float) 
         sheet.line((begin, y), (end, y), stroke=LANE, stroke_dasharray="1 5")
         return
     height, colour = BARS[condition]
+    # A stay inside that takes no time must be seen all the same, behind the call that ends it.
+    width = max(end - begin, 9.0 if condition is Condition.INSIDE else 0.0)
     sheet.add(
         "rect",
-        x=begin,
+        x=(begin + end - width) / 2,
         y=y - height / 2,
-        width=max(end - begin, 1.5),
+        width=width,
         height=height,
         rx=min(height / 2, 3.0),
         fill=colour,

@@ -13,7 +13,7 @@ from coterie.diagram.labels import Arrow, Labels
 from coterie.diagram.legend import Entry, draw_legend
 from coterie.diagram.svg import ALARM, CHARACTER, GRID, PALETTE, SOFT, Sheet, text_width
 from coterie.diagram.ticks import linear_ticks, tick_text
-from coterie.trace import Called, Crashed, Delivered, Dropped, Rang, Started, Trace
+from coterie.trace import Called, Crashed, Delivered, Rang, Started, Trace
 
 if TYPE_CHECKING:
     from coterie.diagram.history import Flight, Stay
@@ -81,7 +81,7 @@ class _Layout:
 def _layout(trace: Trace) -> _Layout:
     drawn = [record for record in trace.records if not isinstance(record, Started)]
     moments = sorted({record.time for record in drawn} or {0.0})
-    stepwise = _is_stepwise(trace.records)
+    stepwise = trace.header.seed is None and _is_stepwise(trace.records)
     margin = 1.0 if stepwise else (moments[-1] - moments[0] or 1.0) * 0.04
     left = MARGIN + text_width(f"process {trace.header.size}", 12) + 10
     room = STEP if stepwise else STEP * 0.6
@@ -99,7 +99,7 @@ def _layout(trace: Trace) -> _Layout:
 
 def _is_stepwise(records: list[AnyRecord]) -> bool:
     """Tell whether each time is the number of one step, as explorers and scenarios count."""
-    inputs = Called | Delivered | Rang | Crashed | Dropped
+    inputs = Called | Delivered | Rang | Crashed
     steps = [record.time for record in records if isinstance(record, inputs)]
     return len(set(steps)) == len(steps) and all(time == int(time) for time in steps)
 
@@ -120,7 +120,7 @@ def _draw_title(sheet: Sheet, header: Header) -> None:
 
 
 def _draw_axis(sheet: Sheet, layout: _Layout) -> None:
-    room = 34 if layout.stepwise else 80
+    room = 34 if layout.stepwise else 56
     count = int((layout.right - layout.left) / room)
     for tick in linear_ticks(layout.begin, layout.last, count):
         if layout.stepwise and tick != int(tick):
@@ -213,7 +213,9 @@ def _draw_marks(sheet: Sheet, layout: _Layout, past: History) -> None:
 
 
 def _draw_notes(sheet: Sheet, top: float, width: float, notes: list[str]) -> float:
-    lines = [line for note in notes for line in textwrap.wrap(note, int(width / 12 / CHARACTER))]
+    lines = [
+        line for note in notes for line in textwrap.wrap(note, int(width / 12 / CHARACTER * 1.1))
+    ]
     for index, line in enumerate(lines):
         sheet.text(MARGIN, top + 12 + 18 * index, line, fill=ALARM, font_weight="600")
     return 18.0 * len(lines) + 8.0 if lines else 0.0

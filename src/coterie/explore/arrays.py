@@ -21,17 +21,26 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 class Growing:
     """An array that is appended to one value at a time and read by whole arrays of positions."""
 
-    def __init__(self, kind: npt.DTypeLike) -> None:
-        """Start empty."""
-        self.size = 0
-        self.array: npt.NDArray[Any] = np.zeros(64, kind)
+    def __init__(self, kind: npt.DTypeLike, zeros: int = 0) -> None:
+        """Start with so many zeros."""
+        self._array: npt.NDArray[Any] = np.zeros(zeros, kind)
+        self._new: list[int] = []
+
+    def __len__(self) -> int:
+        """Count the values."""
+        return len(self._array) + len(self._new)
 
     def append(self, value: int) -> None:
         """Add one value."""
-        if self.size == len(self.array):
-            self.array = np.concatenate([self.array, np.zeros_like(self.array)])
-        self.array[self.size] = value
-        self.size += 1
+        self._new.append(value)
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """All values so far."""
+        if self._new:
+            self._array = np.concatenate([self._array, np.array(self._new, self._array.dtype)])
+            self._new.clear()
+        return self._array
 
     def take(self, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Read the values at these positions."""
@@ -49,9 +58,7 @@ class Slots:
     def append(self, numbers: Sequence[int]) -> None:
         """Give the next id its list."""
         while len(self.slots) < len(numbers):
-            slot = Growing(np.int32)
-            slot.array, slot.size = np.zeros(max(64, self.size), np.int32), self.size
-            self.slots.append(slot)
+            self.slots.append(Growing(np.int32, self.size))
         for position, slot in enumerate(self.slots):
             slot.append(numbers[position] if position < len(numbers) else 0)
         self.size += 1

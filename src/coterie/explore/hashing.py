@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from coterie.explore.arrays import Keys, Numbers, Positions, Rows
+    from coterie.explore.arrays import Flags, Keys, Numbers, Positions, Rows
 
 _MASK = (1 << 64) - 1
 _LOAD_INVERSE = 2  # at most half of the slots are taken: chains of probes stay short
@@ -56,58 +56,70 @@ class HashIndex:
 
     def find(self, keys: Keys) -> Numbers:
         """Number of each key, or -1 for one never shown."""
-        numbers = np.full(len(keys), -1, np.int32)
-        slots = (keys >> self._shift).astype(np.intp)
-        seeking = np.arange(len(keys))
-        while seeking.size:
-            entries = self._slots[slots[seeking]]
-            same = (self._keys[entries] == keys[seeking]) & (entries != 0)
-            numbers[seeking[same]] = entries[same] - 1
-            seeking = seeking[~same & (entries != 0)]
-            slots[seeking] = (slots[seeking] + 1) & self._wrap
-        return numbers
+        entries, _ = self._probe(keys, None)
+        return entries - 1
 
     def add(self, keys: Keys, rows: Rows | None = None) -> tuple[Numbers, Positions]:
         """Number of each key, and the positions of the new ones in the order of their numbers."""
         self._reserve(len(keys), rows)
-        slots = (keys >> self._shift).astype(np.intp)
-        entries = self._slots.take(slots)
-        known = self._keys.take(entries) == keys
-        known &= entries != 0
-        if rows is not None:
-            known[known] = self._same_rows(entries[known], rows[:, known])
-        rest = np.flatnonzero(~known)
-        entries[rest], fresh = self._settle(
-            keys[rest], slots[rest], None if rows is None else rows[:, rest]
+        entries, slots = self._probe(keys, rows)
+        new = np.flatnonzero(entries == 0)
+        if not new.size:
+            return entries - 1, new
+        entries[new], fresh = self._settle(
+            keys.take(new), slots.take(new), None if rows is None else rows.take(new, axis=1)
         )
-        return entries - 1, rest[fresh]
+        return entries - 1, new.take(fresh)
+
+    def _probe(self, keys: Keys, rows: Rows | None) -> tuple[Numbers, Positions]:
+        """Follow each key to its entry, or to the free slot (entry 0) where it belongs."""
+        slots = (keys >> self._shift).view(np.intp)
+        entries = self._slots.take(slots)
+        strange = self._keys.take(entries) != keys
+        if rows is not None:
+            strange |= self._other_rows(entries, rows)
+        strange &= entries != 0
+        seeking = np.flatnonzero(strange)
+        while seeking.size:
+            here = (slots.take(seeking) + 1) & self._wrap
+            found = self._slots.take(here)
+            slots[seeking] = here
+            entries[seeking] = found
+            strange = self._keys.take(found) != keys.take(seeking)
+            if rows is not None:
+                strange |= self._other_rows(found, rows.take(seeking, axis=1))
+            strange &= found != 0
+            seeking = seeking[strange]
+        return entries, slots
 
     def _settle(self, keys: Keys, slots: Positions, rows: Rows | None) -> tuple[Numbers, Positions]:
-        """Probe on until each key has found itself or taken a free slot.
+        """Put new keys into the free slots where they belong, and number them.
 
         Several keys may claim one slot at once. The last to write its claim wins and is numbered;
-        the losers then see whether the winner is their own double.
+        a loser that is not the winner's double goes on to the next slot.
         """
         entries = np.empty(len(keys), np.int32)
         fresh = []
-        seeking = np.arange(len(keys), dtype=np.int32)
+        seeking: Positions = np.arange(len(keys))
         while seeking.size:
-            here = slots[seeking]
-            free = seeking[self._slots[here] == 0]
-            self._slots[slots[free]] = -1 - free
-            won = free[self._slots[slots[free]] == -1 - free]
-            self._slots[slots[won]] = self._append(
-                keys[won], None if rows is None else rows[:, won]
+            here = slots.take(seeking)
+            free = self._slots.take(here) == 0
+            claims = (-1 - seeking[free]).astype(np.int32)
+            self._slots[here[free]] = claims
+            won = seeking[free][self._slots.take(here[free]) == claims]
+            numbers = self._append(
+                keys.take(won), None if rows is None else rows.take(won, axis=1)
             )
+            self._slots[slots.take(won)] = numbers
             fresh.append(won)
-            found = self._slots[here]
-            same = self._keys[found] == keys[seeking]
+            found = self._slots.take(here)
+            entries[seeking] = found
+            strange = self._keys.take(found) != keys.take(seeking)
             if rows is not None:
-                same[same] = self._same_rows(found[same], rows[:, seeking[same]])
-            entries[seeking[same]] = found[same]
-            seeking = seeking[~same]
-            slots[seeking] = (slots[seeking] + 1) & self._wrap
-        return entries, np.concatenate(fresh) if fresh else np.empty(0, np.intp)
+                strange |= self._other_rows(found, rows.take(seeking, axis=1))
+            seeking = seeking[strange]
+            slots[seeking] = (slots.take(seeking) + 1) & self._wrap
+        return entries, np.concatenate(fresh)
 
     def _append(self, keys: Keys, rows: Rows | None) -> Numbers:
         first, last = self.size + 1, self.size + 1 + len(keys)
@@ -117,14 +129,10 @@ class HashIndex:
         self.size += len(keys)
         return np.arange(first, last, dtype=np.int32)
 
-    def _same_rows(
-        self, entries: Numbers, rows: Rows
-    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _other_rows(self, entries: Numbers, rows: Rows) -> Flags:
         assert self._rows is not None, "rows must be given from the start or never"
-        same: np.ndarray[tuple[int], np.dtype[np.bool_]] = (self._rows[:, entries] == rows).all(
-            axis=0
-        )
-        return same
+        other: Flags = (self._rows.take(entries, axis=1) != rows).any(axis=0)
+        return other
 
     def _reserve(self, more: int, rows: Rows | None) -> None:
         needed = self.size + more + 1
@@ -135,7 +143,7 @@ class HashIndex:
         if needed * _LOAD_INVERSE > len(self._slots):
             slots = len(self._slots)
             while needed * _LOAD_INVERSE > slots:
-                slots *= 2
+                slots *= 4
             self._resize(slots)
 
     def _reserve_rows(self, rows: Rows) -> None:

@@ -77,8 +77,7 @@ class Links:
 
     def remove(self, numbers: Ids, slot: int) -> Numbers:
         """Contents after their `slot`-th next message has gone."""
-        slots = np.full(len(numbers), slot, np.int32)
-        return self._remove(numbers, slots, (len(self), len(self.heads.slots)))
+        return self._remove(np.intp(slot), numbers, (len(self.heads.slots), len(self)))
 
     def _append_one(self, number: int, suffix: int) -> int:
         link, content = self._contents[number]
@@ -87,7 +86,7 @@ class Links:
         longer = content + self._suffix_contents[suffix]
         return self.number(link, longer if self._fifo else tuple(sorted(longer)))
 
-    def _remove_one(self, number: int, slot: int) -> int:
+    def _remove_one(self, slot: int, number: int) -> int:
         link, content = self._contents[number]
         assert content is not None, "nothing is under way in a closed channel"
         where = content.index(self.kinds(content)[slot])

@@ -28,14 +28,13 @@ class PairMemo:
         self._pairs = HashIndex()  # once the table of all pairs is too large
         self._values: Numbers = np.zeros(64, np.int32)
 
-    def __call__(self, first: Ids, second: Ids, bounds: tuple[int, int]) -> Numbers:
-        """Value for each pair; `bounds` are above all numbers ever passed so far."""
+    def __call__(self, first: Ids | np.intp, second: Ids, bounds: tuple[int, int]) -> Numbers:
+        """Value for each pair; `bounds` are above all numbers passed so far."""
         if self._dense is not None:
             self._fit(*bounds)
         if self._dense is None:
-            return self._sparse(first, second)
-        cells = np.multiply(first, self._width, dtype=np.intp)
-        cells += second
+            return self._sparse(*np.broadcast_arrays(first, second))
+        cells = np.multiply(first, self._width, dtype=np.intp) + second
         values = self._dense.take(cells)
         if values.all():
             return values

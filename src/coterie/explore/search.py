@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coterie.explore.moves import Batch, Moves
     from coterie.explore.properties import Property
 
-CHUNK = 1 << 15  # states expanded at once: bounds the memory, and fits a processor's cache
+CHUNK = 1 << 17  # states expanded at once: bounds the memory that a level takes on the way
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class Steps:
             feed(seat, given, out)
             sent = self.dispatch(out)
         except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-            self.errors[self.after.size] = f"{type(error).__name__}: {error}"
+            self.errors[len(self.after)] = f"{type(error).__name__}: {error}"
             return self._append(state, [()] * len(self.sent))
         rang = given.timer if isinstance(given, Ring) else None
         return self._append(self._seats.save(place, seat, rearm(armed, out, rang)), sent)
@@ -148,5 +148,5 @@ class Steps:
         self.after.append(after)
         self.receivers.append(sum(1 << place for place, content in enumerate(sent) if content))
         for place, content in enumerate(sent):
-            self.sent[place].append(self._links.suffix(content))
-        return self.after.size - 1
+            self.sent[place].append(self._links.suffix(content) if content else 0)
+        return len(self.after) - 1

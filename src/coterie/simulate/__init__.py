@@ -3,7 +3,6 @@
 result = Simulation(processes, workload=Closed(10), seed=7).run()
 """
 
-from coterie.simulate.engine import Simulation
 from coterie.simulate.faults import (
     Crash,
     Drift,
@@ -27,6 +26,7 @@ from coterie.simulate.network import (
     Uniform,
     parse_latency,
 )
+from coterie.simulate.simulation import Simulation
 from coterie.simulate.workload import (
     Burst,
     Closed,

@@ -199,12 +199,13 @@ class Links:
         """Draw when the message sent now arrives: once, never, or twice."""
         if any(loss and self._chance() < loss for loss in self._losses):
             return []
-        times = [self._arrival(sender, receiver, now)]
+        times = [self.arrival(sender, receiver, now)]
         if self._duplication and self._chance() < self._duplication:
-            times.append(self._arrival(sender, receiver, now))
+            times.append(self.arrival(sender, receiver, now))
         return times
 
-    def _arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
+    def arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
+        """Draw when the message sent now would arrive."""
         time = now + self._delay(sender, receiver)
         if self._ordered:
             link = sender, receiver

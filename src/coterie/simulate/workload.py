@@ -43,14 +43,14 @@ class World(Protocol):
     def leave(self, process: ProcessId) -> None:
         """Let its user release."""
 
-    def is_inside(self, process: ProcessId) -> bool:
-        """Tell whether its user is in the critical section."""
-
     def entries(self, process: ProcessId) -> int:
         """Count how often its user has entered."""
 
     def after(self, delay: float, action: Action, of: ProcessId | None = None) -> None:
         """Act later; what the user `of` a process wants to do waits and dies with its process."""
+
+    def when_inside(self, process: ProcessId, action: Action) -> None:
+        """Act once its user has entered."""
 
     def when_silent(self, action: Action) -> None:
         """Act once no message is under way and no user is about to act; timers may be armed."""
@@ -128,31 +128,27 @@ class HandOver(Workload):
         self._enter(world, 0)
 
     def told(self, world: World, process: ProcessId, event: Event) -> None:
-        """Stay inside; the pair's script says when to leave."""
-
-    # Each step goes on only if the last one came about; otherwise the run ends as stuck.
+        """Stay inside until the steps below say otherwise."""
 
     def _enter(self, world: World, index: int) -> None:
         if index < len(self.pairs):
-            world.ask(self.pairs[index][0])
-            world.when_silent(partial(self._contend, world, index))
+            leaver, _ = self.pairs[index]
+            world.when_inside(leaver, partial(self._settle, world, index))
+            world.ask(leaver)
+
+    def _settle(self, world: World, index: int) -> None:
+        world.when_silent(partial(self._contend, world, index))
 
     def _contend(self, world: World, index: int) -> None:
         leaver, waiter = self.pairs[index]
-        if world.is_inside(leaver):
-            world.ask(waiter)
-            world.when_silent(partial(self._pass_on, world, index))
-
-    def _pass_on(self, world: World, index: int) -> None:
-        leaver, _ = self.pairs[index]
-        world.leave(leaver)
-        world.when_silent(partial(self._finish, world, index))
+        world.when_inside(waiter, partial(self._finish, world, index))
+        world.ask(waiter)
+        world.when_silent(partial(world.leave, leaver))
 
     def _finish(self, world: World, index: int) -> None:
         _, waiter = self.pairs[index]
-        if world.is_inside(waiter):
-            world.leave(waiter)
-            world.when_quiet(partial(self._enter, world, index + 1))
+        super().told(world, waiter, Entered())
+        world.when_quiet(partial(self._enter, world, index + 1))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
 """Mutual exclusion by asking one coordinator: 3 messages an entry.
 
 The coordinator lets one process in at a time and queues the others in the order in which their
-requests arrive. It is also the bottleneck, and everything stops when it does.
+requests arrive. It is also the bottleneck, and everything stops when it does. With many resources
+the work is shared: each resource has its own instance, and its name chooses the coordinator.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import hashlib
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import field
 
-from coterie.catalogue import Algorithm, Costs, Setup, Variant, exactly
+from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Setup, Variant, between, exactly
 from coterie.errors import ProtocolError
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
-COORDINATOR: ProcessId = 1
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Request(Payload, frozen=True):
@@ -25,11 +28,15 @@ class Grant(Payload, frozen=True):
     """You may."""
 
 
+class Queued(Payload, frozen=True):
+    """Not yet: you are in the queue. Only the variant `denied` sends it."""
+
+
 class Release(Payload, frozen=True):
     """I have left."""
 
 
-Message: TypeAlias = Request | Grant | Release
+Message: TypeAlias = Request | Grant | Queued | Release
 
 
 class Centralized(Mutex[Message]):
@@ -48,15 +55,23 @@ class Centralized(Mutex[Message]):
         out.send(self.coordinator, Release())
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
-        """Handle a request or a release as the coordinator, a grant as a client."""
+        """Handle a request or a release as the coordinator, its answers as a client."""
         match message:
             case Request():
-                self.queue.append(sender)
-                self._grant_if_free(out)
+                self._enqueue(sender, out)
             case Grant():
                 out.tell(Entered())
+            case Queued():
+                self._be_advised(sender)
             case Release():
                 self._release(sender, out)
+
+    def _enqueue(self, sender: ProcessId, out: Outbox[Message]) -> None:
+        self.queue.append(sender)
+        self._grant_if_free(out)
+
+    def _be_advised(self, sender: ProcessId) -> None:
+        raise ProtocolError(f"process {sender} denied a request, by rules that we do not follow")
 
     def _release(self, sender: ProcessId, out: Outbox[Message]) -> None:
         if sender != self.holder:
@@ -70,13 +85,55 @@ class Centralized(Mutex[Message]):
             out.send(self.holder, Grant())
 
 
-def _requesters(setup: Setup) -> range:
+class Denying(Centralized):
+    """A coordinator that tells those who must wait; its clients know that it lives."""
+
+    def _enqueue(self, sender: ProcessId, out: Outbox[Message]) -> None:
+        super()._enqueue(sender, out)
+        if sender in self.queue:
+            out.send(sender, Queued())
+
+    def _be_advised(self, sender: ProcessId) -> None:
+        # Only advice, which its Grant may overtake: whoever is inside by then ignores it.
+        pass
+
+
+VARIANTS: dict[str, type[Centralized]] = {"silent": Centralized, "denied": Denying}
+
+
+def coordinator_of(resource: str, members: Iterable[ProcessId]) -> ProcessId:
+    """Choose the member that ranks highest for this resource, the same everywhere and for ever.
+
+    Each member's rank depends on itself and the resource alone (rendezvous hashing), so when one
+    leaves, only the resources that it coordinated move.
+    """
+    return max(members, key=lambda member: hashlib.sha256(f"{member} {resource}".encode()).digest())
+
+
+def _coordinator(setup: Setup) -> ProcessId:
+    resource = setup.parameters["resource"]
+    return coordinator_of(resource, range(1, setup.size + 1)) if resource else 1
+
+
+def _build(setup: Setup) -> list[Centralized]:
+    process, coordinator = VARIANTS[setup.variant], _coordinator(setup)
+    return [process(me, coordinator) for me in range(1, setup.size + 1)]
+
+
+def _requesters(setup: Setup) -> list[ProcessId]:
     """Leave the coordinator out, for whom an entry costs nothing, unless it is alone."""
-    return range(2, setup.size + 1) if setup.size > 1 else range(1, 2)
+    coordinator = _coordinator(setup)
+    return [me for me in range(1, setup.size + 1) if me != coordinator] or [coordinator]
 
 
-def _messages(setup: Setup) -> int:
-    return 3 if setup.size > 1 else 0
+def _three(setup: Setup) -> Cost:
+    return exactly(3 if setup.size > 1 else 0, "3")
+
+
+def _saturated(setup: Setup) -> Cost:
+    if setup.variant == "denied" and setup.size > 1:
+        return between(3, 4, "3, and 1 if it had to wait")
+    return _three(setup)
 
 
 ALGORITHM = Algorithm(
@@ -88,17 +145,28 @@ ALGORITHM = Algorithm(
         " systems (in Japanese). Joho Shori, 1987; folklore before."
     ),
     process=Centralized,
-    build=lambda setup: [Centralized(me, COORDINATOR) for me in range(1, setup.size + 1)],
+    build=_build,
     costs=Costs(
-        idle=lambda setup: exactly(_messages(setup), "3"),
-        again=lambda setup: exactly(_messages(setup), "3"),
-        saturated=lambda setup: exactly(_messages(setup), "3"),
+        idle=_three,
+        again=_three,
+        saturated=_saturated,
         client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2"),
         synchronisation_delay=lambda setup: exactly(2, "2"),
     ),
     assumes=("reliable links", "no crash"),
     bears=("reordering",),
     causal=False,
-    variants=(Variant("silent", "those who must wait hear nothing until it is their turn"),),
+    variants=(
+        Variant("silent", "those who must wait hear nothing until it is their turn"),
+        Variant("denied", "those who must wait are told so, and stay in the queue"),
+    ),
+    parameters=(
+        Parameter(
+            "resource",
+            "",
+            "what is locked: its name chooses the coordinator; without one it is process 1",
+            lambda text, size: text,
+        ),
+    ),
     requesters=_requesters,
 )

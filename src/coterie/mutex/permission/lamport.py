@@ -107,10 +107,14 @@ class Lamport(Mutex[Message]):
 
 
 class Sparing(Lamport):
-    """Does not acknowledge a request if its own, still pending, proves as much to the sender."""
+    """Acknowledges only while it wants nothing.
+
+    Otherwise its own request proves as much if that is no older, and its release if it is: the
+    other has to wait for that anyway.
+    """
 
     def _acknowledge(self, request: Stamp, out: Outbox[Message]) -> None:
-        if self.stamp is None or self.stamp.time < request.time:
+        if self.stamp is None:
             super()._acknowledge(request, out)
 
 
@@ -150,6 +154,6 @@ ALGORITHM = Algorithm(
     causal=True,
     variants=(
         Variant("plain", "as published: every request is acknowledged"),
-        Variant("sparing", "whoever has asked at the same time or later does not acknowledge"),
+        Variant("sparing", "whoever has a request of its own does not acknowledge"),
     ),
 )

@@ -102,9 +102,11 @@ ALGORITHM = Algorithm(
     process=NaimiTrehel,
     build=_build,
     costs=Costs(
-        idle=lambda setup: between(min(2, _worst(setup)), _worst(setup), "2 to N, mean H(N - 1)"),
+        idle=lambda setup: between(
+            min(2, _worst(setup)), _worst(setup), "2 to N, H(N - 1) with random requesters"
+        ),
         again=lambda setup: exactly(0, "0"),
-        saturated=lambda setup: between(0, _worst(setup), "0 to N, mean H(N - 1)"),
+        saturated=lambda setup: between(0, _worst(setup), "0 to N"),
         client_delay=lambda setup: between(0, _worst(setup), "2 to N, or 0 with the token"),
         synchronisation_delay=lambda setup: exactly(1, "1"),
     ),

@@ -127,7 +127,9 @@ ALGORITHM = Algorithm(
     costs=Costs(
         idle=_idle,
         again=lambda setup: exactly(0, "0"),
-        saturated=lambda setup: between(0, _twice_diameter(setup), "about 4, at most 2 · diameter"),
+        saturated=lambda setup: between(
+            0, _twice_diameter(setup), "about 4(N - 1)/N, at most 2 · diameter"
+        ),
         client_delay=lambda setup: between(
             0, _twice_diameter(setup), "2 · distance, or 0 with the token"
         ),

@@ -1,29 +1,76 @@
-"""Ricart and Agrawala with permissions that last (Roucairol and Carvalho, 1983): 0 to 2(N - 1).
+"""Mutual exclusion by permissions that last (Roucairol and Carvalho, 1983): 0 to 2(N - 1) messages.
 
-A reply is a permission that holds until it is given back: ask only those whose permission you do
-not have, which is nobody if nobody else has asked since you last entered. The price is that stamps
-no longer order the entries: whoever has every permission enters, though an older request may be on
-its way.
+A reply is a permission, good for any number of entries until its giver asks for its own. So ask only
+the peers whose permission you lack: those who have asked since you last entered. Whoever has all
+permissions enters at once, though an older request may be on its way.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from msgspec import field
 
-from coterie.mutex.permission.ricart_agrawala.plain import Message, Reply, Request, RicartAgrawala
+from coterie.clocks import Stamp
+from coterie.errors import ProtocolError
+from coterie.mutex.permission.ricart_agrawala.plain import Message, Reply, Request
+from coterie.process import Entered, Mutex, Outbox, ProcessId
 
-if TYPE_CHECKING:
-    from coterie.clocks import Stamp
-    from coterie.process import Outbox, ProcessId
 
+class RoucairolCarvalho(Mutex[Message]):
+    """A process that enters with the permission of all peers, and keeps it."""
 
-class RoucairolCarvalho(RicartAgrawala):
-    """A process that keeps permissions; `awaiting` holds the peers whose permission it lacks."""
+    size: int  # processes are 1 to size
+    highest: int = 0  # highest request time seen or used
+    stamp: Stamp | None = None  # of our own request, kept until release
+    permissions: set[ProcessId] = field(default_factory=set)  # peers who replied and asked no more
+    deferred: set[ProcessId] = field(default_factory=set)  # peers we owe a reply on release
 
-    def _ask(self, stamp: Stamp, out: Outbox[Message]) -> None:
-        out.broadcast(self.awaiting, Request(stamp))
+    def acquire(self, out: Outbox[Message]) -> None:
+        """Ask every peer whose permission is lacking."""
+        self.highest += 1
+        self.stamp = Stamp(self.highest, self.me)
+        out.broadcast(self._lacking(), Request(self.stamp))
+        self._enter_if_permitted(out)
 
     def release(self, out: Outbox[Message]) -> None:
-        """Reply to everyone who was made to wait, which gives their permissions back."""
-        self.awaiting = set(self.deferred)
-        super().release(out)
+        """Reply to everyone who was made to wait, whose permission ends with that."""
+        self.stamp = None
+        self.permissions -= self.deferred
+        out.broadcast(self.deferred, Reply())
+        self.deferred.clear()
+
+    def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
+        """Handle a request or a reply."""
+        match message:
+            case Request(stamp):
+                self.highest = max(self.highest, stamp.time)
+                if self._goes_before(stamp):
+                    self.deferred.add(sender)
+                else:
+                    self._permit(sender, out)
+            case Reply():
+                self._count(sender, out)
+
+    def _goes_before(self, other: Stamp) -> bool:
+        """Tell whether the other has to wait: we are inside, or waiting with an older request."""
+        return self.stamp is not None and (self.stamp < other or not self._lacking())
+
+    def _permit(self, sender: ProcessId, out: Outbox[Message]) -> None:
+        """Reply. If we wait and had the sender's permission, we have to ask for it again."""
+        out.send(sender, Reply())
+        if sender in self.permissions:
+            self.permissions.remove(sender)
+            if self.stamp is not None:
+                out.send(sender, Request(self.stamp))
+
+    def _count(self, sender: ProcessId, out: Outbox[Message]) -> None:
+        if self.stamp is None or sender in self.permissions:
+            raise ProtocolError(f"process {sender} replied to process {self.me}, which did not ask")
+        self.permissions.add(sender)
+        self._enter_if_permitted(out)
+
+    def _enter_if_permitted(self, out: Outbox[Message]) -> None:
+        if not self._lacking():
+            out.tell(Entered())
+
+    def _lacking(self) -> set[ProcessId]:
+        return set(range(1, self.size + 1)) - {self.me} - self.permissions

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import (
-    Algorithm,
-    Cost,
-    Costs,
-    Parameter,
-    Setup,
-    Variant,
-    between,
-    exactly,
-)
+from coterie.catalogue import Algorithm, Parameter, Setup, Variant
 from coterie.coteries import parse_coterie
+from coterie.mutex.quorum.costs import voting_costs
 from coterie.mutex.quorum.maekawa.displaced import Basic, Deferred, Displaced, Survey
 from coterie.mutex.quorum.maekawa.eager import Maekawa
 
 if TYPE_CHECKING:
-    from coterie.process import ProcessId
+    from coterie.mutex.quorum.costs import Quorums
 
 VARIANTS: dict[str, type[Maekawa]] = {
     "eager": Maekawa,
@@ -31,39 +22,14 @@ VARIANTS: dict[str, type[Maekawa]] = {
 }
 
 
-def _quorum(setup: Setup, me: ProcessId) -> tuple[ProcessId, ...]:
-    return tuple(sorted(setup.parameters["coterie"].quorum_for(me)))
+def _quorums(setup: Setup) -> Quorums:
+    coterie = setup.parameters["coterie"]
+    return {me: tuple(sorted(coterie.quorum_for(me))) for me in range(1, setup.size + 1)}
 
 
 def _build(setup: Setup) -> list[Maekawa]:
     process = VARIANTS[setup.variant]
-    return [process(me, _quorum(setup, me)) for me in range(1, setup.size + 1)]
-
-
-def _per_arbiter(setup: Setup, low: int, high: int, formula: str) -> Cost:
-    """Multiply by the mean number of arbiters asked, where asking oneself is free."""
-    asked = sum(len(set(_quorum(setup, me)) - {me}) for me in range(1, setup.size + 1))
-    mean = Fraction(asked, setup.size)
-    return between(float(low * mean), float(high * mean), formula)
-
-
-def _client_delay(setup: Setup) -> Cost:
-    alone = [set(_quorum(setup, me)) == {me} for me in range(1, setup.size + 1)]
-    return between(0 if any(alone) else 2, 0 if all(alone) else 2, "2")
-
-
-def _synchronisation_delay(setup: Setup) -> Cost:
-    """Follow Release to the common arbiters and Locked from them, for every leaver and waiter."""
-    if setup.size == 1:
-        return exactly(0, "0")
-    quorums = [frozenset(_quorum(setup, me)) for me in range(1, setup.size + 1)]
-    delays = {
-        max((arbiter != leaver) + (arbiter != waiter) for arbiter in first & second)
-        for leaver, first in enumerate(quorums, 1)
-        for waiter, second in enumerate(quorums, 1)
-        if leaver != waiter
-    }
-    return between(min(delays), max(delays), "1 or 2")
+    return [process(me, quorum) for me, quorum in _quorums(setup).items()]
 
 
 ALGORITHM = Algorithm(
@@ -78,13 +44,7 @@ ALGORITHM = Algorithm(
     ),
     process=Maekawa,
     build=_build,
-    costs=Costs(
-        idle=lambda setup: _per_arbiter(setup, 3, 3, "3(K - 1)"),
-        again=lambda setup: _per_arbiter(setup, 3, 3, "3(K - 1)"),
-        saturated=lambda setup: _per_arbiter(setup, 3, 6, "3 to 6(K - 1)"),
-        client_delay=_client_delay,
-        synchronisation_delay=_synchronisation_delay,
-    ),
+    costs=voting_costs(_quorums, "K"),
     assumes=("reliable links", "no crash"),
     bears=("reordering",),
     causal=False,

@@ -1,0 +1,17 @@
+"""What forgetful replicas do to the votes, as arithmetic."""
+
+from __future__ import annotations
+
+import math
+
+
+def violation_probability(replicas: int, votes: int, forgetting: float) -> float:
+    """Give the probability that a second client gets enough votes while one is inside.
+
+    The one inside has `votes` of them and nobody has the rest. Each replica forgets during the
+    stay with probability `forgetting`, independently; 2 votes - replicas of the voters must.
+    """
+    return math.fsum(
+        math.comb(votes, k) * forgetting**k * (1 - forgetting) ** (votes - k)
+        for k in range(2 * votes - replicas, votes + 1)
+    )

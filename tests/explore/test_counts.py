@@ -1,0 +1,59 @@
+"""State counts are pinned: a change of behaviour shows as a change of a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coterie.explore import check, links, seats
+from coterie.explore.hashing import scatter
+from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
+from coterie.process import Channel, Process
+
+FIFO, UNORDERED = Channel.FIFO, Channel.UNORDERED
+
+
+def processes(size: int) -> list[Process[Any]]:
+    return [RicartAgrawala(me, size) for me in range(1, size + 1)]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(
+    ("size", "entries", "channel", "states", "transitions"),
+    [
+        (1, 3, FIFO, 7, 6),
+        (2, 1, FIFO, 30, 38),
+        (2, 2, FIFO, 126, 176),
+        (3, 1, FIFO, 2_049, 5_488),
+        (3, 2, FIFO, 25_674, 71_372),
+        (2, 1, UNORDERED, 34, 46),
+        (3, 1, UNORDERED, 2_822, 9_005),
+        (3, 2, UNORDERED, 37_229, 125_212),
+    ],
+)
+def test_ricart_agrawala_is_verified_with_the_known_counts(
+    size: int, entries: int, channel: Channel, states: int, transitions: int, exact: bool
+) -> None:
+    verdict = check(processes(size), entries=entries, channel=channel, exact=exact)
+    assert (verdict.verdict, verdict.property, verdict.counterexample) == ("verified", None, None)
+    assert (verdict.states, verdict.transitions) == (states, transitions)
+    assert verdict.sometimes == {"contention": size > 1}
+    assert verdict.depth == entries * size * 2 * size  # two calls and 2(N - 1) messages an entry
+
+
+def test_four_processes_have_as_many_states_as_spin_finds() -> None:
+    verdict = check(processes(4), channel=FIFO)
+    assert (verdict.states, verdict.transitions) == (1_402_298, 7_398_198)
+    assert 0 < verdict.collision_probability < 1e-7
+
+
+def test_an_exact_search_survives_hashes_that_collide_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (links, seats):
+        monkeypatch.setattr(module, "scatter", lambda number: scatter(number) >> 58 << 58)
+    exact = check(processes(3), channel=FIFO, exact=True)
+    assert (exact.states, exact.transitions) == (2_049, 5_488)
+    assert exact.collision_probability == 0
+    assert check(processes(3), channel=FIFO).states < 100

@@ -1,0 +1,29 @@
+"""A function of two numbers is computed once per pair, in a dense table or in a sparse one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from coterie.explore.memo import PairMemo
+
+
+@pytest.mark.parametrize("dense_cells", [0, 2_000, 1 << 24])
+def test_each_pair_is_computed_once_while_the_domain_grows(dense_cells: int) -> None:
+    computed: Counter[tuple[int, int]] = Counter()
+
+    def compute(first: int, second: int) -> int:
+        computed[first, second] += 1
+        return 1000 * first + second + 1
+
+    memo = PairMemo(compute, dense_cells)
+    random = np.random.default_rng(7)
+    for bound in (5, 30, 30, 200):
+        first, second = random.integers(0, bound, (2, 500)).astype(np.uint16)
+        values = memo(first, second, (bound, bound))
+        assert values.tolist() == (1000 * first.astype(int) + second + 1).tolist()
+        slot = memo(np.intp(3), second, (bound, bound))
+        assert slot.tolist() == (3000 + second.astype(int) + 1).tolist()
+    assert set(computed.values()) == {1}
