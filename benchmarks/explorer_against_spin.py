@@ -46,7 +46,9 @@ def main() -> int:
     if missing:
         print(f"{' and '.join(missing)} not found: apt-get install spin gcc", file=sys.stderr)
         return 69
-    print("Ricart-Agrawala            states  transitions |  Spin s     MiB  build s | coterie s   MiB |")
+    print(
+        "Ricart-Agrawala            states  transitions |  Spin s     MiB  build s | coterie s   MiB |"
+    )
     crossing = None
     for size, entries in MODELS:
         ours = run_coterie(size, entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
@@ -69,9 +70,9 @@ def test_a_query_goes_by_fingers_and_each_hop_at_least_halves_the_way_to_the_las
         path = ring.route(1 + number, key)
         assert path[0] == 1 + number
         assert path[-1] == ring.successor(key)
-        for here, there in zip(path, path[1:], strict=False):
+        for here, there in itertools.pairwise(path):
             assert there in ring.fingers(here)
-        for here, there in zip(path, path[1:-1], strict=False):
+        for here, there in itertools.pairwise(path[:-1]):
             assert 2 * clockwise(at(there), at(path[-2])) <= clockwise(at(here), at(path[-2]))
 
 

@@ -7,15 +7,19 @@ received. Physical clocks are kept together by `coterie.clock_synchronisation`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
+
+# A reading of a logical clock. Only compared, raised and passed on, so its origin means nothing:
+# whoever declares a field so lets the explorer take states for one that differ by a shift of time.
+LogicalTime: TypeAlias = Annotated[int, msgspec.Meta(description="logical time")]
 
 
 class Stamp(NamedTuple):
     """A logical time, made unique by the process that read it; stamps order totally."""
 
-    time: int
+    time: LogicalTime
     process: int
 
     def __str__(self) -> str:

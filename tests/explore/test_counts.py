@@ -20,24 +20,24 @@ def processes(size: int) -> list[Process[Any]]:
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(
-    ("size", "entries", "channel", "states", "transitions"),
+    ("size", "entries", "channel", "counts"),
     [
-        (1, 3, FIFO, 7, 6),
-        (2, 1, FIFO, 30, 38),
-        (2, 2, FIFO, 126, 176),
-        (3, 1, FIFO, 2_049, 5_488),
-        (3, 2, FIFO, 25_674, 71_372),
-        (2, 1, UNORDERED, 34, 46),
-        (3, 1, UNORDERED, 2_822, 9_005),
-        (3, 2, UNORDERED, 37_229, 125_212),
+        (1, 3, FIFO, (7, 6)),
+        (2, 1, FIFO, (30, 38)),
+        (2, 2, FIFO, (126, 176)),
+        (3, 1, FIFO, (2_049, 5_488)),
+        (3, 2, FIFO, (25_674, 71_372)),
+        (2, 1, UNORDERED, (34, 46)),
+        (3, 1, UNORDERED, (2_822, 9_005)),
+        (3, 2, UNORDERED, (37_229, 125_212)),
     ],
 )
 def test_ricart_agrawala_is_verified_with_the_known_counts(
-    size: int, entries: int, channel: Channel, states: int, transitions: int, exact: bool
+    size: int, entries: int, channel: Channel, counts: tuple[int, int], exact: bool
 ) -> None:
     verdict = check(processes(size), entries=entries, channel=channel, exact=exact)
     assert (verdict.verdict, verdict.property, verdict.counterexample) == ("verified", None, None)
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+    assert (verdict.states, verdict.transitions) == counts
     assert verdict.sometimes == {"contention": size > 1}
     assert verdict.depth == entries * size * 2 * size  # two calls and 2(N - 1) messages an entry
 

@@ -13,7 +13,9 @@ KEYS = st.lists(st.lists(NEAR | NEAR.map(scatter) | st.integers(2**64 - 9, 2**64
 
 
 @given(KEYS)
-def test_equal_keys_get_equal_numbers_and_new_ones_are_reported_once(batches: list[list[int]]) -> None:
+def test_equal_keys_get_equal_numbers_and_new_ones_are_reported_once(
+    batches: list[list[int]],
+) -> None:
     index = HashIndex()
     known: dict[int, int] = {}
     for batch in batches:

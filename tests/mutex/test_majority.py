@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from tests.harness import Mutant, broken, build, explore
 
 from coterie.catalogue import algorithm
 from coterie.compare import compare
 from coterie.explore import check
-from coterie.mutex.quorum.majority import ALGORITHM, Majority
+from coterie.explore.findings import DEADLOCK
 from coterie.mutex.quorum.maekawa.displaced import Basic
+from coterie.mutex.quorum.majority import ALGORITHM, Majority
 from coterie.process import Channel
 from coterie.simulate import Closed, Network, Simulation, Uniform
+from tests.harness import Mutant, broken, build, explore
 
 MODULE = "coterie.mutex.quorum.majority"
 
 
 def quorums(size: int) -> list[tuple[int, ...]]:
-    return [process.quorum for process in ALGORITHM.build(ALGORITHM.setup(size))]
+    processes = build("majority", size)
+    return [process.quorum for process in processes if isinstance(process, Majority)]
 
 
 def test_each_asks_itself_and_those_who_follow_it_in_a_circle() -> None:
@@ -61,8 +63,8 @@ def test_three_processes_behave_as_maekawa_on_the_triangle() -> None:
 
 def test_votes_that_are_never_given_back_deadlock() -> None:
     """A vote that waits in a queue blocks exactly as a lock of Maekawa's does."""
-    verdict = check([Basic(process.me, process.quorum) for process in build("majority", 3)])
-    assert (verdict.property, verdict.depth) == ("no deadlock", 6)
+    verdict = check([Basic(me, quorum) for me, quorum in enumerate(quorums(3), 1)])
+    assert (verdict.property, verdict.depth) == (DEADLOCK, 6)
 
 
 @pytest.mark.parametrize("size", [2, 4])
@@ -75,7 +77,7 @@ def test_half_of_the_votes_are_not_enough(size: int) -> None:
 
 def test_one_dead_voter_blocks_those_who_ask_it() -> None:
     verdict = check(build("majority", 3), crashes=1)
-    assert verdict.property == "no deadlock"
+    assert verdict.property == DEADLOCK
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 13])

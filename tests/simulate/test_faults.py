@@ -13,6 +13,7 @@ from coterie.simulate import (
     Fault,
     Lose,
     Network,
+    OneAtATime,
     Partition,
     Pause,
     Restart,
@@ -52,13 +53,13 @@ def test_a_fault_is_read_from_text_and_written_back(text: str) -> None:
         ("crush 3 @ 10", "did you mean 'crash'"),
         ("crash 3", "expected crash P @ TIME"),
         ("crash three @ 10", "expected crash P @ TIME"),
-        ("crash 3 @ -1", "the time must be positive"),
+        ("crash 3 @ -1", "times and durations are at least 0"),
         ("restart 3 @ 20 with luck", r"expected restart P @ TIME \[with memory\]"),
         ("pause 3 @ 5", "expected pause P @ TIME for DURATION"),
         ("partition 1,2 @ 5", r"expected partition P,P \| P,P @ TIME"),
         ("partition 1,,2 | 3 @ 5", r"expected partition P,P \| P,P @ TIME"),
         ("drift 3", "expected drift P RATE"),
-        ("drift 3 0", "the rate must be positive"),
+        ("drift 3 0", "the rate must be greater than 0"),
         ("lose 2 @ 5", "probability between 0 and 1"),
     ],
 )
@@ -92,6 +93,13 @@ def ticking(*faults: str, until: float = 100) -> tuple[Ticker, Ticker, Simulatio
     return state(simulation, 1), state(simulation, 2), simulation
 
 
+def dropped(simulation: Simulation) -> list[tuple[float, int]]:
+    """List when which message was lost."""
+    trace = simulation._observer.trace
+    assert trace is not None
+    return [(record.time, record.number) for record in trace.records if isinstance(record, Dropped)]
+
+
 def test_timers_ring_when_due_unless_cancelled_and_may_be_set_again() -> None:
     sender, receiver, _ = ticking()
     assert sender.readings == [10, 20, 30]
@@ -119,6 +127,14 @@ def test_without_memory_a_process_begins_anew() -> None:
     assert sender.readings == [37, 47, 57]
 
 
+def test_each_process_begins_anew_as_what_it_was() -> None:
+    faults: list[Fault] = [Crash(1, 5), Restart(1, 6), Crash(2, 5), Restart(2, 6)]
+    processes = [Postman(1, 2), Ticker(2, period=3, ticks=1)]
+    simulation = Simulation(processes, faults=faults, until=20)
+    simulation.run()
+    assert (state(simulation, 1), state(simulation, 2).readings) == (Postman(1, 2, [], 1), [9])
+
+
 def test_while_paused_messages_and_timers_wait() -> None:
     sender, receiver, _ = ticking("pause 1 @ 15 for 20", "pause 2 @ 5 for 10")
     assert sender.readings == [10, 35, 45]
@@ -126,11 +142,20 @@ def test_while_paused_messages_and_timers_wait() -> None:
     assert receiver.readings == [15]
 
 
+def test_it_is_not_quiet_while_mail_waits_for_one_who_sleeps() -> None:
+    servers = [Server(1), Server(2), Server(3)]
+    result = Simulation(servers, workload=OneAtATime(2, [2, 3]), faults=[Pause(1, 2.5, 10)]).run()
+    assert result.messages_per_entry_afresh == 3
+    assert result.client_delay is not None
+    assert (result.client_delay.max, result.time) == (2, 15.5)
+
+
 def test_mail_of_a_paused_process_dies_with_it() -> None:
     faults = "pause 2 @ 5 for 40", "crash 2 @ 15", "restart 2 @ 25 with memory"
-    _, receiver, _ = ticking(*faults)
+    _, receiver, simulation = ticking(*faults)
     assert receiver.heard == [(3, 31)]
     assert receiver.readings == [25]
+    assert dropped(simulation) == [(15, 1), (21, 2)]
 
 
 def test_a_partition_loses_what_is_sent_or_arrives_while_the_link_is_cut() -> None:
@@ -186,7 +211,7 @@ def test_a_user_who_crashes_while_waiting_asks_again_after_a_restart_without_mem
 
 def test_a_user_who_crashes_inside_and_comes_back_with_memory_is_inside_again() -> None:
     lone, rival = Careless(1), Careless(2)
-    faults = [Crash(1, 5), Restart(1, 7, memory=True)]
+    faults: list[Fault] = [Crash(1, 5), Restart(1, 7, memory=True)]
     result = Simulation([lone, rival], workload=Script(((0, 1), (6, 2)), hold=20), faults=faults)
     (violation,) = result.run().violations
     assert (violation.name, violation.time) == ("safety", 7)

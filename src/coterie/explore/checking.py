@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import UsageError
+from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
 from coterie.explore.findings import NO_ERROR
 from coterie.explore.moves import Faults, Moves
@@ -20,6 +22,7 @@ from coterie.trace import Header, Trace, Violated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from coterie.explore.arrays import Rows
     from coterie.explore.properties import Property
     from coterie.explore.verdict import Progress
     from coterie.process import Process, ProcessId
@@ -38,6 +41,7 @@ def check(
     max_states: int | None = None,
     max_seconds: float | None = None,
     exact: bool = False,
+    canonical: bool = False,
     header: Header | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Verdict:
@@ -59,6 +63,8 @@ def check(
         max_states: give up after about so many states.
         max_seconds: give up after about so long.
         exact: compare whole states instead of their 64-bit hashes.
+        canonical: take states for one that differ by a shift of all their logical times. It needs
+            processes that declare theirs as `LogicalTime`, and may make an endless search finite.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
 
@@ -73,7 +79,8 @@ def check(
     if channel is None:
         channel = declared_channel(processes)
     header = header or Header(algorithm=_name(processes[0]), size=len(processes))
-    return _Check(seats, channel, faults, properties, Watch(budget), exact, header).run()
+    question = _Question(seats, channel, faults, properties, exact, canonical, header)
+    return question.answer(Watch(budget))
 
 
 def declared_channel(processes: Sequence[Process[Any]]) -> Channel:
@@ -83,35 +90,46 @@ def declared_channel(processes: Sequence[Process[Any]]) -> Channel:
 
 
 @dataclass(frozen=True)
-class _Check:
+class _Question:
     """What a check consists of once its arguments are in order."""
 
     seats: Sequence[Seat]
     channel: Channel
     faults: Faults
     properties: Sequence[Property]
-    watch: Watch
     exact: bool
+    canonical: bool
     header: Header
 
-    def run(self) -> Verdict:
+    def answer(self, watch: Watch) -> Verdict:
         moves = Moves(self._fresh_seats(), self.channel, self.faults)
         try:
             initial = moves.start()
         except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-            return self._failed_start(f"a process raised {type(error).__name__}: {error}")
-        search = Search(moves, self.properties, self.watch, exact=self.exact)
-        search.run(initial)
-        if search.needs_edges:
-            keen = Search(moves, self.properties, self.watch, exact=self.exact, keep_edges=True)
-            keen.run(initial)
-            search = keen
-        verdict = self._verdict(search)
+            return self._failed_start(watch, f"a process raised {type(error).__name__}: {error}")
+        search = self._search(moves, initial, watch)
+        verdict = self._verdict(search, watch)
         if search.inspector.finding:
             verdict.counterexample, verdict.depth = counterexample(
                 search, moves, initial, self._fresh_seats(), self.header
             )
         return verdict
+
+    def _search(self, moves: Moves, initial: Rows, watch: Watch) -> Search:
+        prepare = functools.partial(
+            Search,
+            moves,
+            self.properties,
+            watch,
+            exact=self.exact,
+            canonical=Canonical(moves) if self.canonical else None,
+        )
+        search = prepare()
+        search.run(initial)
+        if search.needs_edges:
+            search = prepare(keep_edges=True)
+            search.run(initial)
+        return search
 
     def _fresh_seats(self) -> list[Seat]:
         codecs = [SeatCodec(seat) for seat in self.seats]
@@ -119,7 +137,7 @@ class _Check:
             codec.restore(codec.save(seat)) for codec, seat in zip(codecs, self.seats, strict=True)
         ]
 
-    def _verdict(self, search: Search) -> Verdict:
+    def _verdict(self, search: Search, watch: Watch) -> Verdict:
         finding = search.inspector.finding
         states = search.index.size
         if finding:
@@ -135,12 +153,12 @@ class _Check:
             states=states,
             transitions=search.transitions,
             depth=search.depth,
-            seconds=self.watch.seconds,
+            seconds=watch.seconds,
             collision_probability=0.0 if self.exact else min(1.0, states**2 / 2**65),
             sometimes=search.inspector.sometimes,
         )
 
-    def _failed_start(self, reason: str) -> Verdict:
+    def _failed_start(self, watch: Watch, reason: str) -> Verdict:
         return Verdict(
             verdict="violated",
             property=NO_ERROR,
@@ -148,7 +166,7 @@ class _Check:
             states=0,
             transitions=0,
             depth=0,
-            seconds=self.watch.seconds,
+            seconds=watch.seconds,
             collision_probability=0.0,
             counterexample=Trace(self.header, [Violated(0.0, NO_ERROR, reason)]),
         )

@@ -33,12 +33,13 @@ def counterexample(
     replay = Replay(seats)
     row = initial
     for state in _path(search, finding.state):
-        action, next_row = _step_to(int(search.index.keys[state]), moves, row)
+        action, next_row = _step_to(state, search, moves, row)
         replay.step(action, moves.input_of(action, row[:, 0]))
         row = next_row
         assert replay.matches(moves, row), f"a handler did not do the same twice: {action}"
-    if finding.failed is not None:
-        replay.fail(finding.failed, moves.input_of(finding.failed, row[:, 0]))
+    if finding.raised:
+        action = _step_that_raises(moves, row)
+        replay.fail(action, moves.input_of(action, row[:, 0]))
     end = max(replay.time, 0.0)
     replay.records.append(trace.Violated(end, finding.name, finding.reason))
     return trace.Trace(header, replay.records), int(replay.time) + 1
@@ -54,13 +55,21 @@ def _path(search: Search, state: int) -> list[int]:
     return path[::-1]
 
 
-def _step_to(key: int, moves: Moves, row: Rows) -> tuple[Action, Rows]:
-    """Find a move that leads from a state to the one with this hash."""
+def _step_to(state: int, search: Search, moves: Moves, row: Rows) -> tuple[Action, Rows]:
+    """Find a move from here to what the search takes for this state."""
+    key = search.index.keys[state]
     for batch in moves.expand(row):
         rows = batch.rows(row, slice(None), moves.dtype)
-        if rows.shape[1] and int(moves.hashes(rows)[0]) == key:
+        if rows.shape[1] and moves.hashes(search.canonical(rows))[0] == key:
             return batch.action, rows
     raise AssertionError("the parent of a state does not lead to it")
+
+
+def _step_that_raises(moves: Moves, row: Rows) -> Action:
+    for batch in moves.expand(row):
+        if batch.results is not None and any(map(moves.steps.errors.get, batch.results.tolist())):
+            return batch.action
+    raise AssertionError("no handler raises here")
 
 
 class Replay:

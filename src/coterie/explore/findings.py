@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.explore.arrays import Flags, Numbers, Rows
-    from coterie.explore.moves import Action, Batch, Moves
+    from coterie.explore.moves import Batch, Moves
     from coterie.explore.properties import Property
 
 DEADLOCK = "deadlock"
@@ -28,7 +28,7 @@ class Finding:
     name: str
     reason: str
     state: int
-    failed: Action | None = None  # the move from there whose handler raised
+    raised: bool = False  # by a handler, on the way out of that state
 
 
 class Inspector:
@@ -67,14 +67,14 @@ class Inspector:
             text = errors[int(batch.results[failed[0]])]
             reason = f"process {batch.action.place + 1} raised {text}"
             state = first + int(batch.sources[failed[0]])
-            self.finding = Finding(NO_ERROR, reason, state, batch.action)
+            self.finding = Finding(NO_ERROR, reason, state, raised=True)
 
     def look_for_deadlock(self, rows: Rows, busy: Flags, first: int) -> None:
         """Report a state where nothing can happen any more, though somebody is owed something.
 
         It is one step nearer than a handler that raised on the way out of the same level.
         """
-        if self.finding is not None and self.finding.failed is None:
+        if self.finding is not None and not self.finding.raised:
             return
         ends = np.flatnonzero(~busy)
         for item in self.possible:

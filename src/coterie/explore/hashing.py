@@ -107,9 +107,7 @@ class HashIndex:
             claims = (-1 - seeking[free]).astype(np.int32)
             self._slots[here[free]] = claims
             won = seeking[free][self._slots.take(here[free]) == claims]
-            numbers = self._append(
-                keys.take(won), None if rows is None else rows.take(won, axis=1)
-            )
+            numbers = self._append(keys.take(won), None if rows is None else rows.take(won, axis=1))
             self._slots[slots.take(won)] = numbers
             fresh.append(won)
             found = self._slots.take(here)

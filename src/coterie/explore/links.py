@@ -17,6 +17,8 @@ from coterie.explore.memo import PairMemo
 from coterie.process import Channel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coterie.explore.arrays import Ids, Numbers
 
 Content = tuple[int, ...]
@@ -64,8 +66,7 @@ class Links:
 
     def suffix(self, content: Content) -> int:
         """Number what is sent into one channel during one step; nothing is 0."""
-        if not self._fifo:
-            content = tuple(sorted(content))
+        content = self._order(content)
         number = self._suffixes.setdefault(content, len(self._suffix_contents))
         if number == len(self._suffix_contents):
             self._suffix_contents.append(content)
@@ -79,12 +80,21 @@ class Links:
         """Contents after their `slot`-th next message has gone."""
         return self._remove(np.intp(slot), numbers, (len(self.heads.slots), len(self)))
 
+    def replace(self, number: int, change: Callable[[int], int]) -> int:
+        """Number of a content with each message changed into another."""
+        link, content = self._contents[number]
+        if content is None:
+            return number
+        return self.number(link, self._order(tuple(change(message) for message in content)))
+
+    def _order(self, content: Content) -> Content:
+        return content if self._fifo else tuple(sorted(content))
+
     def _append_one(self, number: int, suffix: int) -> int:
         link, content = self._contents[number]
         if content is None:
             return number
-        longer = content + self._suffix_contents[suffix]
-        return self.number(link, longer if self._fifo else tuple(sorted(longer)))
+        return self.number(link, self._order(content + self._suffix_contents[suffix]))
 
     def _remove_one(self, slot: int, number: int) -> int:
         link, content = self._contents[number]

@@ -16,7 +16,7 @@ from coterie.explore.arrays import Growing
 from coterie.explore.hashing import scatter
 from coterie.explore.inputs import Inputs
 from coterie.explore.links import Links
-from coterie.explore.seats import Seats, Steps, rearm
+from coterie.explore.seats import Seats, Steps, check_receivers, rearm
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
@@ -130,8 +130,9 @@ class Moves:
         for place, seat in enumerate(self._examples):
             out: Outbox[Any] = Outbox(place + 1)
             seat.start(out)
+            check_receivers(out, self.size)
             column.append(self.seats.save(place, seat, rearm((), out)))
-            for receiver, sent in enumerate(self.steps.dispatch(out)):
+            for receiver, sent in enumerate(self.steps.dispatch(out.me, out.sends)):
                 contents[place, receiver] = sent
         for pair in self.link_rows:
             empty = np.array([self.links.number(self.link_rows[pair], ())])

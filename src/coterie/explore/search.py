@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from coterie.explore.arrays import Keys, Numbers, Rows
+    from coterie.explore.canonical import Canonical
     from coterie.explore.moves import Batch, Moves
     from coterie.explore.properties import Property
 
@@ -95,12 +96,14 @@ class Search:
         watch: Watch,
         *,
         exact: bool = False,
+        canonical: Canonical | None = None,
         keep_edges: bool = False,
     ) -> None:
         """Prepare to look for violations of `properties`."""
         self._moves = moves
         self._watch = watch
         self._exact = exact
+        self._canonical = canonical
         self._edges: list[tuple[Numbers, Numbers]] | None = [] if keep_edges else None
         self._locals: list[Rows] = []  # of all levels, while edges are kept
         self.inspector = Inspector(moves, properties)
@@ -114,9 +117,9 @@ class Search:
 
     def run(self, initial: Rows) -> None:
         """Search until every state is seen, a violation is found or the budget is spent."""
-        self.index.add(self._moves.hashes(initial), initial if self._exact else None)
+        level, first = self.canonical(initial), 0
+        self.index.add(self._moves.hashes(level), level if self._exact else None)
         self.parents.append(np.array([-1], np.int32))
-        level, first = initial, 0
         while level.shape[1]:
             self._look(level, first)
             if self.inspector.finding or self.stopped:
@@ -130,6 +133,10 @@ class Search:
         if self._edges:
             sources, targets = map(np.concatenate, zip(*self._edges, strict=True))
             self.inspector.look_back(np.concatenate(self._locals, axis=1), sources, targets)
+
+    def canonical(self, rows: Rows) -> Rows:
+        """The states that stand for these in the search."""
+        return rows if self._canonical is None else self._canonical(rows)
 
     def _look(self, level: Rows, first: int) -> None:
         if self._edges is not None:
@@ -162,13 +169,13 @@ class Search:
         """Number the states that a move leads to, and build those that are new."""
         self.inspector.look_for_errors(batch, chunk.first)
         self.transitions += batch.sources.size
-        keys = batch.hashes(chunk.hashes, self._moves.zobrist)
-        if self._exact:
-            rows = batch.rows(chunk.rows, slice(None), self._moves.dtype)
-            targets, fresh = self.index.add(keys, rows)
-            rows = rows[:, fresh]
+        if self._exact or self._canonical:
+            rows = self.canonical(batch.rows(chunk.rows, slice(None), self._moves.dtype))
+            keys = self._moves.hashes(rows)
+            targets, fresh = self.index.add(keys, rows if self._exact else None)
+            rows = rows.take(fresh, axis=1)
         else:
-            targets, fresh = self.index.add(keys)
+            targets, fresh = self.index.add(batch.hashes(chunk.hashes, self._moves.zobrist))
             rows = batch.rows(chunk.rows, fresh, self._moves.dtype)
         sources = batch.sources.astype(np.int32) + np.int32(chunk.first)
         self.parents.append(sources[fresh])

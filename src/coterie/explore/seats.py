@@ -13,7 +13,7 @@ import numpy as np
 from coterie.errors import ProtocolError
 from coterie.explore.arrays import Growing, Slots
 from coterie.explore.hashing import scatter
-from coterie.explore.inputs import Inputs, Ring, feed
+from coterie.explore.inputs import Ring, feed
 from coterie.explore.memo import PairMemo
 from coterie.process import Outbox, SeatCodec
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from coterie.explore.arrays import Ids, Numbers
+    from coterie.explore.inputs import Input, Inputs
     from coterie.explore.links import Links
-    from coterie.process import Seat
+    from coterie.process import ProcessId, Seat
 
 SIZE_MAX = 64  # receivers of one step are a set of bits
 
@@ -33,6 +34,34 @@ class Local(NamedTuple):
     place: int  # process id - 1
     saved: tuple[bytes, bytes] | None  # None: crashed
     armed: tuple[str, ...] = ()
+
+
+class Outcome(NamedTuple):
+    """What came of a step: the seat and its timers afterwards, and what was sent, or an error."""
+
+    seat: Seat
+    armed: tuple[str, ...]
+    sends: list[tuple[ProcessId, Any]]
+    error: str | None = None
+
+
+def run(seat: Seat, armed: tuple[str, ...], given: Input, size: int) -> Outcome:
+    """Let a seat make a step among so many processes; the seat is changed."""
+    out: Outbox[Any] = Outbox(seat.process.me)
+    try:
+        feed(seat, given, out)
+        check_receivers(out, size)
+    except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
+        return Outcome(seat, armed, [], f"{type(error).__name__}: {error}")
+    rang = given.timer if isinstance(given, Ring) else None
+    return Outcome(seat, rearm(armed, out, rang), out.sends)
+
+
+def check_receivers(out: Outbox[Any], size: int) -> None:
+    """Raise if something was sent to nobody."""
+    for to, message in out.sends:
+        if not 1 <= to <= size:
+            raise ProtocolError(f"process {out.me} sent {message} to process {to}, who is none")
 
 
 def rearm(armed: Sequence[str], out: Outbox[Any], rang: str | None = None) -> tuple[str, ...]:
@@ -114,6 +143,7 @@ class Steps:
         self.receivers = Growing(np.uint64)  # a bit for each place that something is sent to
         self.sent = [Growing(np.int32) for _ in range(size)]  # to each place, as a suffix
         self.errors: dict[int, str] = {}  # results of handlers that raised
+        self.witness: Callable[[int, Input, Outcome], None] | None = None  # sees each step
         self._append(0, [()] * size)  # so that no step has number 0
 
     def __call__(self, states: Ids, inputs: Numbers) -> Numbers:
@@ -125,23 +155,22 @@ class Steps:
         assert seat is not None, "a crashed process takes no input"
         place, _, armed = self._seats.locals[state]
         given = self._inputs[number]
-        out: Outbox[Any] = Outbox(place + 1)
-        try:
-            feed(seat, given, out)
-            sent = self.dispatch(out)
-        except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-            self.errors[len(self.after)] = f"{type(error).__name__}: {error}"
-            return self._append(state, [()] * len(self.sent))
-        rang = given.timer if isinstance(given, Ring) else None
-        return self._append(self._seats.save(place, seat, rearm(armed, out, rang)), sent)
+        outcome = run(seat, armed, given, len(self.sent))
+        if self.witness is not None:
+            self.witness(state, given, outcome)
+        if outcome.error is None:
+            after = self._seats.save(place, seat, outcome.armed)
+            return self._append(after, self.dispatch(place + 1, outcome.sends))
+        self.errors[len(self.after)] = outcome.error
+        return self._append(state, [()] * len(self.sent))
 
-    def dispatch(self, out: Outbox[Any]) -> list[tuple[int, ...]]:
-        """Sort what was sent by receiver, as inputs."""
+    def dispatch(
+        self, sender: ProcessId, sends: Sequence[tuple[ProcessId, Any]]
+    ) -> list[tuple[int, ...]]:
+        """Sort what was sent by the place of the receiver, as inputs."""
         sent: list[tuple[int, ...]] = [()] * len(self.sent)
-        for to, message in out.sends:
-            if not 1 <= to <= len(sent):
-                raise ProtocolError(f"process {out.me} sent {message} to process {to}, who is none")
-            sent[to - 1] += (self._inputs.receive(out.me, message),)
+        for to, message in sends:
+            sent[to - 1] += (self._inputs.receive(sender, message),)
         return sent
 
     def _append(self, after: int, sent: list[tuple[int, ...]]) -> int:

@@ -122,7 +122,7 @@ class Engine(ABC):
                 if short and process not in self._held
                 else self._receive_with_care
             )
-        self._direct = unseen and self._links.certain
+        self._direct = unseen and self._links.independent
 
     # Steps of a process, and what comes of them
 
@@ -156,8 +156,7 @@ class Engine(ABC):
         to = out.me
         cut = self._links.is_cut(sender, to)
         if cut or to in self._dead:
-            self._observer.received[to] -= 1
-            self._drop(sender, to, message, "link cut" if cut else "receiver down")
+            self._refuse(sender, to, message, "link cut" if cut else "receiver down")
         elif to in self._held:
             self._mail[to].append((sender, message))
         else:
@@ -195,8 +194,9 @@ class Engine(ABC):
                 time = self.now + self._constant
                 self._belt.append((time, next(self._numbers), sender, receivers, message))
             else:
+                now, delay = self.now, self._links.delay
                 for receiver in receivers:
-                    time = self._links.arrival(sender, receiver, self.now)
+                    time = now + delay(sender, receiver)
                     item = time, next(self._numbers), sender, (receiver,), message
                     heappush(self._heap, item)
 
@@ -212,6 +212,11 @@ class Engine(ABC):
             heappush(self._heap, (time, next(self._numbers), sender, (receiver,), message))
         if not arrivals:
             self._drop(sender, receiver, message, "lost")
+
+    def _refuse(self, sender: ProcessId, receiver: ProcessId, message: Any, reason: str) -> None:
+        """Drop a message that has arrived, and was counted when it did."""
+        self._observer.received[receiver] -= 1
+        self._drop(sender, receiver, message, reason)
 
     def _drop(self, sender: ProcessId, receiver: ProcessId, message: Any, reason: str) -> None:
         if self._observer.follows_messages:

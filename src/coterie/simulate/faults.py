@@ -13,6 +13,7 @@ One fault per line of text, times in virtual time:
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from coterie.catalogue import unknown
 from coterie.errors import ConfigError, UsageError
-from coterie.simulate.network import check_processes, probability
+from coterie.simulate.network import check_probability, check_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -70,6 +71,10 @@ class Crash:
     process: ProcessId
     time: float
 
+    def __post_init__(self) -> None:
+        """Refuse what no clock can show."""
+        _check_times(self, self.time)
+
     def stage(self, world: Stage) -> None:
         """Enter it into the schedule of a run."""
         world.at(self.time, partial(world.crash, self.process))
@@ -86,6 +91,10 @@ class Restart:
     process: ProcessId
     time: float
     memory: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no clock can show."""
+        _check_times(self, self.time)
 
     def stage(self, world: Stage) -> None:
         """Enter it into the schedule of a run."""
@@ -104,6 +113,10 @@ class Pause:
     process: ProcessId
     time: float
     duration: float
+
+    def __post_init__(self) -> None:
+        """Refuse what no clock can show."""
+        _check_times(self, self.time, self.duration)
 
     def stage(self, world: Stage) -> None:
         """Enter it into the schedule of a run."""
@@ -126,6 +139,10 @@ class Partition:
     time: float
     duration: float | None = None  # None = for ever
 
+    def __post_init__(self) -> None:
+        """Refuse what no clock can show."""
+        _check_times(self, self.time, self.duration)
+
     def stage(self, world: Stage) -> None:
         """Enter it into the schedule of a run."""
         sides = {process: side for side, group in enumerate(self.groups) for process in group}
@@ -147,6 +164,11 @@ class Drift:
     rate: float
     offset: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Refuse a clock that stands still or goes back."""
+        if not 0 < self.rate < math.inf:
+            raise UsageError(f"fault {str(self)!r}: the rate must be greater than 0")
+
     def stage(self, world: Stage) -> None:
         """Set the clock before anything happens."""
         world.set_clock(self.process, self.rate, self.offset)
@@ -164,6 +186,11 @@ class Lose:
     time: float
     duration: float | None = None  # None = for ever
 
+    def __post_init__(self) -> None:
+        """Refuse what no clock can show."""
+        _check_times(self, self.time, self.duration)
+        check_probability("lose", self.rate)
+
     def stage(self, world: Stage) -> None:
         """Enter it into the schedule of a run."""
         world.at(self.time, partial(world.lose, self.rate))
@@ -176,6 +203,12 @@ class Lose:
 
 
 Fault: TypeAlias = Crash | Restart | Pause | Partition | Drift | Lose
+
+
+def _check_times(fault: Fault, *times: float | None) -> None:
+    for time in times:
+        if time is not None and not 0 <= time < math.inf:
+            raise UsageError(f"fault {str(fault)!r}: times and durations are at least 0")
 
 
 def _span(duration: float | None) -> str:
@@ -243,8 +276,8 @@ def parse_fault(text: str) -> Fault:
     if not found:
         raise UsageError(f"bad fault {text!r}: expected {form}")
     parts = found.groupdict()
-    time = _positive(text, parts, "time")
-    duration = _positive(text, parts, "duration") if parts.get("duration") else None
+    time = float(parts.get("time", 0.0))
+    duration = float(parts["duration"]) if parts.get("duration") else None
     match kind:
         case "crash":
             return Crash(int(parts["process"]), time)
@@ -255,17 +288,9 @@ def parse_fault(text: str) -> Fault:
         case "partition":
             return Partition(_groups(text, parts["groups"]), time, duration)
         case "drift":
-            offset = float(parts["offset"] or 0.0)
-            return Drift(int(parts["process"]), _positive(text, parts, "rate"), offset)
+            return Drift(int(parts["process"]), float(parts["rate"]), float(parts["offset"] or 0.0))
         case _:
-            return Lose(probability("lose", float(parts["rate"])), time, duration)
-
-
-def _positive(text: str, parts: dict[str, str], name: str) -> float:
-    value = float(parts.get(name, 0.0))
-    if value < 0 or (value == 0 and name == "rate"):
-        raise UsageError(f"bad fault {text!r}: the {name} must be positive")
-    return value
+            return Lose(float(parts["rate"]), time, duration)
 
 
 def _groups(text: str, groups: str) -> tuple[tuple[ProcessId, ...], ...]:

@@ -155,11 +155,10 @@ def _numbers(text: str, part: str) -> tuple[float, ...]:
     return numbers
 
 
-def probability(name: str, value: float) -> float:
-    """Check a probability and give it back."""
+def check_probability(name: str, value: float) -> None:
+    """Refuse what is no probability."""
     if not 0 <= value <= 1:
         raise UsageError(f"{name} must be a probability between 0 and 1, not {value}")
-    return value
 
 
 @dataclass(frozen=True)
@@ -177,8 +176,8 @@ class Network:
 
     def __post_init__(self) -> None:
         """Refuse impossible probabilities."""
-        probability("loss", self.loss)
-        probability("duplication", self.duplication)
+        check_probability("loss", self.loss)
+        check_probability("duplication", self.duplication)
 
 
 class Links:
@@ -186,9 +185,9 @@ class Links:
 
     def __init__(self, network: Network, fifo: bool, latencies: Random, chances: Random) -> None:
         """Start with whole links; delays and mishaps come from separate streams of numbers."""
-        self._losses = [network.loss]  # of independent causes
+        self._losses = [network.loss] if network.loss else []  # each by itself
         self._duplication = network.duplication
-        self._delay = network.latency.sampler(latencies)
+        self.delay = network.latency.sampler(latencies)
         # Where every delay of a link is the same, messages keep their order by themselves.
         self._ordered = fifo and not isinstance(network.latency, Constant | Matrix)
         self._last: dict[tuple[ProcessId, ProcessId], float] = {}  # latest arrival, links used only
@@ -197,16 +196,15 @@ class Links:
 
     def arrivals(self, sender: ProcessId, receiver: ProcessId, now: float) -> list[float]:
         """Draw when the message sent now arrives: once, never, or twice."""
-        if any(loss and self._chance() < loss for loss in self._losses):
+        if self._losses and any(self._chance() < loss for loss in self._losses):
             return []
-        times = [self.arrival(sender, receiver, now)]
+        times = [self._arrival(sender, receiver, now)]
         if self._duplication and self._chance() < self._duplication:
-            times.append(self.arrival(sender, receiver, now))
+            times.append(self._arrival(sender, receiver, now))
         return times
 
-    def arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
-        """Draw when the message sent now would arrive."""
-        time = now + self._delay(sender, receiver)
+    def _arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
+        time = now + self.delay(sender, receiver)
         if self._ordered:
             link = sender, receiver
             time = max(time, self._last.get(link, 0.0))
@@ -235,13 +233,13 @@ class Links:
         return not self._cuts
 
     @property
-    def certain(self) -> bool:
-        """Whether every message arrives, and once."""
-        return self.whole and not any(self._losses) and not self._duplication
+    def independent(self) -> bool:
+        """Whether every message arrives, once, and at a time that depends on it alone."""
+        return not (self._cuts or self._losses or self._duplication or self._ordered)
 
     def is_cut(self, sender: ProcessId, receiver: ProcessId) -> bool:
         """Tell whether the link is cut; who is on no side reaches everyone."""
-        return any(
+        return bool(self._cuts) and any(
             sender in sides and receiver in sides and sides[sender] != sides[receiver]
             for sides in self._cuts
         )

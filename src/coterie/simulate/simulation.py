@@ -62,11 +62,8 @@ class Simulation(Engine):
         order: Order = "ignore",
     ) -> None:
         """Set everything up; nothing happens before `run`."""
-        if [process.me for process in processes] != list(range(1, len(processes) + 1)):
-            raise ConfigError("the processes of a simulation are 1 to N in order, at least one")
-        for name, limit in (("until", until), ("max_time", max_time), ("max_events", max_events)):
-            if limit is not None and not limit > 0:
-                raise UsageError(f"{name} must be greater than 0, not {limit}")
+        _check_numbering(processes)
+        _check_limits(until=until, max_time=max_time, max_events=max_events)
         check_faults(faults, len(processes))
         observer = Observer(len(processes), header, order, measure_bytes)
         super().__init__(processes, network or Network(), seed, observer)
@@ -84,12 +81,11 @@ class Simulation(Engine):
         self._when_quiet: list[Action] = []
         self._wants: dict[ProcessId, int] = {}  # requests not served yet
         self._lives: dict[ProcessId, int] = {}  # restarts without memory
-        self._codec = SeatCodec(self._seats[1])
-        self._initial = {
-            fault.process: self._codec.save(self._seats[fault.process])
-            for fault in faults
-            if isinstance(fault, Restart) and not fault.memory
-        }
+        self._initial: dict[ProcessId, tuple[bytes, bytes]] = {}  # of those who will need it
+        for fault in faults:
+            if isinstance(fault, Restart) and not fault.memory:
+                first = self._seats[fault.process]
+                self._initial[fault.process] = SeatCodec(first).save(first)
 
     def run(self) -> Result:
         """Run once: to the end, to a limit or to the first violation."""
@@ -130,6 +126,8 @@ class Simulation(Engine):
     def _is_over(self) -> bool:
         """Now that all is silent, go on with the workload; tell whether nothing is left to do."""
         while not self._belt and len(self._heap) == self._background:
+            if any(self._mail.values()):  # under way still, to one who sleeps
+                return False
             if self._when_silent:
                 self._when_silent.pop(0)()
             elif self._when_quiet and self._observer.section.idle:
@@ -225,7 +223,8 @@ class Simulation(Engine):
             return
         self._dead.add(process)
         self._held.setdefault(process, [])
-        self._mail.pop(process, None)
+        for sender, message in self._mail.pop(process, []):
+            self._refuse(sender, process, message, "receiver down")
         self._observer.crashed(self.now, process)
 
     def restart(self, process: ProcessId, memory: bool) -> None:
@@ -241,7 +240,8 @@ class Simulation(Engine):
         del self._held[process]
         self._timers.pop(process, None)
         self._lives[process] = self._lives.get(process, 0) + 1
-        self._seats[process] = self._codec.restore(self._initial[process])
+        codec = SeatCodec(self._seats[process])
+        self._seats[process] = codec.restore(self._initial[process])
         was_inside = self._observer.section.forgot(process)
         self._start(process)
         if was_inside:
@@ -292,3 +292,15 @@ class Simulation(Engine):
     def set_clock(self, process: ProcessId, rate: float, offset: float) -> None:
         """Let its clock show rate * time + offset."""
         self._clocks[process] = rate, offset
+
+
+def _check_numbering(processes: Sequence[Process[Any]]) -> None:
+    ids = [process.me for process in processes]
+    if not ids or ids != list(range(1, len(ids) + 1)):
+        raise ConfigError("the processes of a simulation are 1 to N in order, at least one")
+
+
+def _check_limits(**limits: float | None) -> None:
+    for name, limit in limits.items():
+        if limit is not None and not limit > 0:
+            raise UsageError(f"{name} must be greater than 0, not {limit}")

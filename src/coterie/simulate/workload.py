@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from coterie.errors import UsageError
 from coterie.process import Entered
-from coterie.simulate.network import Constant, check_processes, probability
+from coterie.simulate.network import Constant, check_probability, check_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -245,7 +245,7 @@ class HotSpot(Poisson):
         """Refuse a share that is none."""
         super().__post_init__()
         _at_least(1, self.hot, "the number of hot processes")
-        probability("the share of the hot processes", self.share)
+        check_probability("the share of the hot processes", self.share)
 
     def _choose(self, world: World, askers: Sequence[ProcessId]) -> ProcessId:
         hot, cold = askers[: self.hot], askers[self.hot :]

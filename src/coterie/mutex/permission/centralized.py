@@ -164,7 +164,7 @@ ALGORITHM = Algorithm(
         Parameter(
             "resource",
             "",
-            "what is locked: its name chooses the coordinator; without one it is process 1",
+            "the name of what is locked, which picks the coordinator; none picks process 1",
             lambda text, size: text,
         ),
     ),

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias
 from msgspec import field
 
 from coterie.catalogue import Algorithm, Cost, Costs, Setup, Variant, between, exactly
-from coterie.clocks import Stamp
+from coterie.clocks import LogicalTime, Stamp
 from coterie.errors import ProtocolError
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, ProcessId
 
@@ -28,13 +28,13 @@ class Request(Payload, frozen=True):
 class Acknowledge(Payload, frozen=True):
     """I have your request; what I ask for from now on is later than this time."""
 
-    time: int
+    time: LogicalTime
 
 
 class Release(Payload, frozen=True):
     """I have left: forget that request of mine."""
 
-    time: int
+    time: LogicalTime
     request: Stamp
 
 
@@ -47,7 +47,7 @@ class Lamport(Mutex[Message]):
     channel: ClassVar[Channel] = Channel.FIFO
 
     size: int  # processes are 1 to size
-    highest: int = 0  # the clock: highest request time heard of or used
+    highest: LogicalTime = 0  # the clock: highest request time heard of or used
     stamp: Stamp | None = None  # of our own request, kept until release
     queue: list[Stamp] = field(default_factory=list)  # the peers' requests, oldest first
     awaiting: set[ProcessId] = field(default_factory=set)  # peers who may still send an older one
@@ -83,7 +83,7 @@ class Lamport(Mutex[Message]):
         if self._is_next() and not was_next:
             out.tell(Entered())
 
-    def _hear(self, sender: ProcessId, time: int) -> None:
+    def _hear(self, sender: ProcessId, time: LogicalTime) -> None:
         self.highest = max(self.highest, time)
         if self.stamp is not None and self.stamp.time <= time:
             self.awaiting.discard(sender)

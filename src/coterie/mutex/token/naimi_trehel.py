@@ -58,6 +58,8 @@ class NaimiTrehel(Mutex[Message]):
         """Handle a request or the token."""
         match message:
             case Request(origin):
+                if origin == self.me:
+                    raise ProtocolError(f"the request of process {origin} came back to it")
                 self._pass_or_serve(origin, out)
                 self.father = origin
             case Token():
@@ -97,7 +99,8 @@ ALGORITHM = Algorithm(
     summary="ask whoever asked last, along pointers that requests keep short",
     citation=(
         "M. Naimi and M. Trehel. An improvement of the log(n) distributed algorithm for mutual"
-        " exclusion. 7th International Conference on Distributed Computing Systems, 1987."
+        " exclusion. 7th International Conference on Distributed Computing Systems, 1987; with"
+        " A. Arnold, Journal of Parallel and Distributed Computing 34(1), 1996."
     ),
     process=NaimiTrehel,
     build=_build,

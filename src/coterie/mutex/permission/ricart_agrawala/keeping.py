@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from coterie.clocks import Stamp
+from coterie.clocks import LogicalTime, Stamp
 from coterie.errors import ProtocolError
 from coterie.mutex.permission.ricart_agrawala.plain import Message, Reply, Request
 from coterie.process import Entered, Mutex, Outbox, ProcessId
@@ -19,7 +19,7 @@ class RoucairolCarvalho(Mutex[Message]):
     """A process that enters with the permission of all peers, and keeps it."""
 
     size: int  # processes are 1 to size
-    highest: int = 0  # highest request time seen or used
+    highest: LogicalTime = 0  # highest request time seen or used
     stamp: Stamp | None = None  # of our own request, kept until release
     permissions: set[ProcessId] = field(default_factory=set)  # peers who replied and asked no more
     deferred: set[ProcessId] = field(default_factory=set)  # peers we owe a reply on release

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec import field
 
-from coterie.clocks import Stamp
+from coterie.clocks import LogicalTime, Stamp
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
 
@@ -31,7 +31,7 @@ class RicartAgrawala(Mutex[Message]):
     """A process that enters when nobody objects."""
 
     size: int  # processes are 1 to size
-    highest: int = 0  # highest request time seen or used
+    highest: LogicalTime = 0  # highest request time seen or used
     stamp: Stamp | None = None  # of our own request, kept until release
     awaiting: set[ProcessId] = field(default_factory=set)  # peers who have not replied yet
     deferred: set[ProcessId] = field(default_factory=set)  # peers we owe a reply on release

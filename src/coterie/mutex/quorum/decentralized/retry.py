@@ -12,6 +12,7 @@ from typing import TypeAlias
 from msgspec import field
 
 from coterie.chord import CIRCLE, point
+from coterie.errors import ProtocolError
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
 PAUSE = "PAUSE"  # before the next try
@@ -117,6 +118,8 @@ class Decentralized(Mutex[Message]):
             out.send(client, Deny(attempt))
 
     def _count(self, replica: ProcessId, attempt: int, out: Outbox[Message]) -> None:
+        if attempt == self.attempt and replica in self.votes:
+            raise ProtocolError(f"replica {replica} gave its vote to try {attempt} a second time")
         if not self._is_awaited(replica, attempt):
             out.send(replica, Return(attempt))  # it comes after we have left or given up
             return
@@ -144,7 +147,7 @@ class Decentralized(Mutex[Message]):
         out.set_timer(PAUSE, self._pause(out.now))
 
     def _pause(self, now: float) -> float:
-        """Draw from client and time a pause that grows with the wait; no two pauses are alike."""
+        """Derive a pause from client and time, so that pauses differ; it grows with the wait."""
         share = point(f"{self.me}|{now}") / CIRCLE
         return (0.5 + share) * max(PAUSE_MIN, now - self.since)
 
