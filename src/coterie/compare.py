@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
     from coterie.simulate import Result, Summary, Workload
 
-ENTRIES_MAX = 1000  # of one run; enough for every process to enter twice up to 500 of them
+ENTRIES_MAX = 1000  # of one run, unless it takes more to let everybody enter once
 PAIRS_MAX = 200
 UNIT = Constant(1.0)
 
@@ -72,7 +72,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 def compare(algorithm: Algorithm, setup: Setup, seed: int = 0) -> Comparison:
     """Measure one algorithm."""
     requesters = list(algorithm.requesters(setup))
-    turns = min(2 * len(requesters), ENTRIES_MAX)
+    turns = len(requesters) * (2 if 2 * len(requesters) <= ENTRIES_MAX else 1)
     share = max(1, min(10, ENTRIES_MAX // len(requesters)))
     idle = _run(algorithm, setup, OneAtATime(turns, requesters), seed)
     twice = _run(algorithm, setup, OneAtATime(turns, requesters, repeat=2), seed)

@@ -16,6 +16,7 @@ from coterie.trace import (
     Crashed,
     Delivered,
     Dropped,
+    Noticed,
     Rang,
     Started,
     sent,
@@ -56,6 +57,7 @@ class Manual:
         }
         self.transit: list[Letter] = []  # in the order sent
         self.timers: dict[ProcessId, dict[str, float]] = {me: {} for me in self.seats}
+        self.watched: dict[ProcessId, set[ProcessId]] = {me: set() for me in self.seats}
         self.crashed: set[ProcessId] = set()
         self.records: list[AnyRecord] = []
         self._letters = 0
@@ -97,10 +99,17 @@ class Manual:
         self.records.append(Rang(time, process, timer))
         return self._step(time, process, lambda out: self.seats[process].ring(timer, out))
 
+    def down(self, time: float, process: ProcessId, peer: ProcessId) -> Outbox[Any]:
+        """Let a process hear that one it watches is down."""
+        self.watched[process].discard(peer)
+        self.records.append(Noticed(time, process, peer))
+        return self._step(time, process, lambda out: self.seats[process].down(peer, out))
+
     def crash(self, time: float, process: ProcessId) -> None:
         """Stop a process; its timers die with it, and what it has sent stays on its way."""
         self.crashed.add(process)
         self.timers[process].clear()
+        self.watched[process].clear()
         self.records.append(Crashed(time, process))
 
     def _step(
@@ -116,5 +125,9 @@ class Manual:
             self.timers[process].pop(name, None)
             if after is not None:
                 self.timers[process][name] = after
+        for peer, wanted in out.watches:
+            self.watched[process].discard(peer)
+            if wanted:
+                self.watched[process].add(peer)
         self.records.extend(told(time, process, event) for event in out.events)
         return out

@@ -20,6 +20,7 @@ from coterie.trace import (
     Crashed,
     Delivered,
     Dropped,
+    Noticed,
     Paused,
     Rang,
     Resumed,
@@ -59,7 +60,7 @@ class _Replay:
         self.due: deque[AnyRecord | Exception] = deque()  # what must be recorded next
         begun: dict[ProcessId, bool] = {}
         for record in trace.records:
-            if isinstance(record, Started | Called | Rang):
+            if isinstance(record, Started | Called | Rang | Noticed):
                 begun.setdefault(record.process, isinstance(record, Started))
             elif isinstance(record, Delivered):
                 begun.setdefault(record.receiver, False)
@@ -72,7 +73,7 @@ class _Replay:
         match record:
             case Sent() | Told():
                 self._output(record)
-            case Called() | Delivered() | Rang() | Started():
+            case Called() | Delivered() | Rang() | Noticed() | Started():
                 self._none_due(record)
                 self._input(record)
             case Crashed(time, process):
@@ -98,7 +99,7 @@ class _Replay:
         if isinstance(due, Exception) or _plain(due) != _plain(record):
             raise ReplayError(f"{_text(record)}, but {_text(due)}")
 
-    def _input(self, record: Called | Delivered | Rang | Started) -> None:
+    def _input(self, record: Called | Delivered | Rang | Noticed | Started) -> None:
         before = len(self.world.records)
         try:
             self._move(record)
@@ -111,7 +112,7 @@ class _Replay:
         else:
             self.due.extend(self.world.records[before + 1 :])
 
-    def _move(self, record: Called | Delivered | Rang | Started) -> Outbox[Any]:
+    def _move(self, record: Called | Delivered | Rang | Noticed | Started) -> Outbox[Any]:
         match record:
             case Called(time, process, call):
                 return self.world.call(time, process, call)
@@ -122,6 +123,8 @@ class _Replay:
                 return self.world.deliver(time, self.letters[number], keep=True)
             case Rang(time, process, timer):
                 return self.world.ring(time, process, timer)
+            case Noticed(time, process, peer):
+                return self.world.down(time, process, peer)
             case Started(time, process, amnesia):
                 return self.world.start(time, process, amnesia=amnesia)
 

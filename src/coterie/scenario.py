@@ -43,6 +43,7 @@ from coterie.trace import (
     Delivered,
     Dropped,
     Header,
+    Noticed,
     Paused,
     Rang,
     Resumed,
@@ -160,6 +161,8 @@ class _Play:
                 return [f"  {_line(letter)} is lost"]
             case ["ring", process, timer]:
                 return self._ring(line, self._process(process), timer)
+            case ["down", process, peer]:
+                return self._down(line, self._process(process), self._process(peer))
             case ["crash", process]:
                 self.world.crash(self.time, self._process(process))
                 return []
@@ -177,6 +180,11 @@ class _Play:
         if timer not in self.world.timers[process]:
             raise self._impossible(line)
         return self._step(functools.partial(self.world.ring, self.time, process, timer))
+
+    def _down(self, line: str, process: ProcessId, peer: ProcessId) -> list[str]:
+        if peer not in self.world.watched[process] or peer not in self.world.crashed:
+            raise self._impossible(line)
+        return self._step(functools.partial(self.world.down, self.time, process, peer))
 
     def _deliver(self, letter: Letter, *, keep: bool = False) -> list[str]:
         if letter.receiver in self.world.crashed:
@@ -247,8 +255,13 @@ class _Play:
             f"deliver {x.sender} > {x.receiver}" for x in self.world.transit if x.receiver in alive
         ]
         rings = [f"ring {me} {timer}" for me in alive for timer in self.world.timers[me]]
+        downs = [
+            f"down {me} {peer}"
+            for me in alive
+            for peer in sorted(self.world.watched[me] - set(alive))
+        ]
         crashes = [f"crash {alive[0]} to {alive[-1]}"] if alive else []
-        return [*calls, *dict.fromkeys(links), *rings, *crashes, "run", "show"]
+        return [*calls, *dict.fromkeys(links), *rings, *downs, *crashes, "run", "show"]
 
     def _show(self) -> list[str]:
         standing = {
@@ -332,6 +345,8 @@ class _Script:
                 self._pick("drop", record)
             case Rang(_, process, timer):
                 self.commands.append(f"ring {process} {timer}")
+            case Noticed(_, process, peer):
+                self.commands.append(f"down {process} {peer}")
             case Crashed(_, process):
                 self.commands.append(f"crash {process}")
             case Started(_, process) if process not in self.begun:

@@ -78,6 +78,13 @@ class Rang(Record, frozen=True):
     timer: str
 
 
+class Noticed(Record, frozen=True):
+    """A process heard from its failure detector that another one is down."""
+
+    process: int
+    peer: int
+
+
 class Told(Record, frozen=True):
     """A process told its user something."""
 
@@ -124,6 +131,7 @@ AnyRecord: TypeAlias = (
     | Delivered
     | Dropped
     | Rang
+    | Noticed
     | Told
     | Started
     | Crashed

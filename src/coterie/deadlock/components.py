@@ -47,7 +47,7 @@ def strong_components(edges: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
 
 
 def _close(open_nodes: dict[Node, None], root: Node) -> list[Node]:
-    component = []
+    component: list[Node] = []
     while not component or component[-1] != root:
         component.append(open_nodes.popitem()[0])
     return component[::-1]

@@ -52,7 +52,7 @@ class Condition(msgspec.Struct, Generic[NodeT], frozen=True, array_like=True):
 
         A condition that needs k of n parts fails for good when n - k + 1 of them do.
         """
-        failing = [(node,) for node in self.nodes if node in stuck]
+        failing: list[tuple[NodeT, ...]] = [(node,) for node in self.nodes if node in stuck]
         failing += [names for group in self.groups if (names := group.blockers(stuck))]
         enough = self.size - self.needed + 1
         if len(failing) < enough:

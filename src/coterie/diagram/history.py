@@ -11,6 +11,7 @@ from coterie.trace import (
     Crashed,
     Delivered,
     Dropped,
+    Noticed,
     Paused,
     Rang,
     Resumed,
@@ -71,6 +72,7 @@ class History:
     flights: dict[int, Flight] = field(default_factory=dict)
     calls: list[Called] = field(default_factory=list)
     rings: list[Rang] = field(default_factory=list)
+    notices: list[Noticed] = field(default_factory=list)
     events: list[Told] = field(default_factory=list)  # all but entering, which a stay shows
     violations: list[Violated] = field(default_factory=list)
 
@@ -110,6 +112,8 @@ class _Reader:
                 self.history.events.append(record)
             case Rang():
                 self.history.rings.append(record)
+            case Noticed():
+                self.history.notices.append(record)
             case Violated():
                 self.history.violations.append(record)
             case Crashed() | Started() | Paused() | Resumed():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from coterie.diagram.history import Condition, History, history
-from coterie.trace import Called, Delivered, Rang, Started
+from coterie.trace import Called, Delivered, Noticed, Rang, Started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +82,8 @@ def _step(record: AnyRecord, past: History) -> tuple[int, str] | None:
         return record.process, record.call
     if isinstance(record, Rang):
         return record.process, f"timer {record.timer}"
+    if isinstance(record, Noticed):
+        return record.process, f"{record.peer} is down"
     if isinstance(record, Started):
         return record.process, "start"
     if isinstance(record, Delivered):

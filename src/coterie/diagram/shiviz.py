@@ -18,6 +18,7 @@ from coterie.trace import (
     Crashed,
     Delivered,
     Dropped,
+    Noticed,
     Paused,
     Rang,
     Resumed,
@@ -69,6 +70,8 @@ def _event(
             event = process, f"tells {label}"
         case Rang(_, process, timer):
             event = process, f"hears timer {timer}"
+        case Noticed(_, process, peer):
+            event = process, f"hears that {peer} is down"
         case Started(_, process) | Crashed(_, process) | Paused(_, process) | Resumed(_, process):
             event = process, f"has {type(record).__name__.lower()}"
         case Dropped() | Violated():

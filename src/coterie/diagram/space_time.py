@@ -13,7 +13,7 @@ from coterie.diagram.labels import Arrow, Labels
 from coterie.diagram.legend import Entry, draw_legend
 from coterie.diagram.svg import ALARM, CHARACTER, GRID, PALETTE, SOFT, Sheet, text_width
 from coterie.diagram.ticks import linear_ticks, tick_text
-from coterie.trace import Called, Crashed, Delivered, Rang, Started, Trace
+from coterie.trace import Called, Crashed, Delivered, Noticed, Rang, Started, Trace
 
 if TYPE_CHECKING:
     from coterie.diagram.history import Flight, Stay
@@ -99,7 +99,7 @@ def _layout(trace: Trace) -> _Layout:
 
 def _is_stepwise(records: list[AnyRecord]) -> bool:
     """Tell whether each time is the number of one step, as explorers and scenarios count."""
-    inputs = Called | Delivered | Rang | Crashed
+    inputs = Called | Delivered | Rang | Noticed | Crashed
     steps = [record.time for record in records if isinstance(record, inputs)]
     return len(set(steps)) == len(steps) and all(time == int(time) for time in steps)
 
@@ -205,6 +205,9 @@ def _draw_marks(sheet: Sheet, layout: _Layout, past: History) -> None:
         marks.call(sheet, layout.x(call.time), layout.y(call.process), words)
     for ring in past.rings:
         marks.timer(sheet, layout.x(ring.time), layout.y(ring.process), ring.timer)
+    for notice in past.notices:
+        words = f"{notice.peer} down"
+        marks.timer(sheet, layout.x(notice.time), layout.y(notice.process), words)
     for event in past.events:
         marks.event(sheet, layout.x(event.time), layout.y(event.process), event.label)
     for stay in past.stays:

@@ -135,7 +135,9 @@ class HashIndex:
     def _reserve(self, more: int, rows: Rows | None) -> None:
         needed = self.size + more + 1
         if needed > len(self._keys):
-            self._keys = np.concatenate([self._keys, np.zeros(needed, np.uint64)])
+            known = self._keys[: self.size + 1]
+            self._keys = np.empty(2 * needed, np.uint64)  # what is never written takes no memory
+            self._keys[: self.size + 1] = known
         if rows is not None:
             self._reserve_rows(rows)
         if needed * _LOAD_INVERSE > len(self._slots):
@@ -159,12 +161,11 @@ class HashIndex:
         self._slots: Numbers = np.zeros(slots, np.int32)  # number + 1, or 0 where free
         self._shift = np.uint64(64 - (slots.bit_length() - 1))
         self._wrap = slots - 1
-        keys = self._keys[: self.size + 1]
-        places = (keys >> self._shift).astype(np.intp)
+        places = (self._keys[: self.size + 1] >> self._shift).view(np.intp)
         seeking = np.arange(1, self.size + 1, dtype=np.int32)
         while seeking.size:
-            here = places[seeking]
-            free = seeking[self._slots[here] == 0]
-            self._slots[places[free]] = free
-            seeking = seeking[self._slots[here] != seeking]
-            places[seeking] = (places[seeking] + 1) & self._wrap
+            here = places.take(seeking)
+            free = self._slots.take(here) == 0
+            self._slots[here[free]] = seeking[free]
+            seeking = seeking[self._slots.take(here) != seeking]
+            places[seeking] = (places.take(seeking) + 1) & self._wrap

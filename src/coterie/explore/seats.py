@@ -66,6 +66,8 @@ def check_receivers(out: Outbox[Any], size: int) -> None:
 
 def rearm(armed: Sequence[str], out: Outbox[Any], rang: str | None = None) -> tuple[str, ...]:
     """Timers armed after a step: a timer that rang is spent, unless the step set it again."""
+    if not out.timers and rang is None:
+        return tuple(armed)
     timers = set(armed) - {rang}
     for name, after in out.timers:
         if after is None:
