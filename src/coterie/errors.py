@@ -2,10 +2,14 @@
 
     CoterieError
     ├── MisuseError         the caller's mistake: a call that this state does not allow
+    │   └── NotHeld         a release by somebody who does not hold the lock
     ├── UsageError          the caller's mistake: an argument that makes no sense
     ├── ConfigError         the caller's mistake: parts that are fine alone and do not fit together
     ├── ProtocolError       a peer's mistake: a message that no correct process sends
-    └── ReplayError         a trace that its processes do not follow when it is run again
+    ├── ReplayError         a trace that its processes do not follow when it is run again
+    ├── AcquireTimeout      nobody's fault: a lock that was not to be had in time (also a TimeoutError)
+    ├── LockLost            a lock that was taken away while it was held
+    └── Unavailable         a coordinator that cannot do its work: no directory, no node, no quorum
 
 Two questions decide every error: whose fault is it, and may it have happened anyway?
 ``definite`` answers the second: True means that nothing has taken effect and nothing will.
@@ -56,3 +60,26 @@ class ReplayError(CoterieError):
 
     exit_status = 1
     definite = True
+
+
+class NotHeld(MisuseError):  # noqa: N818 - the name that users of locks know
+    """A release by a task or thread that does not hold the lock."""
+
+
+class AcquireTimeout(CoterieError, TimeoutError):  # noqa: N818 - the name that users of locks know
+    """A lock that was not to be had in the time that the caller would wait."""
+
+    exit_status = 75
+    definite = True
+
+
+class LockLost(CoterieError):  # noqa: N818 - the name that users of locks know
+    """A lock that was taken away while it was held; others may have been inside since."""
+
+    exit_status = 79
+
+
+class Unavailable(CoterieError):  # noqa: N818 - says what is the matter, like its siblings
+    """A coordinator that cannot do its work: a directory that cannot be written, no node there."""
+
+    exit_status = 69

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ProcessId: TypeAlias = int  # 1 to N; names belong to a cluster's configuration
 
+LOCAL_MESSAGES_MAX = 10_000  # in one step; more means that it would never end
+
 
 class Payload(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """Base of all messages: frozen, told apart by kind, and encoded as they travel.
@@ -59,6 +61,7 @@ class Outbox(Generic[MessageT]):
         "saved",
         "sends",
         "timers",
+        "to_save",
         "watches",
     )
 
@@ -67,7 +70,8 @@ class Outbox(Generic[MessageT]):
         self.me = me
         self.now = now  # only protocols that need a clock read it
         self.incarnation = 0  # a number that no earlier start of this process had
-        self.saved = b""  # what this process has on stable storage
+        self.saved = b""  # at the start of a process: what it has on stable storage
+        self.to_save: bytes | None = None
         self.watches: list[tuple[ProcessId, bool]] = []  # False: no longer
         self.sends: list[tuple[ProcessId, MessageT]] = []
         self.local: list[MessageT] = []  # to oneself: delivered before the step ends
@@ -109,7 +113,7 @@ class Outbox(Generic[MessageT]):
 
     def save(self, value: bytes) -> None:
         """Put `value` on stable storage, before anything else that this step wishes happens."""
-        self.saved = value
+        self.to_save = value
 
     def tell(self, event: Event) -> None:
         """Tell the user of this process."""
@@ -290,8 +294,11 @@ class Seat(msgspec.Struct, array_like=True):
 
     def settle(self, out: Outbox[Any]) -> None:
         """End the step: deliver what the process sent to itself, and let the user hear the events."""
-        while out.local:
+        for _ in range(LOCAL_MESSAGES_MAX):
+            if not out.local:
+                break
             self.process.receive(out.me, out.local.pop(0), out)
+        assert not out.local, f"process {out.me} keeps sending to itself"
         for event in out.events:
             self.user.hear(event)
 

@@ -26,6 +26,7 @@ from coterie.mutex.quorum.decentralized.retry import (
 )
 from coterie.process import Channel, Entered, Outbox
 from coterie.simulate import Closed, Network, Result, Simulation, Uniform, parse_fault
+from coterie.trace import Header, Told
 from tests.harness import Hand, Mutant, broken, build, explore
 
 MODULE = "coterie.mutex.quorum.decentralized.retry"
@@ -285,18 +286,32 @@ VOTERS = (3, 4, 5, 6, 7)
 STAY = 100.0
 
 
+CRASHES = (250, 850, 1450)
+
+
 def forgetful(seed: int, abstention: float = 0.0) -> Result:
     """Let 1 and 2 enter ten times each for a long stay, while most replicas forget now and then."""
     processes = [Decentralized(me, VOTERS, 4, 8.0, abstention) for me in range(1, 8)]
     faults = [
         parse_fault(text)
-        for time in (250, 850, 1450)
+        for time in CRASHES
         for voter in VOTERS[1:]
         for text in (f"crash {voter} @ {time}", f"restart {voter} @ {time + 1}")
     ]
-    network = Network(latency=Uniform(0.5, 1.5))
-    workload = Closed(10, [1, 2], hold=STAY)
-    return Simulation(processes, workload=workload, network=network, faults=faults, seed=seed).run()
+    return Simulation(
+        processes,
+        workload=Closed(10, [1, 2], hold=STAY),
+        network=Network(latency=Uniform(0.5, 1.5)),
+        faults=faults,
+        seed=seed,
+        header=Header(algorithm="decentralized", size=7),
+    ).run()
+
+
+def crashes_during_a_stay(run: Result) -> int:
+    assert run.trace is not None
+    entries = [record.time for record in run.trace.records if isinstance(record, Told)]
+    return sum(any(entry < time < entry + STAY for entry in entries) for time in CRASHES)
 
 
 def test_replicas_that_forget_let_a_second_client_in() -> None:
@@ -312,6 +327,7 @@ def test_replicas_that_abstain_for_the_longest_stay_do_not() -> None:
     for seed in range(10):
         run = forgetful(seed, abstention=STAY + 4)
         assert (run.violations, run.entries, run.unserved) == ([], 20, 0)
+        assert crashes_during_a_stay(run) >= 2, "or there was nothing to forget"
 
 
 @pytest.mark.parametrize(
@@ -328,6 +344,12 @@ def test_the_probability_of_a_violation_is_that_of_the_literature(
     replicas: int, votes: int, forgetting: float, probability: str
 ) -> None:
     assert f"{violation_probability(replicas, votes, forgetting):.1e}" == probability
+
+
+@pytest.mark.parametrize(("votes", "forgetting"), [(2, 0.1), (5, 0.1), (3, -0.1), (3, 1.1)])
+def test_there_is_no_probability_for_what_cannot_be(votes: int, forgetting: float) -> None:
+    with pytest.raises(UsageError, match=f"not {votes} of 4 and {forgetting}"):
+        violation_probability(4, votes, forgetting)
 
 
 def second_client_enters(replicas: int, votes: int, forgetting: float, random: Random) -> bool:

@@ -23,7 +23,7 @@ from coterie.simulate import (
     random_faults,
 )
 from coterie.trace import Crashed, Delivered, Dropped, Header, Paused, Resumed, Started
-from tests.simulate.toys import Careless, Postman, Script, Server, Ticker, state
+from tests.simulate.toys import Careless, Debtor, Postman, Script, Server, Ticker, state
 
 TEXTS: dict[str, Fault] = {
     "crash 3 @ 10": Crash(3, 10),
@@ -127,6 +127,14 @@ def test_without_memory_a_process_begins_anew() -> None:
     assert sender.readings == [37, 47, 57]
 
 
+@pytest.mark.parametrize(("restart", "rang"), [("", 0), (" with memory", 3)])
+def test_timers_are_part_of_the_memory(restart: str, rang: int) -> None:
+    faults = [parse_fault("crash 2 @ 5"), parse_fault(f"restart 2 @ 6{restart}")]
+    simulation = Simulation([Debtor(1, 3), Debtor(2)], faults=faults, until=50)
+    simulation.run()
+    assert state(simulation, 2).rang == rang
+
+
 def test_each_process_begins_anew_as_what_it_was() -> None:
     faults: list[Fault] = [Crash(1, 5), Restart(1, 6), Crash(2, 5), Restart(2, 6)]
     processes = [Postman(1, 2), Ticker(2, period=3, ticks=1)]
@@ -200,7 +208,7 @@ def test_the_trace_tells_of_every_fault() -> None:
     ]
 
 
-def test_a_user_who_crashes_while_waiting_asks_again_after_a_restart_without_memory() -> None:
+def test_a_user_who_crashes_while_waiting_asks_again_without_memory() -> None:
     result = Simulation(
         [Server(1), Server(2), Server(3)],
         workload=Burst(1, [2, 3], hold=10),
@@ -215,6 +223,24 @@ def test_a_user_who_crashes_inside_and_comes_back_with_memory_is_inside_again() 
     result = Simulation([lone, rival], workload=Script(((0, 1), (6, 2)), hold=20), faults=faults)
     (violation,) = result.run().violations
     assert (violation.name, violation.time) == ("safety", 7)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_request_made_while_down_is_made_on_return_and_the_run_waits_for_it(memory: bool) -> None:
+    result = Simulation(
+        [Careless(1), Careless(2)],
+        workload=Script(((8, 2),)),
+        faults=[Crash(2, 5), Restart(2, 50, memory)],
+    ).run()
+    assert (result.entries, result.time) == (1, 50)
+
+
+def test_a_stay_that_a_crash_has_ended_does_not_end_a_later_one() -> None:
+    workload = Script(((0, 1), (7, 1), (22, 2)), hold=20)
+    faults: list[Fault] = [Crash(1, 5), Restart(1, 6)]
+    result = Simulation([Careless(1), Careless(2)], workload=workload, faults=faults).run()
+    (violation,) = result.violations
+    assert (violation.name, violation.time) == ("safety", 22)  # 1 is inside from 7 to 27
 
 
 def test_a_user_who_crashed_inside_is_not_inside() -> None:

@@ -64,6 +64,18 @@ class Ticker(Process[Note]):
         self.heard.append((message.number, out.now))
 
 
+class Debtor(Postman):
+    """Arms a timer for each note it gets."""
+
+    rang: int = 0
+
+    def receive(self, sender: ProcessId, message: Note, out: Outbox[Note]) -> None:
+        out.set_timer(f"DUE {message.number}", 10)
+
+    def ring(self, timer: str, out: Outbox[Note]) -> None:
+        self.rang += 1
+
+
 class Careless(Mutex[Note]):
     """Enters whenever it likes: no mutual exclusion at all."""
 

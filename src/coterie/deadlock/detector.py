@@ -14,13 +14,15 @@ of its seniors only, and one that has pledged but is not on trial answers at onc
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from coterie.deadlock.condition import Condition
 from coterie.deadlock.waits import Wait, WaitId
 from coterie.process import Event, MessageT, Outbox, Payload, Process, ProcessId
+
+if TYPE_CHECKING:
+    from coterie.deadlock.condition import Condition
 
 
 class Accuse(Payload, frozen=True):
@@ -104,21 +106,28 @@ class Detector(Process[MessageT]):
         picked: int = 0,
     ) -> Wait:
         """Take note of a wait that begins, or that takes the place of the last one."""
-        if self.wait is not None:
-            self.end(out)
+        self._leave(out)
         self.begun += 1
         self.wait = Wait(self.begun, condition, granted, born, picked)
+        self._changed(out)
         return self.wait
 
     def end(self, out: Outbox[Any]) -> None:
         """Take note that the wait is over."""
+        self._leave(out)
+        self._changed(out)
+
+    def search(self, out: Outbox[Any]) -> None:
+        """Look for a deadlock, if this detector does not do so by itself."""
+
+    def _changed(self, out: Outbox[Any]) -> None:
+        """Do what the detector has to do when a wait has begun or ended."""
+
+    def _leave(self, out: Outbox[Any]) -> None:
         self.wait = None
         for victim, _ in self.deferred:
             out.send(victim, Denied())
         self.deferred.clear()
-
-    def search(self, out: Outbox[Any]) -> None:
-        """Look for a deadlock, if this detector does not do so by itself."""
 
     # The trial
 

@@ -49,11 +49,6 @@ class Diffusing(Detector[Message]):
     reports: dict[ProcessId, Wait | None] = {}  # got in this search; empty when there is none
     joined: dict[ProcessId, int] = {}  # the last search of each initiator that we reported to
 
-    def end(self, out: Outbox[Any]) -> None:
-        """End the wait, and the search with it."""
-        super().end(out)
-        self.reports.clear()
-
     def search(self, out: Outbox[Any]) -> None:
         """Begin a search, in the place of the last one if it is not over."""
         if self.wait is None:
@@ -71,6 +66,10 @@ class Diffusing(Detector[Message]):
                 self._collect(sender, search, wait, out)
             case Accuse() | Confirm() | Confirmed() | Denied() | Release() | Settled():
                 self.judge(sender, message, out)
+
+    def _changed(self, out: Outbox[Any]) -> None:
+        """End the search with the wait it was for."""
+        self.reports.clear()
 
     def _join(self, initiator: ProcessId, search: int, out: Outbox[Message]) -> None:
         """Report and pass the probe on, the first time that this search comes by."""

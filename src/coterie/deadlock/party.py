@@ -41,7 +41,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     condition: Condition[ProcessId]
 
 
-class Party(Process[Any]):
+class Party(Process[Payload]):
     """A process that runs and waits as its script says; subclasses choose the detector."""
 
     channel: ClassVar[Channel] = Channel.UNORDERED
@@ -59,7 +59,7 @@ class Party(Process[Any]):
         """Run up to the first wait."""
         self._run_on(out)
 
-    def receive(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
+    def receive(self, sender: ProcessId, message: Payload, out: Outbox[Any]) -> None:
         """Handle a request, a grant, or a message of the detectors."""
         match message:
             case Request(number):
@@ -67,7 +67,7 @@ class Party(Process[Any]):
                 self._grant_if_running(out)
             case Grant(number):
                 self._count(sender, number, out)
-            case _:
+            case Payload():
                 inner = self._inner(out)
                 self.detector.receive(sender, message, inner)
                 self._relay(inner, out)

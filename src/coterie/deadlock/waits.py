@@ -42,7 +42,7 @@ class Wait(msgspec.Struct, frozen=True, array_like=True):
     picked: int = 0  # how often that work has been a victim
 
     def seniority(self, process: ProcessId) -> tuple[bool, int, ProcessId]:
-        """Order possible victims, the next one last: spared too often, then young, then by id."""
+        """Order possible victims, the one to pick last: seldom picked, then young, then by id."""
         assert self.born is not None, f"process {process} cannot be aborted"
         return self.picked < PICKS_MAX, self.born, process
 

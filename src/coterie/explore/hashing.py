@@ -60,36 +60,30 @@ class HashIndex:
         return entries - 1
 
     def add(self, keys: Keys, rows: Rows | None = None) -> tuple[Numbers, Positions]:
-        """Number of each key, and the positions of the new ones in the order of their numbers."""
+        """Number of each key, and the positions of the new ones in the order of their numbers.
+
+        Rows, if they are given, must always be; then only equal rows get equal numbers.
+        """
         self._reserve(len(keys), rows)
         entries, slots = self._probe(keys, rows)
         new = np.flatnonzero(entries == 0)
         if not new.size:
             return entries - 1, new
-        entries[new], fresh = self._settle(
-            keys.take(new), slots.take(new), None if rows is None else rows.take(new, axis=1)
-        )
+        entries[new], fresh = self._settle(keys.take(new), slots.take(new), _pick(rows, new))
         return entries - 1, new.take(fresh)
 
     def _probe(self, keys: Keys, rows: Rows | None) -> tuple[Numbers, Positions]:
         """Follow each key to its entry, or to the free slot (entry 0) where it belongs."""
         slots = (keys >> self._shift).view(np.intp)
         entries = self._slots.take(slots)
-        strange = self._keys.take(entries) != keys
-        if rows is not None:
-            strange |= self._other_rows(entries, rows)
-        strange &= entries != 0
-        seeking = np.flatnonzero(strange)
+        seeking = np.flatnonzero(self._differ(entries, keys, rows) & (entries != 0))
         while seeking.size:
             here = (slots.take(seeking) + 1) & self._wrap
             found = self._slots.take(here)
             slots[seeking] = here
             entries[seeking] = found
-            strange = self._keys.take(found) != keys.take(seeking)
-            if rows is not None:
-                strange |= self._other_rows(found, rows.take(seeking, axis=1))
-            strange &= found != 0
-            seeking = seeking[strange]
+            differ = self._differ(found, keys.take(seeking), _pick(rows, seeking))
+            seeking = seeking[differ & (found != 0)]
         return entries, slots
 
     def _settle(self, keys: Keys, slots: Positions, rows: Rows | None) -> tuple[Numbers, Positions]:
@@ -107,17 +101,20 @@ class HashIndex:
             claims = (-1 - seeking[free]).astype(np.int32)
             self._slots[here[free]] = claims
             won = seeking[free][self._slots.take(here[free]) == claims]
-            numbers = self._append(keys.take(won), None if rows is None else rows.take(won, axis=1))
-            self._slots[slots.take(won)] = numbers
+            self._slots[slots.take(won)] = self._append(keys.take(won), _pick(rows, won))
             fresh.append(won)
             found = self._slots.take(here)
             entries[seeking] = found
-            strange = self._keys.take(found) != keys.take(seeking)
-            if rows is not None:
-                strange |= self._other_rows(found, rows.take(seeking, axis=1))
-            seeking = seeking[strange]
+            seeking = seeking[self._differ(found, keys.take(seeking), _pick(rows, seeking))]
             slots[seeking] = (slots.take(seeking) + 1) & self._wrap
         return entries, np.concatenate(fresh)
+
+    def _differ(self, entries: Numbers, keys: Keys, rows: Rows | None) -> Flags:
+        """Tell where the entry is of another key or row. An entry 0 may or may not differ."""
+        differ: Flags = self._keys.take(entries) != keys
+        if rows is not None and self._rows is not None:
+            differ |= (self._rows.take(entries, axis=1) != rows).any(axis=0)
+        return differ
 
     def _append(self, keys: Keys, rows: Rows | None) -> Numbers:
         first, last = self.size + 1, self.size + 1 + len(keys)
@@ -126,11 +123,6 @@ class HashIndex:
             self._rows[:, first:last] = rows
         self.size += len(keys)
         return np.arange(first, last, dtype=np.int32)
-
-    def _other_rows(self, entries: Numbers, rows: Rows) -> Flags:
-        assert self._rows is not None, "rows must be given from the start or never"
-        other: Flags = (self._rows.take(entries, axis=1) != rows).any(axis=0)
-        return other
 
     def _reserve(self, more: int, rows: Rows | None) -> None:
         needed = self.size + more + 1
@@ -169,3 +161,7 @@ class HashIndex:
             self._slots[here[free]] = seeking[free]
             seeking = seeking[self._slots.take(here) != seeking]
             places[seeking] = (places.take(seeking) + 1) & self._wrap
+
+
+def _pick(rows: Rows | None, positions: Positions) -> Rows | None:
+    return None if rows is None else rows.take(positions, axis=1)

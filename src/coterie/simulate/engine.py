@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coterie import trace
 from coterie.process import Channel, encode, seat
+from coterie.simulate.detector import Detector
 from coterie.simulate.monitors import ViolationError
 from coterie.simulate.network import Constant, Links
 from coterie.simulate.outbox import GroupOutbox
@@ -46,7 +47,12 @@ class Engine(ABC):
     """Processes and what is due; says nothing about users."""
 
     def __init__(
-        self, processes: Sequence[Process[Any]], network: Network, seed: int, observer: Observer
+        self,
+        processes: Sequence[Process[Any]],
+        network: Network,
+        seed: int,
+        observer: Observer,
+        detection: float,
     ) -> None:
         """Seat the processes; nothing happens yet."""
         self.size = len(processes)
@@ -65,6 +71,10 @@ class Engine(ABC):
         self._dead: set[ProcessId] = set()
         self._held: dict[ProcessId, list[Action]] = {}  # what the dead and the paused would do
         self._mail: dict[ProcessId, list[tuple[ProcessId, Any]]] = {}  # what the paused have got
+        self._lives: dict[ProcessId, int] = {}  # restarts without memory
+        self._storage: dict[ProcessId, bytes] = {}  # what outlives a crash
+        self._detector = Detector()
+        self._detection = detection
 
         fifo = network.fifo
         if fifo is None:
@@ -142,6 +152,8 @@ class Engine(ABC):
 
     def _start(self, process: ProcessId) -> None:
         self._observer.record(trace.Started(self.now, process))
+        self._out.incarnation = self._lives.get(process, 0)
+        self._out.saved = self._storage.get(process, b"")
         self._step(process, "start", self._seats[process].start)
 
     def _settle(self, process: ProcessId) -> None:
@@ -172,10 +184,14 @@ class Engine(ABC):
     def _carry_out(self, process: ProcessId) -> None:
         out = self._out
         out.used = False
+        if out.to_save is not None:
+            self._storage[process], out.to_save = out.to_save, None
         if out.groups:
             self._transmit(process)
         if out.timers:
             self._arm(process)
+        if out.watches:
+            self._watch(process)
         if out.events:
             self._tell(process)
 
@@ -245,6 +261,26 @@ class Engine(ABC):
         del self._timers[process][name]
         self._observer.record(trace.Rang(self.now, process, name))
         self._step(process, f"timer {name}", partial(self._seats[process].ring, name))
+
+    def _watch(self, process: ProcessId) -> None:
+        watches, self._out.watches = self._out.watches, []
+        self._detector.change(process, watches)
+        for peer, wanted in watches:
+            if wanted and peer in self._dead:
+                self._report(process, peer)
+
+    def _report(self, process: ProcessId, peer: ProcessId) -> None:
+        """Let a process hear, as soon as the detector has noticed, that another one is down."""
+        item = partial(self._notice, process, peer)
+        time = self.now + self._detection
+        heappush(self._heap, (time, next(self._numbers), FOREGROUND, (), item))
+
+    def _notice(self, process: ProcessId, peer: ProcessId) -> None:
+        if process in self._held:
+            self._held[process].append(partial(self._notice, process, peer))
+        elif self._detector.take(process, peer):
+            self._observer.record(trace.Noticed(self.now, process, peer))
+            self._step(process, f"the crash of {peer}", partial(self._seats[process].down, peer))
 
     def _tell(self, process: ProcessId) -> None:
         events, self._out.events = self._out.events, []

@@ -53,6 +53,21 @@ class GroupOutbox(Outbox[Any]):
         self.used = True
         self.timers.append((name, None))
 
+    def watch(self, peer: ProcessId) -> None:
+        """Ask to be told when that process is down."""
+        self.used = True
+        self.watches.append((peer, True))
+
+    def unwatch(self, peer: ProcessId) -> None:
+        """Stop watching that process."""
+        self.used = True
+        self.watches.append((peer, False))
+
+    def save(self, value: bytes) -> None:
+        """Put `value` on stable storage."""
+        self.used = True
+        self.to_save = value
+
     def tell(self, event: Event) -> None:
         """Tell the user."""
         self.used = True

@@ -40,6 +40,7 @@ class Simulation(Engine):
         seed: decides all that is random; the same seed gives the same result, byte for byte.
         header: if given, the result holds a trace that begins with it.
         until: run to this time; without it, until the workload is over and all is quiet.
+        detection: how long after a crash those who watch the process hear of it.
         max_time: give up at this time.
         max_events: give up after so many events.
         measure_bytes: also add up the encoded sizes of all messages.
@@ -56,6 +57,7 @@ class Simulation(Engine):
         seed: int = 0,
         header: trace.Header | None = None,
         until: float | None = None,
+        detection: float = 3.0,
         max_time: float = math.inf,
         max_events: int = 10_000_000,
         measure_bytes: bool = False,
@@ -63,10 +65,10 @@ class Simulation(Engine):
     ) -> None:
         """Set everything up; nothing happens before `run`."""
         _check_numbering(processes)
-        _check_limits(until=until, max_time=max_time, max_events=max_events)
+        _check_limits(until=until, detection=detection, max_time=max_time, max_events=max_events)
         check_faults(faults, len(processes))
         observer = Observer(len(processes), header, order, measure_bytes)
-        super().__init__(processes, network or Network(), seed, observer)
+        super().__init__(processes, network or Network(), seed, observer, detection)
         self.random = Random(f"{seed}/workload")
         self._seed = seed
         self._workload = workload or Workload()
@@ -80,7 +82,6 @@ class Simulation(Engine):
         self._when_silent: list[Action] = []
         self._when_quiet: list[Action] = []
         self._wants: dict[ProcessId, int] = {}  # requests not served yet
-        self._lives: dict[ProcessId, int] = {}  # restarts without memory
         self._initial: dict[ProcessId, tuple[bytes, bytes]] = {}  # of those who will need it
         for fault in faults:
             if isinstance(fault, Restart) and not fault.memory:
@@ -144,6 +145,10 @@ class Simulation(Engine):
             if process in self._when_inside:
                 self._when_inside.pop(process)()
         self._workload.told(self, process, event)
+
+    def process(self, process: ProcessId) -> Process[Any]:
+        """Give a process as it is now; after a restart without memory it is another value."""
+        return self._seats[process].process
 
     # Users: what a workload may do
 
@@ -226,6 +231,8 @@ class Simulation(Engine):
         for sender, message in self._mail.pop(process, []):
             self._refuse(sender, process, message, "receiver down")
         self._observer.crashed(self.now, process)
+        for watcher in self._detector.watchers(process):
+            self._report(watcher, process)
 
     def restart(self, process: ProcessId, memory: bool) -> None:
         """Start a dead process again, anew or as it was; a live one is left alone."""
@@ -239,6 +246,7 @@ class Simulation(Engine):
             return
         del self._held[process]
         self._timers.pop(process, None)
+        self._detector.forget(process)
         self._lives[process] = self._lives.get(process, 0) + 1
         codec = SeatCodec(self._seats[process])
         self._seats[process] = codec.restore(self._initial[process])

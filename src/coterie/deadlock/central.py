@@ -1,0 +1,110 @@
+"""Centralised deadlock detection: everyone reports to one coordinator, two messages a wait.
+
+The coordinator keeps the last report of each process and reduces the graph at every change. Reports
+are numbered, because one that is overtaken would bring back a wait that is over. Its picture is
+still one of different moments; the trial (see `detector`) keeps that from hurting anyone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from coterie.deadlock.detector import (
+    Accuse,
+    Confirm,
+    Confirmed,
+    Denied,
+    Detector,
+    Release,
+    Settled,
+    TrialMessage,
+)
+from coterie.deadlock.waits import Wait, WaitId, choose_victim, graph_of
+from coterie.process import Channel, Outbox, Payload, Process, ProcessId
+
+
+class Change(Payload, frozen=True):
+    """What a process waits for now; nothing if it runs. Of two changes the higher count is later."""
+
+    process: ProcessId
+    count: int
+    wait: Wait | None
+
+
+class Reporting(Detector[TrialMessage]):
+    """The part of a process that reports to its coordinator, and stands trial if accused."""
+
+    coordinator: ProcessId = 0
+    changes: int = 0  # reported so far
+
+    def receive(self, sender: ProcessId, message: TrialMessage, out: Outbox[TrialMessage]) -> None:
+        """Handle a message of a trial."""
+        self.judge(sender, message, out)
+
+    def _changed(self, out: Outbox[Any]) -> None:
+        self.changes += 1
+        out.send(self.coordinator, Change(self.me, self.changes, self.wait))
+
+
+class Known(msgspec.Struct, array_like=True):
+    """The last that a coordinator has heard of a process."""
+
+    count: int
+    wait: Wait | None
+
+
+Message: TypeAlias = Change | TrialMessage
+
+
+class Coordinator(Process[Message]):
+    """The one who gathers the graph and accuses victims."""
+
+    channel: ClassVar[Channel] = Channel.UNORDERED
+
+    known: dict[ProcessId, Known] = {}
+    accused: dict[ProcessId, int] = {}  # the wait of each victim whose trial is not over
+    over: dict[ProcessId, int] = {}  # the last wait that a victim said is over
+
+    def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
+        """Handle a change or the end of a trial; nobody asks a coordinator anything else."""
+        match message:
+            case Change(process, count, wait):
+                self._learn(process, count, wait, out)
+            case Settled(case, over):
+                self._settled(sender, case, over, out)
+            case Accuse() | Confirm() | Confirmed() | Denied() | Release():
+                super().receive(sender, message, out)
+
+    def _learn(
+        self, process: ProcessId, count: int, wait: Wait | None, out: Outbox[Message]
+    ) -> None:
+        last = self.known.setdefault(process, Known(0, None))
+        if count > last.count:
+            last.count, last.wait = count, wait
+            self._look(out)
+
+    def _settled(self, victim: ProcessId, case: int, over: bool, out: Outbox[Message]) -> None:
+        del self.accused[victim]
+        if over:
+            self.over[victim] = max(case, self.over.get(victim, 0))
+        self._look(out)
+
+    def _look(self, out: Outbox[Message]) -> None:
+        """Accuse the victim of each core that is not on trial yet."""
+        waits = self._waits()
+        for core in graph_of(waits).cores():
+            victim = choose_victim(waits, core)
+            if victim is not None and victim not in self.accused:
+                number = self.accused[victim] = waits[victim].number
+                members = tuple(WaitId(member, waits[member].number) for member in core)
+                out.send(victim, Accuse(number, members))
+
+    def _waits(self) -> dict[ProcessId, Wait]:
+        """Waits as far as they are known, without those that a victim's answer shows to be over."""
+        return {
+            process: known.wait
+            for process, known in sorted(self.known.items())
+            if known.wait is not None and known.wait.number > self.over.get(process, 0)
+        }

@@ -1,0 +1,162 @@
+"""What travels: frames of the sessions, and the lock messages in their bodies.
+
+A session belongs to one participant and one voter and carries all their locks. Upward means from
+the participant to the voter. All lock messages that one step creates for a peer share a frame.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from coterie.process import Payload
+
+# Lock messages. Each names the lock and the number of the request that it is about.
+
+
+class Body(Payload, frozen=True):
+    """Base of the lock messages."""
+
+    lock: str
+    number: int
+
+    def __str__(self) -> str:
+        """Write the kind and the values."""
+        values = ", ".join(str(getattr(self, name)) for name in self.__struct_fields__)
+        return f"{type(self).__name__}({values})"
+
+
+class Request(Body, frozen=True):
+    """May I have your vote? Repeating it is harmless and may only raise `hold`."""
+
+    age: int  # stamp of the first issue; with the participant's name the order of requests
+    stamp: int  # tokens begin here if nothing stands against it; the token itself in a repair
+    hold: int = 0  # 1: repair of a hold; 2: the same, and a valid quorum supports it without you
+
+
+class Yield(Body, frozen=True):
+    """I give the vote back, have not entered with it, and stay in the queue."""
+
+    used: int  # the highest token that I have used
+
+
+class Release(Body, frozen=True):
+    """I give the vote back, or withdraw the request."""
+
+    used: int
+
+
+class Raise(Body, frozen=True):
+    """Move my interval up, so that it contains this token."""
+
+    token: int
+
+
+class Grant(Body, frozen=True):
+    """You have my vote: the right to these tokens, as long as our session lives."""
+
+    low: int
+    high: int
+    more: bool  # others wait
+
+
+class Raised(Body, frozen=True):
+    """Your interval is this now."""
+
+    low: int
+    high: int
+
+
+class Inquire(Body, frozen=True):
+    """Somebody waits (level 1), somebody older than you or a repair waits (level 2)."""
+
+    level: int
+
+
+UpBody: TypeAlias = Request | Yield | Release | Raise
+DownBody: TypeAlias = Grant | Raised | Inquire
+
+# Frames
+
+
+class SessionName(NamedTuple):
+    """Which session a frame belongs to."""
+
+    participant: str  # a name that no other start of any process has had
+    number: int  # chosen by the participant, rising
+    nonce: str | None = None  # chosen by the voter; None until the participant knows it
+
+    def __str__(self) -> str:
+        """Write what people need."""
+        return f"{self.participant}#{self.number}"
+
+
+class Data(Payload, frozen=True):
+    """Lock messages upward."""
+
+    session: SessionName
+    seq: int
+    ack: int  # the last frame of the other direction that was delivered
+    clock: int  # Lamport's
+    time: float  # of sending, by the participant's clock
+    bodies: tuple[UpBody, ...]
+
+
+class Beat(Payload, frozen=True):
+    """Nothing new; are you there? The answer renews the lease."""
+
+    session: SessionName
+    ack: int
+    clock: int
+    time: float
+
+
+class Probe(Payload, frozen=True):
+    """Does the session still exist? It renews nothing."""
+
+    session: SessionName
+
+
+class Bye(Payload, frozen=True):
+    """I end in good order and count none of your votes any more."""
+
+    session: SessionName
+
+
+class Reply(Payload, frozen=True):
+    """Lock messages downward."""
+
+    session: SessionName
+    seq: int
+    ack: int
+    clock: int
+    echo: float  # the latest sending time that the voter has seen in this session
+    grace: bool  # the voter has restarted and gives no votes yet
+    bodies: tuple[DownBody, ...]
+
+
+class Ack(Payload, frozen=True):
+    """Nothing new; I have heard you."""
+
+    session: SessionName
+    ack: int
+    clock: int
+    echo: float
+    grace: bool
+
+
+class Answer(Payload, frozen=True):
+    """The session that was probed exists, or does not."""
+
+    session: SessionName
+    alive: bool
+
+
+class Nack(Payload, frozen=True):
+    """I do not know this session."""
+
+    session: SessionName
+
+
+Upward: TypeAlias = Data | Beat | Probe | Bye
+Downward: TypeAlias = Reply | Ack | Answer | Nack
+Frame: TypeAlias = Upward | Downward
