@@ -15,7 +15,7 @@ from coterie.deadlock.graph_file import parse_graph
 from coterie.deadlock.hierarchical import Controller
 from coterie.deadlock.survey import Survey
 from coterie.deadlock.wait_for import Graph
-from coterie.deadlock.waits import Wait, WaitId, choose_victim
+from coterie.deadlock.waits import Member, Wait, WaitId, choose_victim
 
 __all__ = [
     "Condition",
@@ -26,6 +26,7 @@ __all__ = [
     "Diffusing",
     "Explanation",
     "Graph",
+    "Member",
     "Reporting",
     "Survey",
     "Wait",

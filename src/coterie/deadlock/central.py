@@ -21,7 +21,7 @@ from coterie.deadlock.detector import (
     Settled,
     TrialMessage,
 )
-from coterie.deadlock.waits import Wait, WaitId, choose_victim, graph_of
+from coterie.deadlock.waits import Wait, choose_victim, graph_of, members_of
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId
 
 
@@ -98,8 +98,7 @@ class Coordinator(Process[Message]):
             victim = choose_victim(waits, core)
             if victim is not None and victim not in self.accused:
                 number = self.accused[victim] = waits[victim].number
-                members = tuple(WaitId(member, waits[member].number) for member in core)
-                out.send(victim, Accuse(number, members))
+                out.send(victim, Accuse(number, members_of(waits, core)))
 
     def _waits(self) -> dict[ProcessId, Wait]:
         """Waits as far as they are known, without those that a victim's answer shows to be over."""

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from coterie.deadlock.waits import Wait, WaitId
+from coterie.deadlock.waits import Member, Wait, WaitId, choose_victim, graph_of, members_of
 from coterie.process import Event, MessageT, Outbox, Payload, Process, ProcessId
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from coterie.deadlock.condition import Condition
 
 
@@ -29,7 +31,7 @@ class Accuse(Payload, frozen=True):
     """These waits are deadlocked, and you are the one to give way."""
 
     case: int  # the accuser's own number for it
-    members: tuple[WaitId, ...]
+    members: tuple[Member, ...]
 
 
 class Confirm(Payload, frozen=True):
@@ -63,11 +65,10 @@ TrialMessage: TypeAlias = Accuse | Confirm | Confirmed | Denied | Release | Sett
 class Deadlocked(Event, frozen=True):
     """The wait can never end, and this process is the one to give way: the wait is over.
 
-    The members are the waits of the cycle or knot, this one included.
+    The members are those of the cycle or knot, this process included.
     """
 
-    number: int
-    members: tuple[WaitId, ...]
+    members: tuple[Member, ...]
 
 
 class Trial(msgspec.Struct, array_like=True):
@@ -129,6 +130,16 @@ class Detector(Process[MessageT]):
             out.send(victim, Denied())
         self.deferred.clear()
 
+    def _suspect(self, waits: Mapping[ProcessId, Wait], out: Outbox[Any]) -> None:
+        """Accuse the victim of a core that keeps this process waiting, if these waits show one."""
+        graph = graph_of(waits)
+        if self.wait is None or self.me not in graph.deadlocked():
+            return
+        core = graph.cores()[0]
+        victim = choose_victim(waits, core)
+        if victim is not None:
+            out.send(victim, Accuse(self.wait.number, members_of(waits, core)))
+
     # The trial
 
     def judge(self, sender: ProcessId, message: TrialMessage, out: Outbox[Any]) -> None:
@@ -152,7 +163,7 @@ class Detector(Process[MessageT]):
         """Begin the next trial, unless one is under way or a pledge forbids it."""
         while self.accusations and self.trial is None and not self.pledges:
             accuser, accusation = self.accusations.pop(0)
-            numbers = dict(accusation.members)
+            numbers = {member: wait.number for member, wait in accusation.members}
             number = numbers.pop(self.me)
             if not self._waits_in(number):
                 out.send(accuser, Settled(accusation.case, over=True))
@@ -188,7 +199,7 @@ class Detector(Process[MessageT]):
             trial.number
         ):
             self.end(out)
-            out.tell(Deadlocked(trial.number, trial.accusation.members))
+            out.tell(Deadlocked(trial.accusation.members))
         out.broadcast(trial.confirmed, Release())
         over = not self._waits_in(trial.number)
         out.send(trial.accuser, Settled(trial.accusation.case, over))

@@ -21,7 +21,7 @@ from coterie.deadlock.detector import (
     Settled,
     TrialMessage,
 )
-from coterie.deadlock.waits import Wait, WaitId, choose_victim, graph_of
+from coterie.deadlock.waits import Wait
 from coterie.process import Outbox, Payload, ProcessId
 
 
@@ -87,23 +87,11 @@ class Diffusing(Detector[Message]):
             return
         self.reports[sender] = wait
         if all(target in self.reports for target in self._named()):
-            self._decide(out)
+            waits = {process: wait for process, wait in self.reports.items() if wait is not None}
+            self.reports.clear()
+            self._suspect(waits, out)
 
     def _named(self) -> list[ProcessId]:
         """All whom a wait reported so far names; each of them has been probed and will report."""
         waits = [wait for wait in self.reports.values() if wait is not None]
         return [target for wait in waits for target in wait.condition.targets()]
-
-    def _decide(self, out: Outbox[Message]) -> None:
-        """Accuse the victim of a core that keeps this process waiting, if there is one."""
-        assert self.wait is not None, "a search ends with the wait"
-        waits = {process: wait for process, wait in self.reports.items() if wait is not None}
-        self.reports.clear()
-        graph = graph_of(waits)
-        if self.me not in graph.deadlocked():
-            return
-        core = graph.cores()[0]
-        victim = choose_victim(waits, core)
-        if victim is not None:
-            members = tuple(WaitId(member, waits[member].number) for member in core)
-            out.send(victim, Accuse(self.wait.number, members))

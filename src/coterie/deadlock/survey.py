@@ -24,7 +24,7 @@ from coterie.deadlock.detector import (
     Settled,
     TrialMessage,
 )
-from coterie.deadlock.waits import Wait, WaitId, choose_victim, graph_of
+from coterie.deadlock.waits import Wait
 from coterie.errors import ConfigError
 from coterie.process import Outbox, Payload, ProcessId
 
@@ -99,15 +99,7 @@ class Survey(Detector[Message]):
         if message.path[0].wait.number != self.wait.number:
             return
         self.kept.append(message)
-        waits = self._recorded()
-        graph = graph_of(waits)
-        if self.me not in graph.deadlocked():
-            return
-        core = graph.cores()[0]
-        victim = choose_victim(waits, core)
-        if victim is not None:
-            members = tuple(WaitId(member, waits[member].number) for member in core)
-            out.send(victim, Accuse(self.wait.number, members))
+        self._suspect(self._recorded(), out)
 
     def _recorded(self) -> dict[ProcessId, Wait]:
         """The waits that the messages tell of: of each process the groups that they passed through.

@@ -47,6 +47,17 @@ class Wait(msgspec.Struct, frozen=True, array_like=True):
         return self.picked < PICKS_MAX, self.born, process
 
 
+class Member(NamedTuple):
+    """A process in a deadlock, with its wait."""
+
+    process: ProcessId
+    wait: Wait
+
+    def __str__(self) -> str:
+        """Write the wait and what it is for."""
+        return f"{WaitId(self.process, self.wait.number)}: {self.wait.condition}"
+
+
 def graph_of(waits: Mapping[ProcessId, Wait]) -> Graph[ProcessId]:
     """Put statements together; who is not named runs, and what was granted is waited for no more."""
     return Graph(
@@ -61,6 +72,11 @@ def _met(process: ProcessId, waits: Mapping[ProcessId, Wait]) -> list[ProcessId]
     own = WaitId(process, waits[process].number)
     targets = waits[process].condition.targets()
     return [target for target in targets if target in waits and own in waits[target].granted]
+
+
+def members_of(waits: Mapping[ProcessId, Wait], core: Iterable[ProcessId]) -> tuple[Member, ...]:
+    """Name the members of a core with their waits."""
+    return tuple(Member(process, waits[process]) for process in core)
 
 
 def choose_victim(

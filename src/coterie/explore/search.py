@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from coterie.explore.hashing import HashIndex
 from coterie.explore.verdict import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from coterie.explore.arrays import Keys, Numbers, Rows
     from coterie.explore.canonical import Canonical
@@ -78,6 +78,9 @@ class Watch:
         )
 
 
+Level: TypeAlias = "list[Rows]"  # the states of a level, in the order of their numbers
+
+
 class Chunk(NamedTuple):
     """Some states of a level, with their hashes and the number of the first."""
 
@@ -117,19 +120,17 @@ class Search:
 
     def run(self, initial: Rows) -> None:
         """Search until every state is seen, a violation is found or the budget is spent."""
-        level, first = self.canonical(initial), 0
-        self.index.add(self._moves.hashes(level), level if self._exact else None)
+        level, first = [self.canonical(initial)], 0
+        self.index.add(self._moves.hashes(level[0]), level[0] if self._exact else None)
         self.parents.append(np.array([-1], np.int32))
-        while level.shape[1]:
+        while level:
             self._look(level, first)
             if self.inspector.finding or self.stopped:
                 return
-            next_first = self.index.size
-            level = self._expand(level, first)
-            first = next_first
+            first, level = self.index.size, self._expand(level, first)
             if self.inspector.finding or self.needs_edges:
                 return
-            self.depth += level.shape[1] > 0
+            self.depth += bool(level)
         if self._edges:
             sources, targets = map(np.concatenate, zip(*self._edges, strict=True))
             self.inspector.look_back(np.concatenate(self._locals, axis=1), sources, targets)
@@ -138,32 +139,40 @@ class Search:
         """The states that stand for these in the search."""
         return rows if self._canonical is None else self._canonical(rows)
 
-    def _look(self, level: Rows, first: int) -> None:
-        if self._edges is not None:
-            self._locals.append(level[: self._moves.size])
-        for start in range(0, level.shape[1], CHUNK):
-            self.inspector.look(level[:, start : start + CHUNK], first + start)
+    def _look(self, level: Level, first: int) -> None:
+        """Judge the states of a level."""
+        for rows in _parts(level):
+            if self._edges is not None:
+                self._locals.append(rows[: self._moves.size])
+            self.inspector.look(rows, first)
+            first += rows.shape[1]
 
-    def _expand(self, level: Rows, first: int) -> Rows:
-        """Make every move from every state of a level, and build the next one."""
-        found = [level[:, :0]]
+    def _expand(self, level: Level, first: int) -> Level:
+        """Make every move from every state of a level, which is used up, and build the next one."""
         self._level_end = self.index.size
-        hashes = self.index.keys[first:].copy()
-        for start in range(0, level.shape[1], CHUNK):
-            here = slice(start, start + CHUNK)
-            chunk = Chunk(level[:, here], hashes[here], first + start)
-            busy = np.zeros(len(chunk.hashes), np.bool_)
-            for batch in self._moves.expand(chunk.rows):
-                if not batch.sources.size:
-                    continue
-                found.append(self._visit(batch, chunk))
-                if not batch.action.is_fault:
-                    busy[batch.sources] = True
-                self.stopped = self._watch.spent(self)
-                if self.stopped or self.needs_edges:
-                    return np.concatenate(found, axis=1)
-            self.inspector.look_for_deadlock(chunk.rows, busy, chunk.first)
-        return np.concatenate(found, axis=1)
+        next_level: Level = []
+        while level and not self.stopped and not self.needs_edges:
+            for rows in _parts([level.pop(0)]):
+                end = first + rows.shape[1]
+                found = self._expand_chunk(Chunk(rows, self.index.keys[first:end].copy(), first))
+                _extend(next_level, found)
+                first = end
+        return next_level
+
+    def _expand_chunk(self, chunk: Chunk) -> list[Rows]:
+        found = []
+        busy = np.zeros(len(chunk.hashes), np.bool_)
+        for batch in self._moves.expand(chunk.rows):
+            if not batch.sources.size:
+                continue
+            found.append(self._visit(batch, chunk))
+            if not batch.action.is_fault:
+                busy[batch.sources] = True
+            self.stopped = self._watch.spent(self)
+            if self.stopped or self.needs_edges:
+                return found
+        self.inspector.look_for_deadlock(chunk.rows, busy, chunk.first)
+        return found
 
     def _visit(self, batch: Batch, chunk: Chunk) -> Rows:
         """Number the states that a move leads to, and build those that are new."""
@@ -189,3 +198,18 @@ class Search:
             self._edges.append((sources, targets))
         elif self.inspector.possible and targets.min() < self._level_end:
             self.needs_edges = True
+
+
+def _parts(level: Level) -> Iterator[Rows]:
+    """Cut matrices into chunks."""
+    for rows in level:
+        for start in range(0, rows.shape[1], CHUNK):
+            yield rows[:, start : start + CHUNK]
+
+
+def _extend(level: Level, found: list[Rows]) -> None:
+    """Add to a level what was found, in matrices that are neither tiny nor as large as the level."""
+    if level and level[-1].shape[1] < CHUNK:
+        found = [level.pop(), *found]
+    if any(rows.shape[1] for rows in found):
+        level.append(np.concatenate(found, axis=1))
