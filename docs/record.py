@@ -64,7 +64,9 @@ def record_page(page: Path) -> dict[Path, str]:
             text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
             picture = DOCS / "pictures" / f"{argument}.svg"
             pictures[picture] = space_time(perform(text).trace)
-            link = Path("../" * len(page.parent.relative_to(DOCS).parts)) / "pictures" / picture.name
+            link = (
+                Path("../" * len(page.parent.relative_to(DOCS).parts)) / "pictures" / picture.name
+            )
             body = f"{fenced('text', text)}\n![Space-time diagram of the scenario]({link})\n"
         return f"{marker}{body}{end}"
 

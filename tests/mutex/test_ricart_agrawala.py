@@ -207,11 +207,13 @@ MUTANTS = {
     "always defer": Mutant(
         "self.stamp is not None and self.stamp < stamp", "self.stamp is not None", size=2
     ),
-    "clock not merged": Mutant("max(self.highest, stamp.time)", "self.highest"),
+    "clock not merged": Mutant("if stamp.time > self.highest:", "if False:"),
     "deferred forgotten": Mutant("out.broadcast(self.deferred, Reply())", "pass", size=2),
     "deferred kept": Mutant("self.deferred.clear()", "pass", size=2, entries=2),
     "stamp kept": Mutant("self.stamp = None\n", "pass\n", size=2),
-    "one reply is enough": Mutant("if not self.awaiting:", "if len(self.awaiting) < 2:"),
+    "one reply is enough": Mutant(
+        "(sender)\n            if not self.awaiting:", "(sender)\n            if True:"
+    ),
 }
 
 

@@ -7,9 +7,8 @@ still one of different moments; the trial (see `detector`) keeps that from hurti
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
-
-import msgspec
+from operator import itemgetter
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from coterie.deadlock.detector import (
     Accuse,
@@ -21,7 +20,8 @@ from coterie.deadlock.detector import (
     Settled,
     TrialMessage,
 )
-from coterie.deadlock.waits import Wait, choose_victim, graph_of, members_of
+from coterie.deadlock.tables import find, put
+from coterie.deadlock.waits import Wait, WaitId, choose_victim, graph_of, members_of
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId
 
 
@@ -48,9 +48,10 @@ class Reporting(Detector[TrialMessage]):
         out.send(self.coordinator, Change(self.me, self.changes, self.wait))
 
 
-class Known(msgspec.Struct, array_like=True):
+class Known(NamedTuple):
     """The last that a coordinator has heard of a process."""
 
+    process: ProcessId
     count: int
     wait: Wait | None
 
@@ -63,9 +64,9 @@ class Coordinator(Process[Message]):
 
     channel: ClassVar[Channel] = Channel.UNORDERED
 
-    known: dict[ProcessId, Known] = {}
-    accused: dict[ProcessId, int] = {}  # the wait of each victim whose trial is not over
-    over: dict[ProcessId, int] = {}  # the last wait that a victim said is over
+    known: set[Known] = set()
+    accused: set[ProcessId] = set()  # victims whose trial is not over
+    over: set[WaitId] = set()  # of each victim the last wait that it said is over
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a change or the end of a trial; nobody asks a coordinator anything else."""
@@ -80,15 +81,16 @@ class Coordinator(Process[Message]):
     def _learn(
         self, process: ProcessId, count: int, wait: Wait | None, out: Outbox[Message]
     ) -> None:
-        last = self.known.setdefault(process, Known(0, None))
-        if count > last.count:
-            last.count, last.wait = count, wait
+        last = find(self.known, process)
+        if last is None or count > last.count:
+            put(self.known, Known(process, count, wait))
             self._look(out)
 
     def _settled(self, victim: ProcessId, case: int, over: bool, out: Outbox[Message]) -> None:
-        del self.accused[victim]
-        if over:
-            self.over[victim] = max(case, self.over.get(victim, 0))
+        self.accused.remove(victim)
+        last = find(self.over, victim)
+        if over and (last is None or case > last.number):
+            put(self.over, WaitId(victim, case))
         self._look(out)
 
     def _look(self, out: Outbox[Message]) -> None:
@@ -97,13 +99,14 @@ class Coordinator(Process[Message]):
         for core in graph_of(waits).cores():
             victim = choose_victim(waits, core)
             if victim is not None and victim not in self.accused:
-                number = self.accused[victim] = waits[victim].number
-                out.send(victim, Accuse(number, members_of(waits, core)))
+                self.accused.add(victim)
+                out.send(victim, Accuse(waits[victim].number, members_of(waits, core)))
 
     def _waits(self) -> dict[ProcessId, Wait]:
         """Waits as far as they are known, without those that a victim's answer shows to be over."""
+        over = dict(self.over)
         return {
-            process: known.wait
-            for process, known in sorted(self.known.items())
-            if known.wait is not None and known.wait.number > self.over.get(process, 0)
+            process: wait
+            for process, _, wait in sorted(self.known, key=itemgetter(0))
+            if wait is not None and wait.number > over.get(process, 0)
         }

@@ -14,6 +14,7 @@ of its seniors only, and one that has pledged but is not on trial answers at onc
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -92,7 +93,7 @@ class Detector(Process[MessageT]):
     wait: Wait | None = None  # what this process waits for now
     trial: Trial | None = None
     accusations: list[tuple[ProcessId, Accuse]] = []  # still to be tried, with the accuser
-    pledges: dict[ProcessId, int] = {}  # victims we have confirmed to, and how often
+    pledges: list[ProcessId] = []  # victims we have confirmed to, each as often as we have
     deferred: list[tuple[ProcessId, int]] = []  # victims that wait for our answer on this wait
 
     # The host's verbs
@@ -179,7 +180,7 @@ class Detector(Process[MessageT]):
         elif self.trial is not None and self._waits_in(self.trial.number):
             self.deferred.append((victim, number))
         else:
-            self.pledges[victim] = self.pledges.get(victim, 0) + 1
+            insort(self.pledges, victim)
             out.send(victim, Confirmed())
 
     def _hear(self, member: ProcessId, out: Outbox[Any], *, confirmed: bool) -> None:
@@ -210,9 +211,7 @@ class Detector(Process[MessageT]):
 
     def _release(self, victim: ProcessId, out: Outbox[Any]) -> None:
         """Drop one pledge to this victim; its next question may have overtaken the release."""
-        self.pledges[victim] -= 1
-        if not self.pledges[victim]:
-            del self.pledges[victim]
+        self.pledges.remove(victim)
         self._stand_trial(out)
 
     def _settled(self, case: int, out: Outbox[Any]) -> None:

@@ -9,7 +9,7 @@ finds it, so if each wait begins with a search nothing is missed.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from coterie.deadlock.detector import (
     Accuse,
@@ -21,7 +21,8 @@ from coterie.deadlock.detector import (
     Settled,
     TrialMessage,
 )
-from coterie.deadlock.waits import Wait
+from coterie.deadlock.tables import find, put
+from coterie.deadlock.waits import Member, Wait
 from coterie.process import Outbox, Payload, ProcessId
 
 
@@ -39,6 +40,13 @@ class Report(Payload, frozen=True):
     wait: Wait | None
 
 
+class SearchId(NamedTuple):
+    """A search of an initiator."""
+
+    initiator: ProcessId
+    number: int
+
+
 Message: TypeAlias = Probe | Report | TrialMessage
 
 
@@ -46,15 +54,17 @@ class Diffusing(Detector[Message]):
     """A detector that searches the graph that it can reach, each time a wait begins."""
 
     searches: int = 0  # begun so far; the number of the last one
-    reports: dict[ProcessId, Wait | None] = {}  # got in this search; empty when there is none
-    joined: dict[ProcessId, int] = {}  # the last search of each initiator that we reported to
+    heard: set[ProcessId] = set()  # who has reported in this search; nobody when there is none
+    waits: set[Member] = set()  # what those of them wait for who do not run
+    joined: set[SearchId] = set()  # the last search of each initiator that we reported to
 
     def search(self, out: Outbox[Any]) -> None:
         """Begin a search, in the place of the last one if it is not over."""
         if self.wait is None:
             return
         self.searches += 1
-        self.reports = {self.me: self.wait}
+        self.heard = {self.me}
+        self.waits = {Member(self.me, self.wait)}
         out.broadcast(self.wait.condition.targets(), Probe(self.me, self.searches))
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
@@ -68,14 +78,16 @@ class Diffusing(Detector[Message]):
                 self.judge(sender, message, out)
 
     def _changed(self, out: Outbox[Any]) -> None:
-        """End the search with the wait it was for."""
-        self.reports.clear()
+        """End the search, with the wait it was for or because it is complete."""
+        self.heard.clear()
+        self.waits.clear()
 
     def _join(self, initiator: ProcessId, search: int, out: Outbox[Message]) -> None:
         """Report and pass the probe on, the first time that this search comes by."""
-        if initiator == self.me or self.joined.get(initiator, 0) >= search:
+        last = find(self.joined, initiator)
+        if initiator == self.me or (last is not None and last.number >= search):
             return
-        self.joined[initiator] = search
+        put(self.joined, SearchId(initiator, search))
         out.send(initiator, Report(search, self.wait))
         if self.wait is not None:
             out.broadcast(self.wait.condition.targets(), Probe(initiator, search))
@@ -83,15 +95,13 @@ class Diffusing(Detector[Message]):
     def _collect(
         self, sender: ProcessId, search: int, wait: Wait | None, out: Outbox[Message]
     ) -> None:
-        if search != self.searches or not self.reports:
+        if search != self.searches or not self.heard:
             return
-        self.reports[sender] = wait
-        if all(target in self.reports for target in self._named()):
-            waits = {process: wait for process, wait in self.reports.items() if wait is not None}
-            self.reports.clear()
+        self.heard.add(sender)
+        if wait is not None:
+            self.waits.add(Member(sender, wait))
+        named = {target for member in self.waits for target in member.wait.condition.targets()}
+        if named <= self.heard:  # whoever is named has been probed and will report
+            waits = dict(self.waits)
+            self._changed(out)
             self._suspect(waits, out)
-
-    def _named(self) -> list[ProcessId]:
-        """All whom a wait reported so far names; each of them has been probed and will report."""
-        waits = [wait for wait in self.reports.values() if wait is not None]
-        return [target for wait in waits for target in wait.condition.targets()]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from coterie.deadlock.central import Change, Coordinator, Message
 from coterie.deadlock.condition import all_of
+from coterie.deadlock.tables import put
 from coterie.deadlock.wait_for import Graph
-from coterie.deadlock.waits import Wait, graph_of
+from coterie.deadlock.waits import Member, Wait, graph_of
 from coterie.process import ProcessId  # noqa: TC001 - msgspec reads the annotations of Controller
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ class Controller(Coordinator):
 
     below: frozenset[ProcessId] = frozenset()
     parent: ProcessId | None = None  # none at the root
-    passed: dict[ProcessId, Wait] = {}  # waits that the parent knows
-    counts: dict[ProcessId, int] = {}  # changes passed on, of each process
+    passed: set[Member] = set()  # waits that the parent knows
+    counts: set[tuple[ProcessId, int]] = set()  # changes passed on, of each process
 
     def _look(self, out: Outbox[Message]) -> None:
         """Resolve what is deadlocked here, and tell the parent what has changed for it."""
@@ -35,13 +36,15 @@ class Controller(Coordinator):
         if self.parent is None:
             return
         undecided = undecided_waits(self._waits(), self.below)
-        for process in sorted({*self.passed, *undecided}):
+        passed, counts = dict(self.passed), dict(self.counts)
+        for process in sorted({*passed, *undecided}):
             wait = undecided.get(process)
-            if wait == self.passed.get(process):
+            if wait == passed.get(process):
                 continue
-            self.counts[process] = self.counts.get(process, 0) + 1
-            out.send(self.parent, Change(process, self.counts[process], wait))
-        self.passed = undecided
+            count = counts.get(process, 0) + 1
+            put(self.counts, (process, count))
+            out.send(self.parent, Change(process, count, wait))
+        self.passed = {Member(process, wait) for process, wait in undecided.items()}
 
 
 def undecided_waits(

@@ -16,6 +16,7 @@ from coterie.deadlock.condition import Condition
 from coterie.deadlock.detector import Deadlocked, Detector
 from coterie.deadlock.diffusing import Diffusing
 from coterie.deadlock.survey import Survey
+from coterie.deadlock.tables import find, put
 from coterie.deadlock.waits import WaitId
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId
 
@@ -53,7 +54,7 @@ class Party(Process[Payload]):
     picked: int = 0  # how often it was a victim
     got: set[ProcessId] = set()  # who has granted the present wait
     pending: list[WaitId] = []  # requests to be granted when it runs
-    granted: dict[ProcessId, int] = {}  # the last wait of each that it has granted
+    granted: set[WaitId] = set()  # of each other the last wait that it has granted
 
     def start(self, out: Outbox[Any]) -> None:
         """Run up to the first wait."""
@@ -77,7 +78,7 @@ class Party(Process[Payload]):
         condition = self.script[self.done].condition
         self.done += 1
         inner = self._inner(out)
-        granted = tuple(WaitId(*item) for item in sorted(self.granted.items()))
+        granted = tuple(sorted(self.granted))
         wait = self.detector.begin(
             condition, inner, granted=granted, born=self.born, picked=self.picked
         )
@@ -105,9 +106,10 @@ class Party(Process[Payload]):
     def _grant_if_running(self, out: Outbox[Any]) -> None:
         if self.detector.wait is not None:
             return
-        for process, number in self.pending:
-            self.granted[process] = max(number, self.granted.get(process, 0))
-            out.send(process, Grant(number))
+        for wait in self.pending:
+            last = find(self.granted, wait.process)
+            put(self.granted, wait if last is None else max(wait, last))
+            out.send(wait.process, Grant(wait.number))
         self.pending.clear()
 
     def _inner(self, out: Outbox[Any]) -> Outbox[Any]:

@@ -70,9 +70,11 @@ class Batch:
 
     def rows(self, rows: Rows, chosen: Positions | slice, dtype: np.dtype[Any]) -> Rows:
         """Build the chosen ones of the states."""
-        states = rows.take(self.sources[chosen], axis=1).astype(dtype, copy=False)
-        for row, _, new in self.changes:
-            states[row] = new[chosen]
+        sources = self.sources[chosen]
+        states = np.empty((len(rows), len(sources)), dtype)
+        changed = {row: new for row, _, new in self.changes}
+        for row, old in enumerate(rows):
+            states[row] = changed[row][chosen] if row in changed else old.take(sources)
         return states
 
 

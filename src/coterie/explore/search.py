@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coterie.explore.moves import Batch, Moves
     from coterie.explore.properties import Property
 
-CHUNK = 1 << 17  # states expanded at once: bounds the memory that a level takes on the way
+CHUNK = 1 << 16  # states expanded at once: bounds the memory that a level takes on the way
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ class RicartAgrawala(Mutex[Message]):
         self.stamp = Stamp(self.highest, self.me)
         self.awaiting = {peer for peer in range(1, self.size + 1) if peer != self.me}
         out.broadcast(self.awaiting, Request(self.stamp))
-        self._enter_if_unopposed(out)  # at once when alone
+        if not self.awaiting:  # alone
+            out.tell(Entered())
 
     def release(self, out: Outbox[Message]) -> None:
         """Reply to everyone who was made to wait."""
@@ -52,17 +53,15 @@ class RicartAgrawala(Mutex[Message]):
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a request or a reply."""
-        match message:
-            case Request(stamp):
-                self.highest = max(self.highest, stamp.time)
-                if self.stamp is not None and self.stamp < stamp:  # always so while inside
-                    self.deferred.add(sender)
-                else:
-                    out.send(sender, Reply())
-            case Reply():
-                self.awaiting.remove(sender)
-                self._enter_if_unopposed(out)
-
-    def _enter_if_unopposed(self, out: Outbox[Message]) -> None:
-        if not self.awaiting:
-            out.tell(Entered())
+        if isinstance(message, Request):
+            stamp = message.stamp
+            if stamp.time > self.highest:
+                self.highest = stamp.time
+            if self.stamp is not None and self.stamp < stamp:  # always so while inside
+                self.deferred.add(sender)
+            else:
+                out.send(sender, Reply())
+        else:
+            self.awaiting.remove(sender)
+            if not self.awaiting:
+                out.tell(Entered())

@@ -29,7 +29,7 @@ from coterie.mutex.quorum.leased.frames import (
     UpBody,
 )
 from coterie.mutex.quorum.leased.settings import Settings
-from coterie.mutex.quorum.leased.uplink import Parcel, Uplink
+from coterie.mutex.quorum.leased.uplink import Parcel, Standing, Uplink
 from coterie.process import Outbox, ProcessId
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ class Arrival(NamedTuple):
     bodies: tuple[DownBody, ...] = ()  # to be handled now, in order
     lost: Loss | None = None
     renewed: bool = False  # a lapsed lease runs again
-    changed: bool = False  # whether the voter can be counted on
 
 
 NOTHING = Arrival()
@@ -86,10 +85,14 @@ class Sessions(msgspec.Struct, array_like=True):
         """List the voters that are not known to be out of reach."""
         return [voter for voter, uplink in self.uplinks.items() if not uplink.silent]
 
-    def suspects(self, now: float) -> set[ProcessId]:
-        """Collect the voters that are not to be counted on."""
+    def suspects(self, now: float) -> list[ProcessId]:
+        """List the voters that are not to be counted on."""
         hedge = self.settings.hedge
-        return {voter for voter, up in self.uplinks.items() if up.is_suspect(now, hedge)}
+        return [voter for voter, uplink in self.uplinks.items() if uplink.standing(now, hedge)]
+
+    def standing(self, now: float) -> list[Standing]:
+        """Tell for each voter how far it is to be counted on."""
+        return [uplink.standing(now, self.settings.hedge) for uplink in self.uplinks.values()]
 
     # Sending
 
@@ -164,7 +167,7 @@ class Sessions(msgspec.Struct, array_like=True):
     def _accept(
         self, voter: ProcessId, uplink: Uplink, frame: Reply | Ack, out: Outbox[Frame]
     ) -> Arrival:
-        lapsed, grace, silent = uplink.lease <= out.now, uplink.grace, uplink.silent
+        lapsed, silent = uplink.lease <= out.now, uplink.silent
         uplink.accept(frame, out.now, self.settings.lease)
         self.merge(frame.clock)
         if silent and uplink.lease > out.now:
@@ -175,8 +178,7 @@ class Sessions(msgspec.Struct, array_like=True):
         if isinstance(frame, Reply) and frame.seq == uplink.delivered + 1:
             uplink.delivered += 1
             bodies = frame.bodies
-        changed = grace != uplink.grace or silent != uplink.silent
-        return Arrival(bodies, None, lapsed and uplink.lease > out.now, changed)
+        return Arrival(bodies, None, lapsed and uplink.lease > out.now)
 
     def _resume_or_reopen(
         self, voter: ProcessId, uplink: Uplink, alive: bool, out: Outbox[Frame]
@@ -184,12 +186,12 @@ class Sessions(msgspec.Struct, array_like=True):
         if not alive and uplink.nonce is not None:
             return self._lose(uplink)
         self._resume(voter, uplink, out)
-        return Arrival(changed=True)
+        return NOTHING
 
     def _lose(self, uplink: Uplink) -> Arrival:
         lost = Loss(uplink.lease, sorted(uplink.locks))
         uplink.close()
-        return Arrival(lost=lost, changed=True)
+        return Arrival(lost=lost)
 
     # Time
 

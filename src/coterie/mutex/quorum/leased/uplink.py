@@ -7,6 +7,8 @@ must not keep its own session there alive.
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 from msgspec import field
 
@@ -21,6 +23,14 @@ class Parcel(msgspec.Struct, array_like=True):
     bodies: tuple[UpBody, ...]
     first: float  # when they were first handed over for sending
     sent: float  # when they were last sent; never, if the session was silent
+
+
+class Standing(enum.IntEnum):
+    """How far a voter is to be counted on."""
+
+    TRUSTED = 0
+    DOUBTFUL = 1  # in grace, or an answer is overdue
+    SILENT = 2  # no answer for a whole lease
 
 
 class Uplink(msgspec.Struct, array_like=True):
@@ -49,9 +59,12 @@ class Uplink(msgspec.Struct, array_like=True):
         """Give the time of silence: the end of the lease, or of waiting for the first answer."""
         return self.opened + lease if self.nonce is None else self.lease
 
-    def is_suspect(self, now: float, hedge: float) -> bool:
-        """Tell whether the voter is not to be counted on now."""
-        return self.silent or self.grace or self.waits_since() + hedge <= now
+    def standing(self, now: float, hedge: float) -> Standing:
+        """Tell how far the voter is to be counted on."""
+        if self.silent:
+            return Standing.SILENT
+        doubtful = self.grace or self.waits_since() + hedge <= now
+        return Standing.DOUBTFUL if doubtful else Standing.TRUSTED
 
     def waits_since(self) -> float:
         """Give the time since when an answer is due."""

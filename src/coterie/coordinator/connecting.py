@@ -1,0 +1,45 @@
+"""From a URL to a coordinator."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+from coterie.catalogue import unknown
+from coterie.coordinator.coordinator import Coordinator
+from coterie.errors import ConfigError, UsageError
+
+# The module of each scheme has `make_engine(url)`.
+SCHEMES = {"file": "coterie.engines.file"}
+CONFIGURATION = Path("coterie.toml")
+DEFAULT_URL = "file:"
+
+
+def connect(url: str | None = None) -> Coordinator:
+    """Make a coordinator, to be used in `async with`; nothing is opened yet.
+
+    Without a URL the environment variable COTERIE_URL counts, then `url` in `coterie.toml` of the
+    current directory, then `file:`, which needs nothing but this machine.
+    """
+    url = url or os.environ.get("COTERIE_URL") or _configured_url() or DEFAULT_URL
+    scheme, colon, _ = url.partition(":")
+    if not colon:
+        raise UsageError(f"a coordinator is named by a URL such as file:, not {url!r}")
+    if scheme not in SCHEMES:
+        raise UsageError(unknown("kind of coordinator", scheme, SCHEMES))
+    return Coordinator(importlib.import_module(SCHEMES[scheme]).make_engine(url), url)
+
+
+def _configured_url() -> str | None:
+    if not CONFIGURATION.exists():
+        return None
+    import tomllib  # noqa: PLC0415 - only where there is such a file
+
+    try:
+        url = tomllib.loads(CONFIGURATION.read_text(encoding="utf-8")).get("url")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{CONFIGURATION}: {error}") from None
+    if url is None or isinstance(url, str):
+        return url
+    raise ConfigError(f"{CONFIGURATION}: url must be text, not {url!r}")

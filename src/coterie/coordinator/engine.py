@@ -1,0 +1,72 @@
+"""What a coordinator stands on: an engine that grants locks, whatever it is made of.
+
+An engine knows names and claims. Tasks, timeouts, re-entry, the body of a `with` and combinations
+of locks are the coordinator's business, so they are the same above every engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncIterator
+
+
+class Party(msgspec.Struct, frozen=True):
+    """Somebody who holds a lock or waits for it."""
+
+    name: str  # of the lock
+    owner: str  # a process, as people find it: host:pid
+    since: float  # when it asked, in seconds since 1970 by its own clock
+    token: int | None  # of the holder; None while it waits
+    shared: bool = False
+
+
+class Claim(Protocol):
+    """One request for one lock, from the asking to the end of the hold."""
+
+    granted: asyncio.Future[int | None]
+    """Becomes the token; None if the claim was not to wait and the lock is not free. Fails with a
+    `CoterieError` if the engine cannot decide."""
+
+    lost: asyncio.Future[str]
+    """Becomes the reason when a granted lock is taken away. The engine sees to it that this
+    happens before anybody else is granted the lock, as far as its assumptions reach."""
+
+    @property
+    def expires_at(self) -> float:
+        """The end of the lease by `time.monotonic()` as far as it is renewed; inf without one."""
+
+    def valid(self) -> bool:
+        """Tell whether the claim is granted and in force now, by looking, not by a flag."""
+
+    async def release(self) -> None:
+        """End the claim: withdraw it if it waits, give the lock back if it is granted.
+
+        Ends in bounded time, does nothing the second time, and never touches another claim.
+        """
+
+
+class Engine(Protocol):
+    """Grants the locks of one coordinator to the claims of this process."""
+
+    async def open(self) -> None:
+        """Get ready, or raise `Unavailable`."""
+
+    async def close(self) -> None:
+        """End all claims: the waiting fail with `MisuseError`, the granted are lost."""
+
+    def place(self, name: str, *, shared: bool, ttl: float | None, wait: bool) -> Claim:
+        """Ask for a lock; without `wait` only if it is free, leaving nothing behind if it is not."""
+
+    async def holders(self, name: str) -> list[Party]:
+        """Name who holds the lock: one, or several in shared mode."""
+
+    async def waiters(self, name: str) -> list[Party]:
+        """Name who waits for the lock, the next first."""
+
+    def watch(self, name: str) -> AsyncIterator[Party | None]:
+        """Follow the holder of a lock: the present one at once, then every change seen."""

@@ -1,0 +1,98 @@
+"""One lock."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from coterie.coordinator.acquirable import Acquirable
+from coterie.coordinator.cancellation import to_the_end
+from coterie.coordinator.held import Held
+from coterie.coordinator.names import check_name
+from coterie.coordinator.patience import check_ttl
+from coterie.errors import MisuseError, NotHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.coordinator.engine import Claim
+    from coterie.coordinator.held import Holding
+    from coterie.coordinator.patience import Patience
+    from coterie.coordinator.session import Owner, Session
+
+
+class Lock(Acquirable[Held]):
+    """A lock by name. Any number of tasks may use the same object; each holds for itself."""
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        *,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        shared: bool = False,
+        reentrant: bool = False,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> None:
+        """Prepare to ask; nothing is sent before it is acquired."""
+        super().__init__(check_name(name), timeout, on_lost)
+        check_ttl(ttl)
+        self._session = session
+        self._ttl = ttl
+        self._shared = shared
+        self._reentrant = reentrant
+
+    async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
+        """Acquire on behalf of an owner; None if it was not to be had in time."""
+        self._session.check()
+        mine = self._session.held.get((owner, self.name))
+        if mine is not None:
+            return self._enter_again(mine)
+        while True:
+            claim = await self._claim(patience)
+            if claim is None:
+                return None
+            if claim.valid():
+                break
+            # The grant came too late to be of use, after a pause of this process for instance.
+            await to_the_end(claim.release())
+        held = Held(self._session, claim, self.name, owner, shared=self._shared)
+        self._session.held[owner, self.name] = held
+        return held
+
+    async def release(self) -> None:
+        """Release what this task holds; `NotHeld` if it holds nothing of this name."""
+        held = self._session.held.get((asyncio.current_task(), self.name))
+        if held is None:
+            raise NotHeld(f"lock {self.name!r} is not held by this task")
+        await held.release()
+
+    def _enter_again(self, mine: Held) -> Held:
+        if not self._reentrant:
+            raise MisuseError(
+                f"lock {self.name!r} is held by this task already and would wait for itself;"
+                " reentrant=True allows it to enter again"
+            )
+        if mine.shared and not self._shared:
+            raise MisuseError(
+                f"lock {self.name!r} is held by this task in shared mode; release it before"
+                " asking for it alone, since two who wait for each other's share never end"
+            )
+        mine.enter_again()
+        return mine
+
+    async def _claim(self, patience: Patience) -> Claim | None:
+        claim = self._session.engine.place(
+            self.name, shared=self._shared, ttl=self._ttl, wait=patience.wait
+        )
+        granted = None
+        try:
+            # Not wait_for: it may cancel a grant that has just arrived.
+            limit = patience.remaining() if patience.wait else None
+            await asyncio.wait({claim.granted}, timeout=limit)
+            granted = claim.granted.result() if claim.granted.done() else None
+        finally:
+            if granted is None:
+                await to_the_end(claim.release())
+        return claim if granted is not None else None

@@ -1,0 +1,59 @@
+"""A semaphore: as many slot locks as there are permits, of which each holder has one.
+
+A quorum that gave k votes per voter would let in too many; k ordinary locks cannot. Each slot has
+its own queue and its own tokens. Processes that name different numbers of permits share the slots
+that both know, so the largest number is the limit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.coordinator.acquirable import Acquirable
+from coterie.coordinator.held import Held
+from coterie.coordinator.lock import Lock
+from coterie.coordinator.names import LENGTH_MAX, check_name
+from coterie.coordinator.several import obtain_any
+from coterie.errors import MisuseError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.coordinator.held import Holding
+    from coterie.coordinator.patience import Patience
+    from coterie.coordinator.session import Owner, Session
+
+
+class Semaphore(Acquirable[Held]):
+    """Lets in as many holders as it has permits; a task that acquires twice takes two."""
+
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        permits: int,
+        *,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> None:
+        """Prepare the slots `name/permit-1` and so on."""
+        if permits < 1:
+            raise UsageError(f"a semaphore has at least 1 permit, not {permits}")
+        suffix = len(f"/permit-{permits}")
+        super().__init__(check_name(name, LENGTH_MAX - suffix), timeout, on_lost)
+        self._session = session
+        self._slots = [
+            Lock(session, f"{name}/permit-{number}", ttl=ttl) for number in range(1, permits + 1)
+        ]
+
+    async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
+        """Take the first free slot that the owner does not have."""
+        held = self._session.held
+        others = [slot for slot in self._slots if (owner, slot.name) not in held]
+        if not others:
+            raise MisuseError(
+                f"all {len(self._slots)} permits of {self.name!r} are held by this task already,"
+                " and it would wait for itself"
+            )
+        return await obtain_any(others, owner, patience)

@@ -1,0 +1,130 @@
+"""Several locks: all of them, or the first that can be had. Both may stand inside each other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from coterie.coordinator.acquirable import Acquirable
+from coterie.coordinator.cancellation import to_the_end
+from coterie.coordinator.held import HeldAll, Holding, give_back_all
+from coterie.coordinator.patience import AT_ONCE
+from coterie.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from coterie.coordinator.patience import Patience
+    from coterie.coordinator.session import Owner
+
+Part = TypeVar("Part", bound=Holding)
+
+
+class LockAll(Acquirable[HeldAll]):
+    """Takes every one, in the order of their names, so that two of its kind never cross."""
+
+    def __init__(
+        self,
+        parts: Sequence[Acquirable[Any]],
+        *,
+        timeout: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> None:
+        """Bind the parts together."""
+        super().__init__(_joined(parts), timeout, on_lost)
+        self._parts = parts
+
+    async def obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
+        """Take one after the other; give all back if one is not to be had in time."""
+        taken: dict[str, Holding] = {}
+        complete = False
+        try:
+            for part in sorted(self._parts, key=lambda part: part.name):
+                holding = await part.obtain(owner, patience)
+                if holding is None:
+                    return None
+                taken[part.name] = holding
+            complete = True
+        finally:
+            if not complete:
+                await to_the_end(give_back_all(list(taken.values()), owner))
+        return HeldAll([taken[part.name] for part in self._parts])
+
+
+class LockAny(Acquirable[Part]):
+    """Takes the first that can be had; `held.name` says which."""
+
+    def __init__(
+        self,
+        parts: Sequence[Acquirable[Part]],
+        *,
+        timeout: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> None:
+        """Collect the alternatives, the best liked first."""
+        super().__init__(_joined(parts), timeout, on_lost)
+        self._parts = parts
+
+    async def obtain(self, owner: Owner, patience: Patience) -> Part | None:
+        """Take the first that is free; if none is, wait for all of them and take one."""
+        return await obtain_any(self._parts, owner, patience)
+
+
+async def obtain_any(
+    parts: Sequence[Acquirable[Part]], owner: Owner, patience: Patience
+) -> Part | None:
+    """Take the first that is free; if none is, ask for all of them and keep the first granted.
+
+    Whoever waits stands in every queue. Two grants at the same moment are possible: the later one
+    is given back at once, so a try of somebody else may fail for that moment.
+    """
+    for part in parts:
+        holding = await part.obtain(owner, AT_ONCE)
+        if holding is not None:
+            return holding
+    if not patience.wait:
+        return None
+    attempts = [asyncio.ensure_future(part.obtain(owner, patience)) for part in parts]
+    winner: asyncio.Future[Part | None] | None = None
+    try:
+        winner = await _first(attempts)
+    finally:
+        losers = [attempt for attempt in attempts if attempt is not winner]
+        try:
+            await to_the_end(_give_up(losers, owner))
+        except BaseException:
+            if winner is not None:
+                await to_the_end(_give_up([winner], owner))
+            raise
+    return winner.result() if winner is not None else None
+
+
+async def _first(
+    attempts: Sequence[asyncio.Future[Part | None]],
+) -> asyncio.Future[Part | None] | None:
+    """Wait for the first attempt that succeeds or fails with an error; None if none does."""
+    pending = set(attempts)
+    while pending:
+        _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        for attempt in attempts:
+            if attempt.done() and (attempt.exception() or attempt.result() is not None):
+                return attempt
+    return None
+
+
+async def _give_up(attempts: Sequence[asyncio.Future[Part | None]], owner: Owner) -> None:
+    """Withdraw what waits and give back what was granted meanwhile."""
+    for attempt in attempts:
+        attempt.cancel()
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    await give_back_all([outcome for outcome in outcomes if isinstance(outcome, Holding)], owner)
+
+
+def _joined(parts: Sequence[Acquirable[Any]]) -> str:
+    names = [part.name for part in parts]
+    if not names:
+        raise UsageError("name at least one lock")
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"lock {name!r} is named twice")
+    return ",".join(names)

@@ -1,0 +1,98 @@
+"""One lock at one voter: who has the vote, who waits, and which tokens are used up (section 6)."""
+
+from __future__ import annotations
+
+from bisect import insort
+
+import msgspec
+from msgspec import field
+
+from coterie.mutex.quorum.leased.tokens import Interval
+
+
+class Claim(msgspec.Struct, array_like=True):
+    """A request that lies with the voter."""
+
+    participant: str
+    number: int
+    age: int
+    stamp: int
+    hold: int
+
+    def order(self) -> tuple[bool, int, str]:
+        """Repairs come first, for they belong to holds; then the oldest, in one order everywhere."""
+        return (not self.hold, self.age, self.participant)
+
+
+class Tenure(msgspec.Struct, array_like=True):
+    """The vote in the hands of a request."""
+
+    claim: Claim
+    low: int
+    high: int
+
+    def belongs_to(self, participant: str, number: int) -> bool:
+        """Tell whether this very request has the vote."""
+        return (self.claim.participant, self.claim.number) == (participant, number)
+
+
+class Ballot(msgspec.Struct, array_like=True):
+    """At most one owner, and a queue."""
+
+    floor: int  # every token up to it may have been used
+    owner: Tenure | None = None
+    queue: list[Claim] = field(default_factory=list)  # in order
+    told: int = 0  # the highest level that the owner was told of
+
+    def owned_by(self, participant: str, number: int) -> Tenure | None:
+        """Give the tenure of this very request, if it has the vote."""
+        owner = self.owner
+        return owner if owner and owner.belongs_to(participant, number) else None
+
+    def put(self, claim: Claim) -> None:
+        """6.1: queue a request in the place of an earlier one, or raise the hold of the owner."""
+        tenure = self.owned_by(claim.participant, claim.number)
+        if tenure is not None:
+            tenure.claim.hold = max(tenure.claim.hold, claim.hold)
+            return
+        self.remove(claim.participant)
+        insort(self.queue, claim, key=Claim.order)
+
+    def remove(self, participant: str) -> None:
+        """Take the request of a participant out of the queue."""
+        self.queue = [claim for claim in self.queue if claim.participant != participant]
+
+    def take_back(self, floor: int) -> None:
+        """End the tenure; tokens up to `floor` may have been used."""
+        self.floor = max(self.floor, floor)
+        self.owner = None
+
+    def level(self) -> int:
+        """6.5: tell how urgent the head of the queue is for the owner."""
+        assert self.owner is not None
+        return 2 if self.queue[0].order() < self.owner.claim.order() else 1
+
+    def discard_hopeless(self) -> list[Claim]:
+        """6.5: remove repairs whose token this voter can no longer support."""
+        hopeless = [claim for claim in self.queue if claim.hold == 1 and claim.stamp <= self.floor]
+        self.queue = [claim for claim in self.queue if claim not in hopeless]
+        return hopeless
+
+    def elect(self, length: int) -> Tenure:
+        """6.5: give the vote to the head of the queue, with tokens that nobody has used.
+
+        Only a repair with proof gets a token that may be used: its own, and no other.
+        """
+        claim = self.queue.pop(0)
+        if claim.hold == 2:
+            interval = Interval(claim.stamp, claim.stamp)
+        else:
+            low = max(claim.stamp, self.floor + 1)
+            interval = Interval(low, low + length - 1)
+        self.owner = Tenure(claim, *interval)
+        self.told = 1 if self.queue else 0
+        return self.owner
+
+    def is_idle(self) -> bool:
+        """Tell whether nobody has the vote or wants it."""
+        return self.owner is None and not self.queue

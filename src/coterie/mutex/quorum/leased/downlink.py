@@ -1,0 +1,53 @@
+"""A session, as its voter sees it."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import field
+
+from coterie.mutex.quorum.leased.frames import Beat, Data, DownBody, SessionName
+from coterie.mutex.quorum.leased.tokens import NEVER
+from coterie.process import ProcessId
+
+
+class Letter(msgspec.Struct, array_like=True):
+    """Lock messages under one sequence number, kept until they are acknowledged."""
+
+    seq: int
+    bodies: tuple[DownBody, ...]
+    sent: float
+
+
+class Downlink(msgspec.Struct, array_like=True):
+    """The session with one participant."""
+
+    session: SessionName
+    peer: ProcessId  # where its frames come from
+    posted: int = 0  # sequence number of the last letter
+    delivered: int = 0  # sequence number of the last data taken
+    unacked: list[Letter] = field(default_factory=list)
+    pending: list[DownBody] = field(default_factory=list)  # of the present step
+    locks: set[str] = field(default_factory=set)  # that it owns or waits for
+    heard: float = NEVER  # when the last frame was processed
+    echo: float = NEVER  # the latest sending time, by the participant's clock
+
+    def accept(self, frame: Data | Beat, now: float) -> None:
+        """Take note of what every frame of the session says."""
+        self.heard = now
+        self.echo = max(self.echo, frame.time)
+        self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
+
+    def takes(self, frame: Data | Beat) -> bool:
+        """Tell whether the frame brings the next lock messages, and count it if so."""
+        if not isinstance(frame, Data) or frame.seq != self.delivered + 1:
+            return False
+        self.delivered += 1
+        return True
+
+    def pack(self, now: float) -> Letter:
+        """Give what was posted in this step a number, and keep it."""
+        self.posted += 1
+        letter = Letter(self.posted, tuple(self.pending), now)
+        self.pending.clear()
+        self.unacked.append(letter)
+        return letter
