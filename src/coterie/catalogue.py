@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
     from coterie.process import Channel, Process
 
-PACKAGES = ("coterie.mutex.permission", "coterie.mutex.quorum", "coterie.mutex.token")
+PACKAGES = (
+    "coterie.mutex.permission",
+    "coterie.mutex.quorum",
+    "coterie.mutex.token",
+    "coterie.election",
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class Flaw:
     steps: int
     parameters: Mapping[str, str] = field(default_factory=dict)
     entries: int = 1
+    crashes: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,7 @@ class Variant:
     summary: str
     sound: bool = True
     flaw: Flaw | None = None
+    bears: tuple[str, ...] = ()  # faults, beyond those that all variants bear
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of one entry in messages and message delays, at unit latency.
+    """The costs of a mutex: of one entry, in messages and message delays, at unit latency.
 
     A message to oneself is free; messages per entry are those of a run divided by its entries.
     """
@@ -107,16 +114,28 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class ElectionCosts:
+    """The messages of an election after a crash of the highest process, those sent to it included.
+
+    Messages are faster than the failure detector, as in a synchronous system.
+    """
+
+    best: Callable[[Setup], Cost]  # one process notices, the one with whom it is cheapest
+    worst: Callable[[Setup], Cost]  # ... with whom it is dearest
+    together: Callable[[Setup], Cost]  # everybody notices at once
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """One algorithm of the catalogue."""
 
     name: str  # as a user types it
-    family: str  # permission, quorum or token
+    family: str  # permission, quorum or token, which are mutexes; or election
     summary: str
     citation: str
     process: type[Process[Any]]
     build: Callable[[Setup], Sequence[Process[Any]]]
-    costs: Costs
+    costs: Costs | ElectionCosts  # by the kind of its processes
     assumes: tuple[str, ...]  # beyond the channel, which the process declares
     bears: tuple[str, ...]  # faults under which it stays safe and live
     causal: bool  # requests ordered by happened-before are served in that order
@@ -179,6 +198,20 @@ def algorithms() -> dict[str, Algorithm]:
             if isinstance(algorithm, Algorithm):
                 found[algorithm.name] = algorithm
     return found
+
+
+def mutexes() -> dict[str, Algorithm]:
+    """The algorithms for mutual exclusion."""
+    return {name: entry for name, entry in algorithms().items() if isinstance(entry.costs, Costs)}
+
+
+def elections() -> dict[str, Algorithm]:
+    """The algorithms that elect a leader."""
+    return {
+        name: entry
+        for name, entry in algorithms().items()
+        if isinstance(entry.costs, ElectionCosts)
+    }
 
 
 def algorithm(name: str) -> Algorithm:

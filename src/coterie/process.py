@@ -127,6 +127,14 @@ class Process(msgspec.Struct, Generic[MessageT], array_like=True):
 
     me: ProcessId
 
+    def delay_max(self) -> float | None:
+        """Give how long a message may take at most for the algorithm to be right; None: for ever."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """Give what is worth knowing about this process after a run, by name, as JSON can say it."""
+        return {}
+
     def start(self, out: Outbox[MessageT]) -> None:
         """Begin: called once before any other input, and again after a restart without memory."""
 

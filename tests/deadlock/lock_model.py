@@ -178,10 +178,66 @@ class Worker(Node):
         self.holding.clear()
 
 
-def system(*workers: tuple[Condition[ProcessId], ...], locks: int = 3) -> list[Process[Any]]:
-    """Workers from 1 on, then the locks."""
+class Mail(Payload, frozen=True):
+    """All that one step sends to nodes at another site: sender, receiver and message of each."""
+
+    letters: tuple[tuple[ProcessId, ProcessId, Message], ...]
+
+
+class Site(Process[Mail]):
+    """A worker and a lock in one place: what they send each other costs nothing.
+
+    At site i of n live worker i and lock n + i.
+    """
+
+    size: int
+    worker: Worker
+    lock: Lock
+
+    def start(self, out: Outbox[Mail]) -> None:
+        self.worker.start(inner := Outbox[Message](self.me))
+        self.carry_out(inner, out)
+
+    def ring(self, timer: str, out: Outbox[Mail]) -> None:
+        self.worker.ring(timer, inner := Outbox[Message](self.me))
+        self.carry_out(inner, out)
+
+    def receive(self, sender: ProcessId, message: Mail, out: Outbox[Mail]) -> None:
+        self.carry_out(Outbox(self.me), out, list(message.letters))
+
+    def carry_out(
+        self,
+        first: Outbox[Message],
+        out: Outbox[Mail],
+        arrived: list[tuple[ProcessId, ProcessId, Message]] | None = None,
+    ) -> None:
+        """Deliver what stays here until nothing does, and send the rest in one mail to each site."""
+        leaving: dict[ProcessId, list[tuple[ProcessId, ProcessId, Message]]] = {}
+        here = arrived or []
+        inner = first
+        while True:
+            for to, message in [*inner.sends, *((inner.me, message) for message in inner.local)]:
+                site = (to - 1) % self.size + 1
+                mail = here if site == self.me else leaving.setdefault(site, [])
+                mail.append((inner.me, to, message))
+            for timer, after in inner.timers:
+                out.set_timer(timer, after or 0.0)
+            for event in inner.events:
+                out.tell(event)
+            if not here:
+                break
+            sender, receiver, message = here.pop(0)
+            inner = Outbox(receiver)
+            node = self.worker if receiver == self.me else self.lock
+            node.receive(sender, message, inner)
+        for site, letters in sorted(leaving.items()):
+            out.send(site, Mail(tuple(letters)))
+
+
+def sites(*workers: tuple[Condition[ProcessId], ...]) -> list[Process[Any]]:
+    """As many sites as workers; lock i of n has the number n + i."""
     size = len(workers)
     return [
-        *(Worker(me, Diffusing(me), steps) for me, steps in enumerate(workers, 1)),
-        *(Lock(me, Diffusing(me)) for me in range(size + 1, size + locks + 1)),
+        Site(me, size, Worker(me, Diffusing(me), steps), Lock(size + me, Diffusing(size + me)))
+        for me, steps in enumerate(workers, 1)
     ]

@@ -11,7 +11,6 @@ import pytest
 
 from coterie.errors import UsageError
 from coterie.explore import (
-    MUTEX,
     Always,
     CanAlwaysStill,
     Count,
@@ -27,8 +26,9 @@ from coterie.explore import (
     inside,
     waiting,
 )
-from coterie.explore.search import Watch
-from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
+from coterie.explore.budget import Watch
+from coterie.explore.properties import MUTEX
+from coterie.mutex.permission.ricart_agrawala import Reply, RicartAgrawala
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId, Seat
 from coterie.trace import Header, Sent, Violated
 
@@ -102,7 +102,7 @@ def test_a_verdict_is_json_with_the_trace_under_the_given_header() -> None:
     verdict = check(processes(), losses=1, header=header)
     again = msgspec.json.decode(msgspec.json.encode(verdict), type=dict[str, Any])
     assert again["verdict"] == "violated"
-    assert again["property"] == "deadlock"
+    assert again["property"] == "no deadlock"
     assert again["counterexample"]["header"]["title"] == "one message lost"
 
 
@@ -151,15 +151,35 @@ def test_a_violated_condition_is_found_after_the_fewest_steps(
 def test_what_should_stay_possible_is_asked_of_live_seats_only() -> None:
     hope = CanAlwaysStill("hope", lambda seat: seat.process.me == 1, "cannot hope")
     verdict = check(processes(), requesters=[1], properties=[hope])
-    assert (verdict.property, verdict.depth) == ("deadlock", 4)
-    assert verdict.reason == "nothing can happen any more: process 2 cannot hope"
+    assert (verdict.property, verdict.depth) == ("no deadlock", 0)
+    assert verdict.reason == "nothing is under way any more: process 2 cannot hope"
     assert check(processes(1), crashes=1, properties=[hope]).verdict == "verified"
 
 
 def test_a_crash_ends_the_wait_of_the_crashed_one_only() -> None:
     verdict = check(processes(), requesters=[1], crashes=1)
-    assert (verdict.verdict, verdict.property, verdict.depth) == ("violated", "deadlock", 2)
-    assert verdict.reason == "nothing can happen any more: process 1 can never enter"
+    assert (verdict.verdict, verdict.property, verdict.depth) == ("violated", "no deadlock", 2)
+    assert verdict.reason == "nothing is under way any more: process 1 can never enter"
+
+
+class Courteous(RicartAgrawala):
+    """Answers requests only when it asks for itself: nobody should have to wait for that."""
+
+    def acquire(self, out: Outbox[Any]) -> None:
+        super().acquire(out)
+        super().release(out)
+
+    def receive(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
+        if isinstance(message, Reply):
+            super().receive(sender, message, out)
+        else:
+            self.deferred.add(sender)
+
+
+def test_nobody_is_expected_to_ask_so_that_others_get_in() -> None:
+    verdict = check([Courteous(1, 2), Courteous(2, 2)])
+    assert (verdict.property, verdict.depth) == ("no deadlock", 2)
+    assert verdict.reason == "nothing is under way any more: process 1 can never enter"
 
 
 class Hello(Payload, frozen=True):
@@ -199,9 +219,9 @@ def test_a_start_that_raises_is_a_violation_too() -> None:
             raise ValueError("no")
 
     verdict = check([Broken(1, 2), Broken(2, 1)])
-    assert (verdict.verdict, verdict.property) == ("violated", "no handler raises")
+    assert (verdict.verdict, verdict.property) == ("violated", "no error")
     assert verdict.counterexample is not None
-    assert verdict.counterexample.records == [Violated(0.0, "no handler raises", verdict.reason)]
+    assert verdict.counterexample.records == [Violated(0.0, "no error", verdict.reason)]
     stray = check([Greeter(1, 3), Greeter(2, 1)])
     assert "ProtocolError: process 1 sent Hello() to process 3, who is none" in stray.reason
 

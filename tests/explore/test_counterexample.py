@@ -12,6 +12,7 @@ from coterie.explore.inputs import Call
 from coterie.explore.moves import Action
 from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, Process, ProcessId, seat
+from coterie.replay import replay
 from coterie.trace import (
     AnyRecord,
     Called,
@@ -19,6 +20,7 @@ from coterie.trace import (
     Delivered,
     Dropped,
     Header,
+    Noticed,
     Rang,
     Sent,
     Told,
@@ -49,6 +51,8 @@ def tell(record: AnyRecord) -> str:
             told = f"{receiver} gets #{number}"
         case Dropped(_, number, _, _, reason):
             told = f"#{number} {reason}"
+        case Noticed(_, process, peer):
+            told = f"{process} sees {peer} down"
         case Crashed(_, process):
             told = f"{process} crashes"
         case Violated(_, name, text):
@@ -77,7 +81,7 @@ def test_a_lost_message_is_told() -> None:
         "0 1 acquire",
         "0 1>2 Request(1.1) #1",
         "1 #1 lost",
-        "1 deadlock: nothing can happen any more: process 1 can never enter",
+        "1 no deadlock: nothing is under way any more: process 1 can never enter",
     ]
 
 
@@ -92,7 +96,7 @@ def test_a_duplicated_message_arrives_twice_under_one_number(channel: Channel) -
         "2 1 gets #2",
         "2 1 Entered",
         "3 1 gets #2",
-        "3 no handler raises: " + verdict.reason,
+        "3 no error: " + verdict.reason,
     ]
 
 
@@ -103,20 +107,30 @@ def test_what_is_sent_to_a_crashed_one_vanishes() -> None:
         "1 1 acquire",
         "1 1>2 Request(1.1) #1",
         "1 #1 process 2 has crashed",
-        "1 deadlock: nothing can happen any more: process 1 can never enter",
+        "1 no deadlock: nothing is under way any more: process 1 can never enter",
     ]
 
 
 def test_a_crash_takes_with_it_what_is_under_way_to_the_crashed_one() -> None:
-    replay = Replay([seat(process) for process in processes(2)])
-    replay.step(Action("own", 0), Call("acquire"))
-    replay.step(Action("crash", 1), None)
-    assert story(Trace(Header(algorithm="", size=2), replay.records)) == [
+    world = Replay([seat(process) for process in processes(2)])
+    world.step(Action("own", 0), Call("acquire"))
+    world.step(Action("crash", 1), None)
+    assert story(Trace(Header(algorithm="", size=2), world.records)) == [
         "0 1 acquire",
         "0 1>2 Request(1.1) #1",
         "1 2 crashes",
         "1 #1 process 2 has crashed",
     ]
+
+
+@pytest.mark.parametrize("fault", ["crashes", "losses", "duplicates"])
+@pytest.mark.parametrize("canonical", [False, True])
+def test_a_counterexample_can_be_replayed_elsewhere(fault: str, canonical: bool) -> None:
+    header = Header(algorithm="ricart-agrawala", size=3)
+    faults: dict[str, Any] = {fault: 1}
+    verdict = check(processes(3), header=header, canonical=canonical, **faults)
+    assert verdict.counterexample is not None
+    replay(verdict.counterexample)
 
 
 class Alarm(Payload, frozen=True):
@@ -142,7 +156,32 @@ def test_a_timer_rings_once_and_a_cancelled_one_never() -> None:
     verdict = check([Sleeper(1)], properties=[NOBODY_INSIDE])
     assert story(verdict.counterexample)[:3] == ["0 1 acquire", "1 1 nap", "1 1 Entered"]
     early = check([Sleeper(1)])  # "night" may ring first, and then "nap" tells it twice
-    assert (early.property, early.depth) == ("no handler raises", 3)
+    assert (early.property, early.depth) == ("no error", 3)
+
+
+class Widow(Sleeper):
+    """Enters when the other one is down."""
+
+    def acquire(self, out: Outbox[Alarm]) -> None:
+        out.watch(3 - self.me)
+
+    def down(self, peer: ProcessId, out: Outbox[Alarm]) -> None:
+        out.tell(Entered())
+
+
+def test_a_crash_is_reported_to_whoever_watches_once_and_not_before() -> None:
+    verdict = check([Widow(1), Widow(2)], requesters=[1], crashes=1, properties=[NOBODY_INSIDE])
+    assert sorted(story(verdict.counterexample)[:2]) in (
+        ["0 1 acquire", "1 2 crashes"],
+        ["0 2 crashes", "1 1 acquire"],
+    )
+    assert story(verdict.counterexample)[2:4] == ["2 1 sees 2 down", "2 1 Entered"]
+    assert (
+        check([Widow(1), Widow(2)], requesters=[1], properties=[NOBODY_INSIDE]).verdict
+        == "verified"
+    )
+    once = check([Widow(1), Widow(2)], requesters=[1], entries=2, crashes=1, properties=())
+    assert once.verdict == "verified"
 
 
 class Fickle(RicartAgrawala):

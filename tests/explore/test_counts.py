@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from coterie.explore import check, links, seats
+from coterie.explore import check, links, moves, search, seats
 from coterie.explore.hashing import scatter
+from coterie.explore.memo import PairMemo
 from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
 from coterie.process import Channel, Process
 
@@ -57,3 +58,14 @@ def test_an_exact_search_survives_hashes_that_collide_all_the_time(
     assert (exact.states, exact.transitions) == (2_049, 5_488)
     assert exact.collision_probability == 0
     assert check(processes(3), channel=FIFO).states < 100
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_model_too_large_for_small_tables_small_numbers_and_one_chunk_is_counted_alike(
+    monkeypatch: pytest.MonkeyPatch, exact: bool
+) -> None:
+    monkeypatch.setattr(PairMemo, "DENSE_CELLS", 3_000)
+    monkeypatch.setattr(moves, "NARROW", 100)
+    monkeypatch.setattr(search, "CHUNK", 77)
+    verdict = check(processes(3), channel=FIFO, exact=exact)
+    assert (verdict.verdict, verdict.states, verdict.transitions) == ("verified", 2_049, 5_488)

@@ -11,14 +11,17 @@ from coterie.explore.memo import PairMemo
 
 
 @pytest.mark.parametrize("dense_cells", [0, 2_000, 1 << 24])
-def test_each_pair_is_computed_once_while_the_domain_grows(dense_cells: int) -> None:
+def test_each_pair_is_computed_once_while_the_domain_grows(
+    dense_cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PairMemo, "DENSE_CELLS", dense_cells)
     computed: Counter[tuple[int, int]] = Counter()
 
     def compute(first: int, second: int) -> int:
         computed[first, second] += 1
         return 1000 * first + second + 1
 
-    memo = PairMemo(compute, dense_cells)
+    memo = PairMemo(compute)
     random = np.random.default_rng(7)
     for bound in (5, 30, 30, 200):
         first, second = random.integers(0, bound, (2, 500)).astype(np.uint16)

@@ -9,7 +9,7 @@ import click
 
 from coterie.errors import CoterieError, UsageError
 
-COMMANDS = ("demo", "algorithms", "simulate", "compare", "check")
+COMMANDS = ("demo", "lock", "elect", "algorithms", "simulate", "compare", "check", "deadlock")
 
 
 class Commands(click.Group):

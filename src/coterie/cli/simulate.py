@@ -1,34 +1,21 @@
-"""`coterie simulate`: one seeded run, summed up or traced."""
+"""`coterie simulate`: one seeded run, summed up or traced, or a campaign of many."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from coterie.catalogue import unknown
+from coterie.cli.campaign import run_campaign
 from coterie.cli.options import Choice, choose, parameter_options, trace_option, write_trace
 from coterie.cli.output import number, output_option, print_json
-from coterie.errors import UsageError
-from coterie.simulate import (
-    Burst,
-    Closed,
-    HotSpot,
-    Network,
-    OneAtATime,
-    Poisson,
-    Simulation,
-    parse_fault,
-    parse_latency,
-    random_faults,
-)
+from coterie.cli.plan import ANY_NUMBER, PLAN_OPTIONS, PlannedTrials
+from coterie.simulate import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from coterie.simulate import Fault, Result, Summary, Workload
+    from coterie.simulate import Result, Summary
 
 
 @click.command("simulate")
@@ -56,8 +43,24 @@ if TYPE_CHECKING:
 @click.option("--loss", type=float, default=0.0, help="Probability that a message is lost.")
 @click.option("--duplication", type=float, default=0.0, help="... that it arrives twice.")
 @click.option("--fault", "faults", multiple=True, metavar="SCRIPT", help="Such as 'crash 3 @ 10'.")
-@click.option("--random-faults", "crashes", type=int, metavar="K", help="K crashes, pauses, cuts.")
+@click.option(
+    "--random-faults",
+    "crashes",
+    type=int,
+    is_flag=False,
+    flag_value=ANY_NUMBER,
+    metavar="[K]",
+    help="K crashes (and pauses and cuts, if it bears no crashes anyway); without K, any number.",
+)
 @click.option("--max-time", type=float, default=1e6, show_default=True, help="Virtual time limit.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")
+@click.option(
+    "--chart",
+    "chart_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="... and draw how long crashes kept users out, as SVG.",
+)
 @trace_option
 @output_option
 def command(
@@ -66,29 +69,31 @@ def command(
     size: int,
     variant: str | None,
     seed: int,
+    seeds: int | None,
+    jobs: int,
+    chart_file: Path | None,
     trace_file: Path | None,
     output: str,
     **options: Any,
 ) -> int:
-    """Run ALGORITHM once in virtual time.
+    """Run ALGORITHM in virtual time: once, or with --seeds many times.
 
     Exits with 1 if a property was violated or a live process was not served.
     """
     plan = {name: options.pop(name) for name in PLAN_OPTIONS}
+    draw = PlannedTrials(algorithm, size, variant, options, plan)
+    if seeds is not None:
+        return run_campaign(draw, range(seed, seed + seeds), jobs, chart_file, output)
     choice = choose(algorithm, size, variant, options, seed)
+    trial = draw(seed)
     result = Simulation(
-        choice.build(),
-        workload=_workload(choice, plan),
-        network=Network(
-            latency=parse_latency(plan["latency"]),
-            fifo=plan["fifo"],
-            loss=plan["loss"],
-            duplication=plan["duplication"],
-        ),
-        faults=_faults(plan, size, seed),
+        trial.processes,
+        workload=trial.workload,
+        network=trial.network,
+        faults=trial.faults,
         seed=seed,
         header=choice.header if trace_file else None,
-        max_time=plan["max_time"],
+        max_time=trial.max_time,
     ).run()
     if trace_file and result.trace:
         write_trace(result.trace, trace_file)
@@ -99,53 +104,11 @@ def command(
     return 1 if result.violations or result.unserved else 0
 
 
-PLAN_OPTIONS = (
-    "workload",
-    "entries",
-    "rate",
-    "hold",
-    "latency",
-    "fifo",
-    "loss",
-    "duplication",
-    "faults",
-    "crashes",
-    "max_time",
-)
-
-
-def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
-    requesters = list(choice.algorithm.requesters(choice.setup))
-    entries, rate, hold = plan["entries"], plan["rate"], parse_latency(plan["hold"])
-    total = entries * len(requesters)
-    kinds: dict[str, Callable[[], Workload]] = {
-        "closed": lambda: Closed(entries, requesters, hold=hold),
-        "one-at-a-time": lambda: OneAtATime(total, requesters, hold=hold),
-        "burst": lambda: Burst(entries, requesters, hold=hold),
-        "poisson": lambda: Poisson(rate, total / rate, requesters, hold=hold),
-        "hot-spot": lambda: HotSpot(rate, total / rate, requesters, hold=hold),
-    }
-    if plan["workload"] not in kinds:
-        raise UsageError(unknown("workload", plan["workload"], kinds))
-    if rate <= 0:
-        raise UsageError(f"--rate must be positive, not {rate}")
-    return kinds[plan["workload"]]()
-
-
-def _faults(plan: dict[str, Any], size: int, seed: int) -> Sequence[Fault]:
-    faults = [parse_fault(text) for text in plan["faults"]]
-    if plan["crashes"]:
-        count = plan["crashes"]
-        faults += random_faults(
-            seed, size, duration=100.0, crashes=count, pauses=count, partitions=count
-        )
-    return faults
-
-
 def _facts(choice: Choice, result: Result) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(result)
     del facts["trace"]
-    return {"algorithm": choice.algorithm.name, "variant": choice.setup.variant, **facts}
+    about = facts.pop("facts")
+    return {"algorithm": choice.algorithm.name, "variant": choice.setup.variant, **facts, **about}
 
 
 def _print(choice: Choice, result: Result) -> None:
@@ -161,6 +124,9 @@ def _print(choice: Choice, result: Result) -> None:
         "busiest": f"process {result.load.busiest}: {result.load.max:,} messages,"
         f" {number(result.load.mean)} on average",
         "unserved": str(result.unserved),
+        **(
+            {"late": f"{result.late:,} messages, which breaks an assumption"} if result.late else {}
+        ),
         "stopped": result.stopped,
     }
     for name, value in lines.items():

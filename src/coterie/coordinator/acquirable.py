@@ -14,26 +14,28 @@ from coterie.coordinator.patience import Patience, check_timeout
 from coterie.errors import AcquireTimeout, LockLost, NotHeld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from coterie.coordinator.session import Owner
 
-Kept = TypeVar("Kept", bound=Holding, covariant=True)
+Kept_co = TypeVar("Kept_co", bound=Holding, covariant=True)
 
 
-class Acquirable(ABC, Generic[Kept]):
+class Acquirable(ABC, Generic[Kept_co]):
     """Something that can be held. It has no state of its own: each task has its own part in it."""
 
     def __init__(
         self,
         name: str,
+        names: Sequence[str],
         timeout: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Remember how long to wait and whom to tell of a loss; nothing is asked for yet."""
         check_timeout(timeout)
         self.name = name
+        self.names = tuple(names)  # of every lock that it may take
         self.timeout = timeout
         self.on_lost = on_lost
         self._bodies: defaultdict[asyncio.Task[object], list[Body]] = defaultdict(list)
@@ -43,13 +45,13 @@ class Acquirable(ABC, Generic[Kept]):
         return f"<{type(self).__name__} {self.name!r}>"
 
     @abstractmethod
-    async def obtain(self, owner: Owner, patience: Patience) -> Kept | None:
+    async def obtain(self, owner: Owner, patience: Patience) -> Kept_co | None:
         """Acquire on behalf of an owner; None if it was not to be had in time.
 
         If it is cancelled or fails, no request is left behind and nothing is held.
         """
 
-    async def acquire(self, blocking: bool = True, timeout: float | None = None) -> Kept | None:  # noqa: FBT001, FBT002, ASYNC109 - as everywhere else
+    async def acquire(self, blocking: bool = True, timeout: float | None = None) -> Kept_co | None:  # noqa: ASYNC109 - as everywhere
         """Acquire for this task; None if that did not succeed in time.
 
         `timeout` is how many seconds to wait, by default what the lock was made with; None is for
@@ -57,7 +59,7 @@ class Acquirable(ABC, Generic[Kept]):
         """
         return await self.take(asyncio.current_task(), self.patience(blocking, timeout))
 
-    async def take(self, owner: Owner, patience: Patience) -> Kept | None:
+    async def take(self, owner: Owner, patience: Patience) -> Kept_co | None:
         """Acquire on behalf of an owner, and see to it that `on_lost` is called."""
         holding = await self.obtain(owner, patience)
         if holding is not None and self.on_lost is not None:
@@ -66,7 +68,7 @@ class Acquirable(ABC, Generic[Kept]):
             holding.lost.call(functools.partial(tell, self.on_lost, holding))
         return holding
 
-    def patience(self, blocking: bool = True, timeout: float | None = None) -> Patience:  # noqa: FBT001, FBT002 - as in acquire
+    def patience(self, blocking: bool = True, timeout: float | None = None) -> Patience:
         """Work out how long to wait."""
         if not blocking:
             if timeout is not None:
@@ -74,15 +76,15 @@ class Acquirable(ABC, Generic[Kept]):
             return Patience.of(0)
         return Patience.of(self.timeout if timeout is None else timeout)
 
-    def timed_out(self) -> AcquireTimeout:
+    def timed_out(self, holders: str = "somebody else") -> AcquireTimeout:
         """Word the error for a wait that was in vain."""
         waited = f"within {self.timeout:g} s" if self.timeout else "at once"
         return AcquireTimeout(
-            f"lock {self.name!r} was not obtained {waited}: it is held by somebody else;"
-            " holders() tells by whom"
+            f"lock {self.name!r} was not obtained {waited}: it is held by {holders};"
+            " try again later, or wait longer"
         )
 
-    async def __aenter__(self) -> Kept:
+    async def __aenter__(self) -> Kept_co:
         """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
         task = asyncio.current_task()
         assert task is not None, "async with runs in a task"

@@ -6,7 +6,6 @@ import importlib
 import os
 from pathlib import Path
 
-from coterie.catalogue import unknown
 from coterie.coordinator.coordinator import Coordinator
 from coterie.errors import ConfigError, UsageError
 
@@ -27,7 +26,9 @@ def connect(url: str | None = None) -> Coordinator:
     if not colon:
         raise UsageError(f"a coordinator is named by a URL such as file:, not {url!r}")
     if scheme not in SCHEMES:
-        raise UsageError(unknown("kind of coordinator", scheme, SCHEMES))
+        raise UsageError(
+            f"unknown kind of coordinator: {scheme!r}; choose from: {', '.join(sorted(SCHEMES))}"
+        )
     return Coordinator(importlib.import_module(SCHEMES[scheme]).make_engine(url), url)
 
 

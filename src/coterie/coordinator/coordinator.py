@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from coterie.coordinator.acquirable import Acquirable
 from coterie.coordinator.lock import Lock
 from coterie.coordinator.names import check_name
 from coterie.coordinator.semaphore import Semaphore
@@ -12,9 +11,10 @@ from coterie.coordinator.session import Session
 from coterie.coordinator.several import LockAll, LockAny
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
     from types import TracebackType
 
+    from coterie.coordinator.acquirable import Acquirable
     from coterie.coordinator.engine import Engine, Party
     from coterie.coordinator.held import Held, Holding
 
@@ -42,7 +42,7 @@ class Coordinator:
         """Withdraw all requests; a lock that is still held is lost to its holder."""
         await self._session.close()
 
-    async def __aenter__(self) -> Coordinator:
+    async def __aenter__(self) -> Self:
         """Get ready."""
         await self.open()
         return self
@@ -151,7 +151,7 @@ class Coordinator:
         """
         return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
 
-    def observe(self, name: str) -> AsyncIterator[Party | None]:
+    def observe(self, name: str) -> AsyncGenerator[Party | None, None]:
         """Follow the leader: the present one first, then each change; None while nobody leads."""
         self._session.check()
         return self._session.engine.watch(check_name(name))

@@ -12,7 +12,7 @@ import msgspec
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 
 class Party(msgspec.Struct, frozen=True):
@@ -40,8 +40,15 @@ class Claim(Protocol):
     def expires_at(self) -> float:
         """The end of the lease by `time.monotonic()` as far as it is renewed; inf without one."""
 
+    @property
+    def lifelines(self) -> tuple[int, ...]:
+        """Descriptors by which a child that inherits them keeps the lock if we are killed."""
+
     def valid(self) -> bool:
-        """Tell whether the claim is granted and in force now, by looking, not by a flag."""
+        """Tell whether the claim is granted and in force now, by looking, not by a flag.
+
+        Any thread may ask.
+        """
 
     async def release(self) -> None:
         """End the claim: withdraw it if it waits, give the lock back if it is granted.
@@ -68,5 +75,5 @@ class Engine(Protocol):
     async def waiters(self, name: str) -> list[Party]:
         """Name who waits for the lock, the next first."""
 
-    def watch(self, name: str) -> AsyncIterator[Party | None]:
+    def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
         """Follow the holder of a lock: the present one at once, then every change seen."""

@@ -62,6 +62,14 @@ class Holding(ABC):
 
     @property
     @abstractmethod
+    def lifelines(self) -> tuple[int, ...]:
+        """Descriptors by which a program that inherits them keeps the lock if we are killed.
+
+        Empty where the engine has no such thing. A release frees the lock in any case.
+        """
+
+    @property
+    @abstractmethod
     def valid(self) -> bool:
         """Whether it is held by its owner now; looked up, not remembered."""
 
@@ -116,6 +124,11 @@ class Held(Holding):
     def expires_at(self) -> float:
         """When the lease ends unless it is renewed, by `time.monotonic()`; inf without a lease."""
         return self._claim.expires_at
+
+    @property
+    def lifelines(self) -> tuple[int, ...]:
+        """Descriptors by which a program that inherits them keeps the lock if we are killed."""
+        return self._claim.lifelines
 
     @property
     def valid(self) -> bool:
@@ -209,9 +222,14 @@ class HeldAll(Holding):
         return min(part.expires_at for part in self._parts)
 
     @property
+    def lifelines(self) -> tuple[int, ...]:
+        """The lifelines of all."""
+        return tuple(line for part in self._parts for line in part.lifelines)
+
+    @property
     def valid(self) -> bool:
         """Whether all of them are held now."""
-        return all([part.valid for part in self._parts])
+        return all(part.valid for part in self._parts)
 
     def ensure(self) -> None:
         """Raise `LockLost` if one is lost."""

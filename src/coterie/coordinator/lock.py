@@ -36,7 +36,7 @@ class Lock(Acquirable[Held]):
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Prepare to ask; nothing is sent before it is acquired."""
-        super().__init__(check_name(name), timeout, on_lost)
+        super().__init__(check_name(name), [name], timeout, on_lost)
         check_ttl(ttl)
         self._session = session
         self._ttl = ttl
@@ -63,10 +63,15 @@ class Lock(Acquirable[Held]):
 
     async def release(self) -> None:
         """Release what this task holds; `NotHeld` if it holds nothing of this name."""
-        held = self._session.held.get((asyncio.current_task(), self.name))
+        await self.give_back(asyncio.current_task())
+
+    async def give_back(self, owner: Owner) -> None:
+        """Release on behalf of an owner."""
+        self._session.check()
+        held = self._session.held.get((owner, self.name))
         if held is None:
-            raise NotHeld(f"lock {self.name!r} is not held by this task")
-        await held.release()
+            raise NotHeld(f"lock {self.name!r} is not held by {owner!r}")
+        await held.give_back(owner)
 
     def _enter_again(self, mine: Held) -> Held:
         if not self._reentrant:

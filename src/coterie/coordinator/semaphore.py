@@ -40,12 +40,11 @@ class Semaphore(Acquirable[Held]):
         """Prepare the slots `name/permit-1` and so on."""
         if permits < 1:
             raise UsageError(f"a semaphore has at least 1 permit, not {permits}")
-        suffix = len(f"/permit-{permits}")
-        super().__init__(check_name(name, LENGTH_MAX - suffix), timeout, on_lost)
+        check_name(name, LENGTH_MAX - len(f"/permit-{permits}"))
+        slots = [f"{name}/permit-{number}" for number in range(1, permits + 1)]
+        super().__init__(name, slots, timeout, on_lost)
         self._session = session
-        self._slots = [
-            Lock(session, f"{name}/permit-{number}", ttl=ttl) for number in range(1, permits + 1)
-        ]
+        self._slots = [Lock(session, slot, ttl=ttl) for slot in slots]
 
     async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
         """Take the first free slot that the owner does not have."""

@@ -31,7 +31,7 @@ class LockAll(Acquirable[HeldAll]):
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Bind the parts together."""
-        super().__init__(_joined(parts), timeout, on_lost)
+        super().__init__(_joined(parts), _distinct(parts), timeout, on_lost)
         self._parts = parts
 
     async def obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
@@ -62,7 +62,7 @@ class LockAny(Acquirable[Part]):
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Collect the alternatives, the best liked first."""
-        super().__init__(_joined(parts), timeout, on_lost)
+        super().__init__(_joined(parts), _distinct(parts), timeout, on_lost)
         self._parts = parts
 
     async def obtain(self, owner: Owner, patience: Patience) -> Part | None:
@@ -121,10 +121,14 @@ async def _give_up(attempts: Sequence[asyncio.Future[Part | None]], owner: Owner
 
 
 def _joined(parts: Sequence[Acquirable[Any]]) -> str:
-    names = [part.name for part in parts]
+    return ",".join(part.name for part in parts)
+
+
+def _distinct(parts: Sequence[Acquirable[Any]]) -> list[str]:
+    names = [name for part in parts for name in part.names]
     if not names:
         raise UsageError("name at least one lock")
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"lock {name!r} is named twice")
-    return ",".join(names)
+            raise UsageError(f"lock {name!r} is named twice, and nobody can hold it twice")
+    return names

@@ -52,7 +52,7 @@ class Known(NamedTuple):
     """The last that a coordinator has heard of a process."""
 
     process: ProcessId
-    count: int
+    changes: int
     wait: Wait | None
 
 
@@ -82,7 +82,7 @@ class Coordinator(Process[Message]):
         self, process: ProcessId, count: int, wait: Wait | None, out: Outbox[Message]
     ) -> None:
         last = find(self.known, process)
-        if last is None or count > last.count:
+        if last is None or count > last.changes:
             put(self.known, Known(process, count, wait))
             self._look(out)
 

@@ -49,7 +49,7 @@ class Party(Process[Payload]):
 
     detector: Detector[Any]
     script: tuple[Step, ...] = ()
-    born: int = 0  # when its work began: younger ones are aborted first
+    born: int | None = 0  # when its work began: the youngest is aborted; None: never this one
     done: int = 0  # steps of the script begun
     picked: int = 0  # how often it was a victim
     got: set[ProcessId] = set()  # who has granted the present wait

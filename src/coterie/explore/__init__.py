@@ -1,11 +1,10 @@
-"""The exhaustive world: every interleaving up to a bound, judged by named properties."""
+"""The exhaustive world: every interleaving up to a bound, judged by named properties.
+
+The properties that mutexes are judged by, each by itself, are in `coterie.explore.properties`.
+"""
 
 from coterie.explore.checking import check, declared_channel
 from coterie.explore.properties import (
-    CONTENTION,
-    ENTRY,
-    MUTEX,
-    MUTUAL_EXCLUSION,
     Always,
     CanAlwaysStill,
     Count,
@@ -21,10 +20,6 @@ from coterie.explore.properties import (
 from coterie.explore.verdict import Progress, Verdict
 
 __all__ = [
-    "CONTENTION",
-    "ENTRY",
-    "MUTEX",
-    "MUTUAL_EXCLUSION",
     "Always",
     "CanAlwaysStill",
     "Count",

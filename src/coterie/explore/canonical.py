@@ -21,7 +21,7 @@ from coterie.errors import ConfigError
 from coterie.explore.arrays import Growing
 from coterie.explore.inputs import Receive
 from coterie.explore.memo import PairMemo
-from coterie.explore.seats import run
+from coterie.explore.stepping import run
 from coterie.explore.times import change_times, earliest
 from coterie.process import Seat, encode
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coterie.explore.arrays import Rows
     from coterie.explore.inputs import Input
     from coterie.explore.moves import Moves
-    from coterie.explore.seats import Outcome
+    from coterie.explore.stepping import Outcome
 
 _NEVER = np.iinfo(np.int32).max  # the earliest time of what holds none
 
@@ -85,12 +85,12 @@ class Canonical:
     def _shift_seat(self, by: int, number: int) -> int:
         """Number of a local state as it was so much earlier, plus 1, which makes it positive."""
         seats = self._moves.seats
-        place, _, armed = seats.locals[number]
+        place, _, standing = seats.locals[number]
         seat = seats.restore(number)
         if seat is None:
             return number + 1
         process = _later(seat.process, -by)
-        return seats.save(place, Seat(process, seat.user), armed) + 1
+        return seats.save(place, Seat(process, seat.user), standing) + 1
 
     def _shift_link(self, by: int, number: int) -> int:
         def earlier(message: int) -> int:
@@ -104,18 +104,23 @@ class Canonical:
         """Run the step once more, one later, and compare."""
         seat = self._moves.seats.restore(state)
         assert seat is not None, "a crashed process takes no step"
-        armed = self._moves.seats.locals[state].armed
+        standing = self._moves.seats.locals[state].standing
         later_seat = Seat(_later(seat.process, 1), seat.user)
-        later = run(later_seat, armed, _later_input(given, 1), self._moves.size)
-        expected = [encode(_later(outcome.seat.process, 1)), encode(outcome.seat.user)]
-        expected += [encode(_later(message, 1)) for _, message in outcome.sends]
-        found = [encode(later.seat.process), encode(later.seat.user)]
-        found += [encode(message) for _, message in later.sends]
-        if outcome.error is None and (expected, outcome.armed) != (found, later.armed):
+        later = run(later_seat, standing, _later_input(given, 1), self._moves.size)
+        if _effects(outcome, by=1) != _effects(later, by=0):
             raise ConfigError(
                 f"{type(seat.process).__name__} has no canonical form: {given} does not do the same"
                 " one unit of logical time later (is each such field declared LogicalTime?)"
             )
+
+
+def _effects(outcome: Outcome, by: int) -> tuple[object, ...]:
+    """What came of a step, so much later, in a form that can be compared."""
+    seat, standing, sends, error = outcome
+    if error is not None:
+        return ("raised",)
+    sent = [(to, encode(_later(message, by))) for to, message in sends]
+    return encode(_later(seat.process, by)), encode(seat.user), standing, sent
 
 
 def _later(value: Any, by: int) -> Any:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import UsageError
+from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
 from coterie.explore.findings import NO_ERROR
 from coterie.explore.moves import Faults, Moves
 from coterie.explore.properties import MUTEX
-from coterie.explore.search import Budget, Search, Watch
-from coterie.explore.seats import SIZE_MAX
+from coterie.explore.search import Search
+from coterie.explore.steps import SIZE_MAX
 from coterie.explore.verdict import Verdict
 from coterie.process import Channel, Mutex, Seat, SeatCodec, seat
 from coterie.trace import Header, Trace, Violated
@@ -47,8 +48,9 @@ def check(
 ) -> Verdict:
     """Try every interleaving of calls, deliveries, timers and faults, and judge every state.
 
-    Each step is one call, one delivery, one timer or one fault. An armed timer may ring at any
-    moment. A crashed process stays so, and takes the messages under way to it with it; a lost
+    Each step is one call, one delivery, one timer, one report of a crash or one fault, and happens
+    wholly or not at all. An armed timer may ring at any moment. A crashed process stays so, and
+    takes the messages under way to it with it; whoever watches it is told some time later. A lost
     message is lost, and a duplicated one arrives and stays under way, when its turn has come.
 
     Args:

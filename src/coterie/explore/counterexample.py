@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie import trace
-from coterie.explore.inputs import Call, Receive, Ring, feed
-from coterie.explore.seats import rearm
+from coterie.explore.inputs import Call, Notice, Receive, Ring, feed
+from coterie.explore.stepping import Standing
 from coterie.process import Outbox, encode
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ class Replay:
         self.records: list[trace.AnyRecord] = []
         self.time = -1.0
         self._seats: dict[ProcessId, Seat] = {seat.process.me: seat for seat in seats}
-        self._armed: dict[ProcessId, tuple[str, ...]] = {}
+        self._standing: dict[ProcessId, Standing] = {}
         self._sent = 0
         self._under_way: dict[tuple[ProcessId, ProcessId], list[tuple[int, Any]]] = {}
         for process, seat in self._seats.items():
             out: Outbox[Any] = Outbox(process)
             seat.start(out)
-            self._armed[process] = rearm((), out)
+            self._standing[process] = Standing().after(None, out)
             self._carry_out(out, 0.0)
 
     def step(self, action: Action, given: Input | None) -> None:
@@ -113,19 +113,19 @@ class Replay:
     def matches(self, moves: Moves, row: Rows) -> bool:
         """Tell whether all seats are in the local states of this row."""
         return all(
-            int(row[process - 1, 0]) == moves.seats.save(process - 1, seat, self._armed[process])
+            int(row[process - 1, 0]) == moves.seats.save(process - 1, seat, self._standing[process])
             for process, seat in self._seats.items()
         )
 
     def _feed(self, action: Action, given: Input | None) -> None:
         process = action.place + 1
-        rang = None
         match given:
             case Call(name):
                 self.records.append(trace.Called(self.time, process, name))
             case Ring(timer):
-                rang = timer
                 self.records.append(trace.Rang(self.time, process, timer))
+            case Notice(peer):
+                self.records.append(trace.Noticed(self.time, process, peer))
             case Receive(sender, _):
                 number = self._take(process, given, keep=action.kind == "duplicate")
                 self.records.append(trace.Delivered(self.time, number, sender, process))
@@ -133,7 +133,7 @@ class Replay:
                 raise AssertionError(f"a move without input: {action}")
         out: Outbox[Any] = Outbox(process)
         feed(self._seats[process], given, out)
-        self._armed[process] = rearm(self._armed[process], out, rang)
+        self._standing[process] = self._standing[process].after(given, out)
         self._carry_out(out, self.time)
 
     def _take(self, receiver: ProcessId, given: Receive, *, keep: bool) -> int:

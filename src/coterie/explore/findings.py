@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coterie.explore.properties import Always, CanAlwaysStill, Count, Judge, Sometimes
+from coterie.explore.judge import Judge
+from coterie.explore.properties import Always, CanAlwaysStill, Count, Sometimes
 from coterie.explore.stuck import Backward
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from coterie.explore.moves import Batch, Moves
     from coterie.explore.properties import Property
 
-DEADLOCK = "deadlock"
-NO_ERROR = "no handler raises"
+DEADLOCK = "no deadlock"  # as properties, both say what should hold
+NO_ERROR = "no error"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Inspector:
             self.finding = Finding(NO_ERROR, reason, state, raised=True)
 
     def look_for_deadlock(self, rows: Rows, busy: Flags, first: int) -> None:
-        """Report a state where nothing can happen any more, though somebody is owed something.
+        """Report a state where nothing is sure to happen any more, though somebody is owed something.
 
         It is one step nearer than a handler that raised on the way out of the same level.
         """
@@ -82,7 +83,7 @@ class Inspector:
             stuck = np.flatnonzero(owed.any(axis=0))
             if stuck.size:
                 who = _processes(np.flatnonzero(owed[:, stuck[0]]).tolist())
-                reason = f"nothing can happen any more: {who} {item.text}"
+                reason = f"nothing is under way any more: {who} {item.text}"
                 self.finding = Finding(DEADLOCK, reason, first + int(ends[stuck[0]]))
                 return
 
@@ -111,8 +112,7 @@ class Inspector:
         """Name the processes that fulfil a predicate too often."""
         for condition in always.conditions:
             if isinstance(condition, Count) and condition.high is not None:
-                marks = self._judge.marks(condition.predicate)
-                places = np.flatnonzero(marks.take(state[: self._moves.size])).tolist()
+                places = self._judge.places(condition.predicate, state)
                 if len(places) > condition.high:
                     return f"{always.text}: {_processes(places)}"
         return always.text

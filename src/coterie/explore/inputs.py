@@ -24,6 +24,12 @@ class Ring(msgspec.Struct, frozen=True):
     timer: str
 
 
+class Notice(msgspec.Struct, frozen=True):
+    """The failure detector reports a process that was watched."""
+
+    peer: ProcessId
+
+
 class Receive(msgspec.Struct, frozen=True):
     """A message arrives."""
 
@@ -31,7 +37,7 @@ class Receive(msgspec.Struct, frozen=True):
     message: Any
 
 
-Input: TypeAlias = Call | Ring | Receive
+Input: TypeAlias = Call | Ring | Notice | Receive
 
 
 def feed(seat: Seat, given: Input, out: Outbox[Any]) -> None:
@@ -41,6 +47,8 @@ def feed(seat: Seat, given: Input, out: Outbox[Any]) -> None:
             seat.call(name, out)
         case Ring(timer):
             seat.ring(timer, out)
+        case Notice(peer):
+            seat.down(peer, out)
         case Receive(sender, message):
             seat.receive(sender, message, out)
 
@@ -70,6 +78,10 @@ class Inputs:
     def ring(self, timer: str) -> int:
         """Number a timer's ringing."""
         return self._number(("ring", 0, timer), Ring(timer))
+
+    def notice(self, peer: ProcessId) -> int:
+        """Number a report of the failure detector."""
+        return self._number(("notice", peer, ""), Notice(peer))
 
     def receive(self, sender: ProcessId, message: Payload) -> int:
         """Number a message from this sender; messages are the same when their bytes are."""

@@ -13,16 +13,15 @@ if TYPE_CHECKING:
 
     from coterie.explore.arrays import Ids, Keys, Numbers
 
-DENSE_CELLS = 1 << 24  # a table of all pairs is the fastest, up to 64 MiB
-
 
 class PairMemo:
     """A memoised function over arrays; its values are positive. Large domains go into a hash table."""
 
-    def __init__(self, compute: Callable[[int, int], int], dense_cells: int = DENSE_CELLS) -> None:
+    DENSE_CELLS = 1 << 24  # a table of all pairs is the fastest, up to 64 MiB
+
+    def __init__(self, compute: Callable[[int, int], int]) -> None:
         """Remember the values of `compute`."""
         self._compute = compute
-        self._dense_cells = dense_cells
         self._width = 16
         self._dense: Numbers | None = np.zeros(64 * self._width, np.int32)  # 0 = not computed yet
         self._pairs = HashIndex()  # once the table of all pairs is too large
@@ -47,7 +46,7 @@ class PairMemo:
         assert self._dense is not None
         if rows * self._width <= len(self._dense) and width <= self._width:
             return
-        if rows * width > self._dense_cells:
+        if rows * width > self.DENSE_CELLS:
             self._give_up()
             return
         old = self._dense.reshape(-1, self._width)

@@ -16,17 +16,21 @@ from coterie.explore.arrays import Growing
 from coterie.explore.hashing import scatter
 from coterie.explore.inputs import Inputs
 from coterie.explore.links import Links
-from coterie.explore.seats import Seats, Steps, check_receivers, rearm
+from coterie.explore.seats import Seats
+from coterie.explore.stepping import Standing, check_receivers
+from coterie.explore.steps import Steps
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.explore.arrays import Ids, Keys, Numbers, Positions, Rows
+    from coterie.explore.arrays import Ids, Keys, Numbers, Positions, Rows, Slots
     from coterie.explore.inputs import Input
     from coterie.process import Channel, Seat
 
-Kind = Literal["own", "deliver", "crash", "lose", "duplicate"]
+NARROW = 1 << 16  # so many numbers fit into two bytes
+
+Kind = Literal["ask", "own", "deliver", "notice", "crash", "lose", "duplicate"]
 
 
 class Action(NamedTuple):
@@ -34,13 +38,18 @@ class Action(NamedTuple):
 
     kind: Kind
     place: int  # of the process that moves, receives or crashes
-    sender: int = -1  # place, for a message
+    peer: int = -1  # place of the sender of the message, or of the process that is down
     slot: int = 0  # which of the moves of this kind that are possible there
 
     @property
+    def is_certain(self) -> bool:
+        """Tell whether it is sure to happen in the end, unless something else prevents it."""
+        return self.kind in {"own", "deliver", "notice"}
+
+    @property
     def is_fault(self) -> bool:
-        """Tell whether the world did it, who need not."""
-        return self.kind not in {"own", "deliver"}
+        """Tell whether the budget of faults allows it."""
+        return self.kind in {"crash", "lose", "duplicate"}
 
 
 class Change(NamedTuple):
@@ -123,7 +132,7 @@ class Moves:
     def dtype(self) -> np.dtype[Any]:
         """The narrowest type that holds all numbers in use."""
         most = max(len(self.seats), len(self.links), len(self.budgets))
-        return np.dtype(np.uint16 if most <= 1 << 16 else np.uint32)
+        return np.dtype(np.uint16 if most <= NARROW else np.uint32)
 
     def start(self) -> Rows:
         """Let each process begin, in the order of ids, and give the one state they begin in."""
@@ -133,7 +142,7 @@ class Moves:
             out: Outbox[Any] = Outbox(place + 1)
             seat.start(out)
             check_receivers(out, self.size)
-            column.append(self.seats.save(place, seat, rearm((), out)))
+            column.append(self.seats.save(place, seat, Standing().after(None, out)))
             for receiver, sent in enumerate(self.steps.dispatch(out.me, out.sends)):
                 contents[place, receiver] = sent
         for pair in self.link_rows:
@@ -145,8 +154,10 @@ class Moves:
     def expand(self, rows: Rows) -> Iterator[Batch]:
         """Make every move from every state."""
         for place in range(self.size):
+            for slot in range(len(self.seats.asks.slots)):
+                yield self._own(rows, Action("ask", place, slot=slot), self.seats.asks)
             for slot in range(len(self.seats.own.slots)):
-                yield self._own(rows, Action("own", place, slot=slot))
+                yield self._own(rows, Action("own", place, slot=slot), self.seats.own)
         for sender, receiver in self.link_rows:
             for slot in range(len(self.links.heads.slots)):
                 yield self._deliver(rows, Action("deliver", receiver, sender, slot))
@@ -157,31 +168,45 @@ class Moves:
         if self._allowed("crash"):
             for place in range(self.size):
                 yield self._crash(rows, Action("crash", place))
+            for place, peer in self.link_rows:
+                yield self._notice(rows, Action("notice", place, peer))
 
     def input_of(self, action: Action, state: Ids) -> Input | None:
         """What a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
         match action.kind:
+            case "ask":
+                number = self.seats.asks.slots[action.slot].array[state[action.place]]
             case "own":
                 number = self.seats.own.slots[action.slot].array[state[action.place]]
             case "deliver" | "duplicate" | "lose":
-                link = self.link_rows[action.sender, action.place]
+                link = self.link_rows[action.peer, action.place]
                 number = self.links.heads.slots[action.slot].array[state[link]]
+            case "notice":
+                number = self.inputs.notice(action.peer + 1)
             case "crash":
                 return None
         return self.inputs[int(number)]
 
-    def _own(self, rows: Rows, action: Action) -> Batch:
-        inputs = self.seats.own.slots[action.slot].take(rows[action.place])
+    def _own(self, rows: Rows, action: Action, moves: Slots) -> Batch:
+        inputs = moves.slots[action.slot].take(rows[action.place])
         sources = np.flatnonzero(inputs)
         return self._handle(rows, action, sources, inputs.take(sources), [])
 
     def _deliver(self, rows: Rows, action: Action) -> Batch:
-        link = self.link_rows[action.sender, action.place]
+        link = self.link_rows[action.peer, action.place]
         inputs = self.links.heads.slots[action.slot].take(rows[link])
         sources, changes = self._afford(rows, action, np.flatnonzero(inputs))
         if action.kind == "deliver":  # a duplicated message stays under way
             changes.append(self._remove(rows, link, sources, action.slot))
         return self._handle(rows, action, sources, inputs.take(sources), changes)
+
+    def _notice(self, rows: Rows, action: Action) -> Batch:
+        """Report a crash to a process that watches: some time after it, never before."""
+        watched = self.seats.watched.take(rows[action.place]) >> np.uint64(action.peer)
+        down = rows[action.peer] == self.seats.crash(action.peer)
+        sources = np.flatnonzero(down & (watched & np.uint64(1) != 0))
+        inputs = np.full(len(sources), self.inputs.notice(action.peer + 1), np.int32)
+        return self._handle(rows, action, sources, inputs, [])
 
     def _handle(
         self, rows: Rows, action: Action, sources: Positions, inputs: Numbers, changes: list[Change]
@@ -200,7 +225,7 @@ class Moves:
         return Batch(action, sources, changes, results)
 
     def _lose(self, rows: Rows, action: Action) -> Batch:
-        link = self.link_rows[action.sender, action.place]
+        link = self.link_rows[action.peer, action.place]
         inputs = self.links.heads.slots[action.slot].take(rows[link])
         sources, changes = self._afford(rows, action, np.flatnonzero(inputs))
         changes.append(self._remove(rows, link, sources, action.slot))

@@ -1,23 +1,15 @@
 """What should hold in all reachable states, what should be seen in some, what should stay possible.
 
-Conditions look at the seats of all processes; a crashed process fulfils no predicate. Each
-predicate is evaluated once per local state (or once per combination of local states), not once per
-global state.
+Conditions look at the seats of all processes; a crashed process fulfils no predicate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from coterie.process import MutexUser, Phase, Seat
-
-if TYPE_CHECKING:
-    from coterie.explore.arrays import Flags, Growing, Rows
-    from coterie.explore.seats import Seats
 
 SeatPredicate: TypeAlias = Callable[[Seat], bool]
 RowPredicate: TypeAlias = Callable[[Sequence[Seat | None]], bool]  # None: crashed
@@ -61,9 +53,11 @@ class Sometimes:
 
 @dataclass(frozen=True)
 class CanAlwaysStill:
-    """From every reachable state, each live seat can get to fulfil the predicate without faults.
+    """From every reachable state, each live seat can get to fulfil the predicate.
 
-    The text says what is wrong with a seat that cannot.
+    It must be possible without faults, and without anybody asking for anything more: users who are
+    inside leave, but nobody need ever ask again. The text says what is wrong with a seat that
+    cannot get there.
     """
 
     name: str
@@ -103,61 +97,3 @@ MUTUAL_EXCLUSION = Always("mutual exclusion", (at_most(1, inside),), "more than 
 CONTENTION = Sometimes("contention", (at_least(1, waiting), at_least(1, inside)))
 ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "can never enter")
 MUTEX: tuple[Property, ...] = (MUTUAL_EXCLUSION, CONTENTION, ENTRY)
-
-
-class Judge:
-    """Evaluates conditions on matrices of states."""
-
-    def __init__(self, seats: Seats, size: int) -> None:
-        """Judge states of so many processes."""
-        self._seats = seats
-        self._size = size
-        self._marks: dict[SeatPredicate, Growing] = {}
-        self._combinations: dict[RowPredicate, dict[bytes, bool]] = {}
-
-    def holds(self, conditions: Sequence[Condition], rows: Rows) -> Flags:
-        """Tell for each state whether all conditions hold."""
-        verdict = np.ones(rows.shape[1], np.bool_)
-        for condition in conditions:
-            match condition:
-                case Count(predicate, low, high):
-                    count = self.count(predicate, rows)
-                    verdict &= (count >= low) & (count <= (self._size if high is None else high))
-                case Together(row_predicate):
-                    verdict &= self._together(row_predicate, rows)
-        return verdict
-
-    def count(
-        self, predicate: SeatPredicate, rows: Rows
-    ) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-        """Count for each state the seats that fulfil the predicate."""
-        marks = self.marks(predicate)
-        count = np.zeros(rows.shape[1], np.int8)
-        for place in range(self._size):
-            count += marks.take(rows[place])
-        return count
-
-    def places(self, predicate: SeatPredicate, rows: Rows, state: int) -> list[int]:
-        """Ids of the processes whose seats fulfil the predicate in one state."""
-        marks = self.marks(predicate).take(rows[: self._size, state])
-        return [int(place) + 1 for place in np.flatnonzero(marks)]
-
-    def marks(self, predicate: SeatPredicate) -> Growing:
-        """Tell for each local state whether it fulfils the predicate."""
-        if predicate not in self._marks:
-            self._marks[predicate] = self._seats.mark(predicate)
-        return self._marks[predicate]
-
-    def _together(self, predicate: RowPredicate, rows: Rows) -> Flags:
-        known = self._combinations.setdefault(predicate, {})
-        combinations, which = np.unique(
-            rows[: self._size].astype(np.uint32), axis=1, return_inverse=True
-        )
-        verdicts = []
-        for combination in np.ascontiguousarray(combinations.T):
-            key = combination.tobytes()
-            if key not in known:
-                seats = [self._seats.restore(number) for number in combination.tolist()]
-                known[key] = bool(predicate(seats))
-            verdicts.append(known[key])
-        return np.array(verdicts, np.bool_)[which.reshape(-1)]

@@ -4,78 +4,33 @@ The states of one level are a matrix. Every move is made from all of them at onc
 the states it leads to are looked up in one go, and only those never seen before are built. So the
 first violation found is a nearest one.
 
-Whether everybody can still get in is decided in one of two ways. As long as each step leads exactly
-one level on, the graph has no cycle: every path ends in a state where nothing can happen, and it is
-enough to look at those. Once a step leads elsewhere the edges are needed too, all of them, so the
-search is made again with edges kept, and at its end goes backward from where nobody waits.
+Whether everybody can still get in is decided in one of two ways, looking only at steps that are
+sure to happen (no faults, and no requests, which users may never make). As long as each of them
+leads exactly one level on, they make no cycle: every path ends in a state where nothing is sure to
+happen, and it is enough to look at those. Once a step leads elsewhere the edges are needed too, all
+of them, so the search is made again with edges kept, and at its end goes backward from where nobody
+waits.
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from coterie.explore.findings import Inspector
 from coterie.explore.hashing import HashIndex
-from coterie.explore.verdict import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from coterie.explore.arrays import Keys, Numbers, Rows
+    from coterie.explore.budget import Watch
     from coterie.explore.canonical import Canonical
     from coterie.explore.moves import Batch, Moves
     from coterie.explore.properties import Property
 
 CHUNK = 1 << 16  # states expanded at once: bounds the memory that a level takes on the way
-
-
-@dataclass(frozen=True)
-class Budget:
-    """When to give up, and whom to tell how far the search has come."""
-
-    max_states: int | None = None
-    max_seconds: float | None = None
-    progress: Callable[[Progress], None] | None = None
-
-
-class Watch:
-    """Tells when the budget is spent, and reports about twice a second until then."""
-
-    INTERVAL_SECONDS = 0.5
-
-    def __init__(self, budget: Budget) -> None:
-        """Start the clock."""
-        self._budget = budget
-        self._began = time.perf_counter()
-        self._reported = (0.0, 0)  # seconds and states
-
-    @property
-    def seconds(self) -> float:
-        """Time since the start."""
-        return time.perf_counter() - self._began
-
-    def spent(self, search: Search) -> bool:
-        """Report if it is time to, and tell whether to stop."""
-        seconds, states = self.seconds, search.index.size
-        if self._budget.progress and seconds - self._reported[0] >= self.INTERVAL_SECONDS:
-            before, states_before = self._reported
-            self._reported = (seconds, states)
-            progress = Progress(
-                states=states,
-                transitions=search.transitions,
-                depth=search.depth,
-                seconds=seconds,
-                states_per_second=max(0, states - states_before) / (seconds - before),
-            )
-            self._budget.progress(progress)
-        max_states, max_seconds = self._budget.max_states, self._budget.max_seconds
-        return (max_states is not None and states > max_states) or (
-            max_seconds is not None and seconds > max_seconds
-        )
 
 
 Level: TypeAlias = "list[Rows]"  # the states of a level, in the order of their numbers
@@ -151,12 +106,14 @@ class Search:
         """Make every move from every state of a level, which is used up, and build the next one."""
         self._level_end = self.index.size
         next_level: Level = []
-        while level and not self.stopped and not self.needs_edges:
+        while level:
             for rows in _parts([level.pop(0)]):
                 end = first + rows.shape[1]
                 found = self._expand_chunk(Chunk(rows, self.index.keys[first:end].copy(), first))
                 _extend(next_level, found)
                 first = end
+                if self.stopped or self.needs_edges:
+                    return next_level
         return next_level
 
     def _expand_chunk(self, chunk: Chunk) -> list[Rows]:
@@ -166,7 +123,7 @@ class Search:
             if not batch.sources.size:
                 continue
             found.append(self._visit(batch, chunk))
-            if not batch.action.is_fault:
+            if batch.action.is_certain:
                 busy[batch.sources] = True
             self.stopped = self._watch.spent(self)
             if self.stopped or self.needs_edges:
@@ -188,7 +145,7 @@ class Search:
             rows = batch.rows(chunk.rows, fresh, self._moves.dtype)
         sources = batch.sources.astype(np.int32) + np.int32(chunk.first)
         self.parents.append(sources[fresh])
-        if not batch.action.is_fault:
+        if batch.action.is_certain:
             self._keep_edges(sources, targets)
         return rows
 

@@ -3,6 +3,7 @@
 result = Simulation(processes, workload=Closed(10), seed=7).run()
 """
 
+from coterie.simulate.campaign import Failure, Report, Trial, campaign, random_crashes, run_trial
 from coterie.simulate.faults import (
     Crash,
     Drift,
@@ -45,6 +46,7 @@ __all__ = [
     "Crash",
     "Drift",
     "Exponential",
+    "Failure",
     "Fairness",
     "Fault",
     "HandOver",
@@ -59,15 +61,20 @@ __all__ = [
     "Partition",
     "Pause",
     "Poisson",
+    "Report",
     "Restart",
     "Result",
     "Simulation",
     "Summary",
+    "Trial",
     "Uniform",
     "Violation",
     "Workload",
     "World",
+    "campaign",
     "parse_fault",
     "parse_latency",
+    "random_crashes",
     "random_faults",
+    "run_trial",
 ]

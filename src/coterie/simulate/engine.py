@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 FOREGROUND = 0
 BACKGROUND = -1  # keeps no run going: timers and faults
+ROUNDING = 1e-9  # how much later than its bound a message may seem
 
 
 class Engine(ABC):
@@ -73,6 +74,9 @@ class Engine(ABC):
         self._mail: dict[ProcessId, list[tuple[ProcessId, Any]]] = {}  # what the paused have got
         self._lives: dict[ProcessId, int] = {}  # restarts without memory
         self._storage: dict[ProcessId, bytes] = {}  # what outlives a crash
+        self._doomed: dict[ProcessId, int] = {}  # messages that still leave before it dies
+        bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
+        self._delay_max = min(bounds, default=None)
         self._detector = Detector()
         self._detection = detection
 
@@ -87,6 +91,10 @@ class Engine(ABC):
     @abstractmethod
     def _hear(self, process: ProcessId, event: Event) -> None:
         """Let the user of a process hear an event."""
+
+    @abstractmethod
+    def _die(self, process: ProcessId) -> None:
+        """Stop a process in the middle of a step."""
 
     @abstractmethod
     def _is_over(self) -> bool:
@@ -132,7 +140,7 @@ class Engine(ABC):
                 if short and process not in self._held
                 else self._receive_with_care
             )
-        self._direct = unseen and self._links.independent
+        self._direct = unseen and self._links.independent and self._delay_max is None
 
     # Steps of a process, and what comes of them
 
@@ -186,6 +194,8 @@ class Engine(ABC):
         out.used = False
         if out.to_save is not None:
             self._storage[process], out.to_save = out.to_save, None
+        if self._doomed and process in self._doomed and out.groups:
+            self._cut_short(process)
         if out.groups:
             self._transmit(process)
         if out.timers:
@@ -194,6 +204,23 @@ class Engine(ABC):
             self._watch(process)
         if out.events:
             self._tell(process)
+
+    def _cut_short(self, process: ProcessId) -> None:
+        """Let no more messages leave than a doomed process has left to send; with the next it dies."""
+        out = self._out
+        wished, out.groups = out.groups, []
+        for receivers, message in wished:
+            leaving = receivers[: self._doomed[process]]
+            self._doomed[process] -= len(leaving)
+            if leaving:
+                out.groups.append((leaving, message))
+            if len(leaving) < len(receivers):
+                if out.groups:
+                    self._transmit(process)
+                for wishes in (out.timers, out.watches, out.events):
+                    wishes.clear()
+                self._die(process)
+                return
 
     def _transmit(self, sender: ProcessId) -> None:
         groups, self._out.groups = self._out.groups, []
@@ -225,6 +252,8 @@ class Engine(ABC):
             return
         arrivals = self._links.arrivals(sender, receiver, self.now)
         for time in arrivals:
+            if self._delay_max is not None and time - self.now > self._delay_max + ROUNDING:
+                self._observer.late += 1
             heappush(self._heap, (time, next(self._numbers), sender, (receiver,), message))
         if not arrivals:
             self._drop(sender, receiver, message, "lost")

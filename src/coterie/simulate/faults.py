@@ -3,6 +3,7 @@
 One fault per line of text, times in virtual time:
 
     crash 3 @ 10                        stops; what it knew and what arrives meanwhile is lost ...
+    crash 3 @ 10 after 2                sends two more messages, then stops when it would send more
     restart 3 @ 20                      ... and it begins anew
     restart 3 @ 20 with memory          ... or goes on with all it knew, its timers included
     pause 3 @ 5 for 10                  takes no step; what arrives waits
@@ -39,6 +40,9 @@ class Stage(Protocol):
     def crash(self, process: ProcessId) -> None:
         """Stop a process."""
 
+    def doom(self, process: ProcessId, messages: int) -> None:
+        """Let a process send so many more messages, and die when it would send the next."""
+
     def restart(self, process: ProcessId, memory: bool) -> None:
         """Start a crashed process again."""
 
@@ -66,10 +70,15 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class Crash:
-    """A process stops at `time`."""
+    """A process stops at `time`, or later in the middle of what it then sends.
+
+    With `after`, so many messages still leave, and it stops instead of sending the next: it dies
+    half-way through a broadcast.
+    """
 
     process: ProcessId
     time: float
+    after: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no clock can show."""
@@ -77,11 +86,15 @@ class Crash:
 
     def stage(self, world: Stage) -> None:
         """Enter it into the schedule of a run."""
-        world.at(self.time, partial(world.crash, self.process))
+        crash = partial(world.crash, self.process)
+        if self.after is not None:
+            crash = partial(world.doom, self.process, self.after)
+        world.at(self.time, crash)
 
     def __str__(self) -> str:
         """Write as `parse_fault` reads it."""
-        return f"crash {self.process} @ {self.time!r}"
+        after = "" if self.after is None else f" after {self.after}"
+        return f"crash {self.process} @ {self.time!r}{after}"
 
 
 @dataclass(frozen=True)
@@ -245,7 +258,10 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 _AT = rf"\s*@\s*(?P<time>{_NUMBER})"
 _FOR = rf"\s+for\s+(?P<duration>{_NUMBER})"
 _FORMS = {  # kind: what people write, what we match
-    "crash": ("crash P @ TIME", rf"(?P<process>\d+){_AT}"),
+    "crash": (
+        "crash P @ TIME [after MESSAGES]",
+        rf"(?P<process>\d+){_AT}(?:\s+after\s+(?P<after>\d+))?",
+    ),
     "restart": (
         "restart P @ TIME [with memory]",
         rf"(?P<process>\d+){_AT}(?P<memory>\s+with\s+memory)?",
@@ -280,7 +296,8 @@ def parse_fault(text: str) -> Fault:
     duration = float(parts["duration"]) if parts.get("duration") else None
     match kind:
         case "crash":
-            return Crash(int(parts["process"]), time)
+            after = int(parts["after"]) if parts["after"] else None
+            return Crash(int(parts["process"]), time, after)
         case "restart":
             return Restart(int(parts["process"]), time, memory=parts["memory"] is not None)
         case "pause":

@@ -8,7 +8,7 @@ so with a constant latency of 1 they are in message delays.
 from __future__ import annotations
 
 from bisect import bisect, insort
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -90,6 +90,9 @@ class Result(msgspec.Struct, kw_only=True):
     fairness: Fairness
     overtakings: int | None  # of causally earlier requests; None unless watched
     bytes: int | None  # as encoded; None unless measured
+    late: int  # messages that took longer than the processes rely on
+    outages: list[float]  # after each crash, the longest time that users waited for a free section
+    facts: dict[str, Any] = {}  # what the live processes tell of themselves, by name
     trace: Trace | None = None
 
 

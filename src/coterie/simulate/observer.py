@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from coterie import trace
 from coterie.simulate.metrics import Costs, Delays, Result, load_of, summarise
 from coterie.simulate.monitors import CausalOrder, Section, Violation, ViolationError
+from coterie.simulate.outages import Outages
 
 if TYPE_CHECKING:
     from coterie.process import Payload, ProcessId
@@ -32,7 +33,9 @@ class Observer:
         self.kinds: defaultdict[type[Payload], int] = defaultdict(int)
         self.bytes: int | None = 0 if measure_bytes else None
         self.trace = trace.Trace(header) if header else None
+        self.late = 0  # messages that took longer than the processes rely on
         self._costs = Costs()
+        self._outages: Outages | None = None  # from the first crash on
         self._order = CausalOrder() if order != "ignore" else None
         self._order_demanded = order == "demand"
         self._letters = itertools.count(1)
@@ -76,6 +79,7 @@ class Observer:
         self._costs.asked(process, self.section, self.messages)
         self.delays.asked(process, self.section)
         self.section.asked(process, now)
+        self._look(now)
         if self._order is not None:
             self._order.asked(process)
 
@@ -83,6 +87,7 @@ class Observer:
         """See a user who gets in: alone, and not before those who must come first."""
         self.delays.entered(process, now, self.section)
         self.section.entered(process, now)
+        self._look(now)
         overtook = self._order is not None and self._order.entered(process)
         if overtook and self._order_demanded:
             raise ViolationError(
@@ -93,14 +98,21 @@ class Observer:
         """See a user who leaves."""
         self.section.left(process)
         self.delays.left(now, self.section)
+        self._look(now)
 
     def crashed(self, now: float, process: ProcessId) -> None:
         """See a process that stops, and its user with it."""
         self.record(trace.Crashed(now, process))
         self.section.crashed(process)
         self.delays.crashed()
+        self._outages = self._outages or Outages()
+        self._outages.crashed(now, self.section)
         if self._order is not None:
             self._order.crashed(process)
+
+    def _look(self, now: float) -> None:
+        if self._outages is not None:
+            self._outages.look(now, self.section)
 
     # The end
 
@@ -140,5 +152,7 @@ class Observer:
             fairness=self.delays.fairness(self.section.waiting),
             overtakings=self._order.overtakings if self._order else None,
             bytes=self.bytes,
+            late=self.late,
+            outages=self._outages.longest if self._outages else [],
             trace=self.trace,
         )

@@ -99,13 +99,24 @@ class Simulation(Engine):
         except ViolationError as error:
             stopped = "violation"
             violations.append(self._observer.violated(self.now, error))
-        return self._observer.result(
+        result = self._observer.result(
             seed=self._seed,
             stopped=stopped,
             time=self.now,
             events=self._events,
             violations=violations,
         )
+        result.facts = self._facts()
+        return result
+
+    def _facts(self) -> dict[str, Any]:
+        """Ask the live processes: what all of them say alike is said once, the rest by process."""
+        live = [me for me in range(1, self.size + 1) if me not in self._dead]
+        told: dict[str, dict[ProcessId, Any]] = {}
+        for process in live:
+            for name, value in self._seats[process].process.facts().items():
+                told.setdefault(name, {})[process] = value
+        return {name: _once(values, len(live)) for name, values in told.items()}
 
     def _run(self) -> Stopped:
         for fault in self._faults:
@@ -222,8 +233,17 @@ class Simulation(Engine):
         action()
         self._choose_paths()
 
+    def doom(self, process: ProcessId, messages: int) -> None:
+        """Let a process send so many more messages, and die when it would send the next."""
+        self._doomed[process] = messages
+
+    def _die(self, process: ProcessId) -> None:
+        self.crash(process)
+        self._choose_paths()
+
     def crash(self, process: ProcessId) -> None:
         """Stop a process; a dead one stays dead."""
+        self._doomed.pop(process, None)
         if process in self._dead:
             return
         self._dead.add(process)
@@ -300,6 +320,13 @@ class Simulation(Engine):
     def set_clock(self, process: ProcessId, rate: float, offset: float) -> None:
         """Let its clock show rate * time + offset."""
         self._clocks[process] = rate, offset
+
+
+def _once(values: dict[ProcessId, Any], count: int) -> Any:
+    """Give the value that all `count` processes have, or else all values."""
+    first = next(iter(values.values()))
+    alike = len(values) == count and all(value == first for value in values.values())
+    return first if alike else values
 
 
 def _check_numbering(processes: Sequence[Process[Any]]) -> None:

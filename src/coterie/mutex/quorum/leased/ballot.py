@@ -67,10 +67,18 @@ class Ballot(msgspec.Struct, array_like=True):
         self.floor = max(self.floor, floor)
         self.owner = None
 
-    def level(self) -> int:
+    def has_queued(self, participant: str, number: int) -> bool:
+        """Tell whether this very request is in the queue."""
+        return any((c.participant, c.number) == (participant, number) for c in self.queue)
+
+    def concerns(self, participant: str) -> bool:
+        """Tell whether the participant has the vote or waits for it."""
+        claims = [*self.queue, *([self.owner.claim] if self.owner else [])]
+        return any(claim.participant == participant for claim in claims)
+
+    def level(self, tenure: Tenure) -> int:
         """6.5: tell how urgent the head of the queue is for the owner."""
-        assert self.owner is not None
-        return 2 if self.queue[0].order() < self.owner.claim.order() else 1
+        return 2 if self.queue[0].order() < tenure.claim.order() else 1
 
     def discard_hopeless(self) -> list[Claim]:
         """6.5: remove repairs whose token this voter can no longer support."""

@@ -6,15 +6,14 @@ import enum
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import field
 
-from coterie.mutex.quorum.leased.tokens import NEVER, Interval, fit, last_instant
-from coterie.process import ProcessId
+from coterie.mutex.quorum.leased.tokens import NEVER, Interval, last_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from coterie.coteries import Coterie
+    from coterie.process import ProcessId
 
 
 class State(enum.IntEnum):
@@ -25,32 +24,47 @@ class State(enum.IntEnum):
     CACHED = 2
 
 
+class Share(msgspec.Struct, array_like=True):
+    """What one voter has to do with a bid."""
+
+    vote: Interval | None = None
+    raising: int = 0  # it was asked to move the interval up to this token
+    frozen: float = NEVER  # the session is lost, but the vote supports the hold up to then
+    repair: int = 0  # level of hold that it was asked for
+
+
 class Bid(msgspec.Struct, array_like=True):
     """One request, the votes it got, and the holds made with them."""
 
     number: int  # of the request, among all requests of this participant
     age: int  # stamp of the first issue: with the participant's name the order of requests
     stamp: int
+    shares: list[Share]  # of voters 1 and up
     state: State = State.WAIT
-    votes: dict[ProcessId, Interval] = field(default_factory=dict)
-    raising: dict[ProcessId, int] = field(default_factory=dict)  # asked to move up to that token
     wanted: bool = False  # somebody else waits
     parked: bool = False  # withdrawn until a quorum can be reached
     token: int = 0  # of the latest hold
     lost: bool = False  # the hold lapsed; final
-    frozen: dict[ProcessId, float] = field(default_factory=dict)  # of lost sessions: until when
-    repairs: dict[ProcessId, int] = field(default_factory=dict)  # level of hold asked for
     repaired: bool = False  # the hold used repair
     since: float = NEVER  # when it was lost, or put into the cache
 
-    def fit(self, leased: Collection[ProcessId], quorums: Coterie) -> int | None:
-        """Give the token to enter with, from votes that count; see `tokens.fit`."""
-        votes = {voter: self.votes[voter] for voter in self.votes if voter in leased}
-        return fit(votes, self.token, quorums)
+    def share(self, voter: ProcessId) -> Share:
+        """Give what a voter has to do with the bid."""
+        return self.shares[voter - 1]
+
+    @property
+    def votes(self) -> dict[ProcessId, Interval]:
+        """The votes in hand."""
+        return {voter: share.vote for voter, share in enumerate(self.shares, 1) if share.vote}
 
     def supporters(self) -> list[ProcessId]:
         """List the voters whose vote is in hand and gives the right to the token of the hold."""
-        return [voter for voter in self.votes if self.votes[voter].supports(self.token)]
+        return [voter for voter, vote in self.votes.items() if vote.supports(self.token)]
+
+    def frozen(self) -> dict[ProcessId, float]:
+        """Give the votes of lost sessions that support the hold, and until when."""
+        shares = enumerate(self.shares, 1)
+        return {voter: share.frozen for voter, share in shares if share.frozen > NEVER}
 
     def valid_until(self, lease: Callable[[ProcessId], float], quorums: Coterie) -> float:
         """Give the time up to which the hold is ours if no further frame comes.
@@ -60,18 +74,26 @@ class Bid(msgspec.Struct, array_like=True):
         """
         if self.state is not State.HELD or self.lost:
             return NEVER
-        until = self.frozen | {voter: lease(voter) for voter in self.supporters()}
+        until = self.frozen() | {voter: lease(voter) for voter in self.supporters()}
         return last_instant(until, quorums)
 
-    def vote(self, voter: ProcessId, interval: Interval) -> None:
+    def take(self, voter: ProcessId, vote: Interval) -> None:
         """Take a vote, or a new interval for it."""
-        self.votes[voter] = interval
-        self.raising.pop(voter, None)
-        if interval.supports(self.token):
-            self.frozen.pop(voter, None)
+        share = self.share(voter)
+        share.vote = vote
+        share.raising = 0
+        if vote.supports(self.token):
+            share.frozen = NEVER
 
-    def drop(self, voter: ProcessId) -> Interval | None:
-        """Forget the vote of a voter, and all that was asked of it."""
-        self.raising.pop(voter, None)
-        self.repairs.pop(voter, None)
-        return self.votes.pop(voter, None)
+    def drop(self, voter: ProcessId) -> None:
+        """Forget the vote of a voter, and what was asked of it; a frozen vote stays so."""
+        share = self.share(voter)
+        share.vote = None
+        share.raising = share.repair = 0
+
+    def enter(self, token: int) -> None:
+        """Begin a hold; what was frozen supported the one before, and no other."""
+        self.state = State.HELD
+        self.token = token
+        for share in self.shares:
+            share.frozen = NEVER

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 from msgspec import field
 
-from coterie.mutex.quorum.leased.bid import Bid, State
+from coterie.mutex.quorum.leased.bid import Bid, Share, State
 from coterie.mutex.quorum.leased.choice import whom_to_ask
 from coterie.mutex.quorum.leased.events import Acquired
 from coterie.mutex.quorum.leased.frames import Frame, Raise, Release, Request, Yield
 from coterie.mutex.quorum.leased.sessions import Sessions
 from coterie.mutex.quorum.leased.settings import Settings
-from coterie.mutex.quorum.leased.tokens import Interval
+from coterie.mutex.quorum.leased.tokens import fit
 from coterie.process import Outbox, ProcessId
+
+if TYPE_CHECKING:
+    from coterie.mutex.quorum.leased.tokens import Interval
 
 
 class Bidder(msgspec.Struct, array_like=True):
@@ -30,8 +35,9 @@ class Bidder(msgspec.Struct, array_like=True):
         self.sessions.clock += 1
         self.requests += 1
         stamp = self.sessions.clock
-        self.bids[lock] = Bid(self.requests, stamp if age is None else age, stamp)
-        self._ask(lock, out)
+        shares = [Share() for _ in range(self.settings.voters)]
+        self.bids[lock] = Bid(self.requests, stamp if age is None else age, stamp, shares)
+        self._reconsider(lock, out)
 
     def _ask(self, lock: str, out: Outbox[Frame]) -> None:
         """Send the request to the voters of a quorum that have not got it."""
@@ -43,7 +49,7 @@ class Bidder(msgspec.Struct, array_like=True):
     def _request(self, lock: str, voter: ProcessId, hold: int = 0) -> None:
         bid = self.bids[lock]
         stamp = bid.token if hold else bid.stamp
-        self.sessions.uplinks[voter].locks.add(lock)
+        self.sessions.uplink(voter).locks.add(lock)
         self.sessions.post(voter, Request(lock, bid.number, bid.age, stamp, hold))
 
     # Entering
@@ -57,18 +63,15 @@ class Bidder(msgspec.Struct, array_like=True):
             self._raise(lock, out)
 
     def _fit(self, lock: str, out: Outbox[Frame]) -> int | None:
-        return self.bids[lock].fit(self._leased(out), self.settings.quorums)
+        return fit(self._leased_votes(lock, out), self.bids[lock].token, self.settings.quorums)
 
-    def _leased(self, out: Outbox[Frame]) -> set[ProcessId]:
-        uplinks = self.sessions.uplinks
-        return {voter for voter, uplink in uplinks.items() if uplink.lease > out.now}
+    def _leased_votes(self, lock: str, out: Outbox[Frame]) -> dict[ProcessId, Interval]:
+        votes, lease = self.bids[lock].votes, self.sessions.lease
+        return {voter: vote for voter, vote in votes.items() if lease(voter) > out.now}
 
     def _enter(self, lock: str, token: int, out: Outbox[Frame]) -> None:
         """5.3: each acquisition has a token of its own, above all that were used before."""
-        bid = self.bids[lock]
-        bid.state = State.HELD
-        bid.token = token
-        bid.frozen.clear()  # they support the hold they were given for, and no other
+        self.bids[lock].enter(token)
         self.cached.discard(lock)
         self.sessions.merge(token)
         out.tell(Acquired(lock, token))
@@ -76,36 +79,34 @@ class Bidder(msgspec.Struct, array_like=True):
     def _raise(self, lock: str, out: Outbox[Frame]) -> None:
         """5.4: ask the voters whose intervals end too early to move them up; the votes stay ours."""
         bid = self.bids[lock]
-        leased = self._leased(out)
-        votes = {voter: bid.votes[voter] for voter in bid.votes if voter in leased}
-        token = max([bid.token + 1, *(interval.low for interval in votes.values())])
-        for voter, interval in votes.items():
-            if interval.high < token and bid.raising.get(voter) != token:
-                bid.raising[voter] = token
+        votes = self._leased_votes(lock, out)
+        token = max([bid.token + 1, *(vote.low for vote in votes.values())])
+        for voter, vote in votes.items():
+            share = bid.share(voter)
+            if vote.high < token and share.raising != token:
+                share.raising = token
                 self.sessions.post(voter, Raise(lock, bid.number, token))
 
     # What voters say
 
     def _count(
-        self, lock: str, voter: ProcessId, interval: Interval, more: bool, out: Outbox[Frame]
+        self, lock: str, voter: ProcessId, vote: Interval, more: bool, out: Outbox[Frame]
     ) -> None:
         """5.4: a vote has come."""
         bid = self.bids[lock]
-        bid.vote(voter, interval)
+        bid.take(voter, vote)
         bid.wanted = bid.wanted or more
         if bid.state is State.WAIT:
             self._try(lock, out)
         elif bid.state is State.CACHED and bid.wanted:
             self._release_all(lock)
 
-    def _take_raised(
-        self, lock: str, voter: ProcessId, interval: Interval, out: Outbox[Frame]
-    ) -> None:
+    def _take_raised(self, lock: str, voter: ProcessId, vote: Interval, out: Outbox[Frame]) -> None:
         """5.5: an interval has moved up."""
         bid = self.bids[lock]
-        if voter not in bid.votes:
+        if bid.share(voter).vote is None:
             return
-        bid.vote(voter, interval)
+        bid.take(voter, vote)
         if bid.state is State.WAIT:
             self._try(lock, out)
 
@@ -115,7 +116,7 @@ class Bidder(msgspec.Struct, array_like=True):
         A lock that is only kept goes back as a whole at the first sign of a waiter.
         """
         bid = self.bids[lock]
-        if voter not in bid.votes:
+        if bid.share(voter).vote is None:
             return
         bid.wanted = True
         if bid.state is State.CACHED:
@@ -148,7 +149,7 @@ class Bidder(msgspec.Struct, array_like=True):
     def _withdraw_votes(self, lock: str) -> None:
         bid = self.bids[lock]
         for voter in self.sessions.asked(lock):
-            self.sessions.uplinks[voter].locks.remove(lock)
+            self.sessions.uplink(voter).locks.remove(lock)
             self.sessions.post(voter, Release(lock, bid.number, bid.token))
             bid.drop(voter)
 
@@ -163,12 +164,11 @@ class Bidder(msgspec.Struct, array_like=True):
     def _reconsider(self, lock: str, out: Outbox[Frame]) -> None:
         """10: ask others in place of suspects; park where no quorum can be reached, and resume."""
         bid = self.bids[lock]
-        hopeful = self.settings.quorums.contains_quorum(self.sessions.reachable())
-        if not hopeful and not bid.parked:
+        if not self.settings.quorums.contains_quorum(self.sessions.reachable()):
             self._withdraw_votes(lock)
             bid.parked = True
-        elif hopeful and bid.parked:
+        elif bid.parked:
             self._ask_anew(lock, out, bid.age)
-        elif hopeful:
+        else:
             self._ask(lock, out)
             self._try(lock, out)

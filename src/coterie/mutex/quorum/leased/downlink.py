@@ -37,12 +37,16 @@ class Downlink(msgspec.Struct, array_like=True):
         self.echo = max(self.echo, frame.time)
         self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
 
-    def takes(self, frame: Data | Beat) -> bool:
-        """Tell whether the frame brings the next lock messages, and count it if so."""
-        if not isinstance(frame, Data) or frame.seq != self.delivered + 1:
+    def takes(self, seq: int) -> bool:
+        """Tell whether this number is the next one, and count it if so."""
+        if seq != self.delivered + 1:
             return False
         self.delivered += 1
         return True
+
+    def is_overdue(self, time: float) -> bool:
+        """Tell whether something sent before that time is still not acknowledged."""
+        return bool(self.unacked) and self.unacked[0].sent <= time
 
     def pack(self, now: float) -> Letter:
         """Give what was posted in this step a number, and keep it."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from coterie.mutex.quorum.leased.bid import Bid, State
 from coterie.mutex.quorum.leased.bidding import Bidder
 from coterie.mutex.quorum.leased.choice import whom_to_ask
 from coterie.mutex.quorum.leased.events import Lost
-from coterie.mutex.quorum.leased.frames import Frame
-from coterie.mutex.quorum.leased.sessions import Loss
-from coterie.process import Outbox, ProcessId
+
+if TYPE_CHECKING:
+    from coterie.mutex.quorum.leased.frames import Frame
+    from coterie.mutex.quorum.leased.sessions import Loss
+    from coterie.process import Outbox, ProcessId
 
 
 class Keeper(Bidder):
@@ -85,12 +88,13 @@ class Keeper(Bidder):
         """5.8: a voter has forgotten all our requests, and the votes it gave us."""
         for lock in loss.locks:
             bid = self.bids[lock]
-            vote = bid.drop(voter)
+            vote = bid.share(voter).vote
+            bid.drop(voter)
             if bid.state is State.WAIT:
                 self._request(lock, voter)
             elif bid.state is State.HELD and not bid.lost:
                 if vote is not None and vote.supports(bid.token):
-                    bid.frozen[voter] = loss.lease
+                    bid.share(voter).frozen = loss.lease
                 self._repair(lock, bid, out)
             elif not self.settings.quorums.contains_quorum(bid.votes):
                 self._forsake(lock, bid)
@@ -109,15 +113,15 @@ class Keeper(Bidder):
         suspects = self.sessions.suspects(out.now)
         supporters = [voter for voter in bid.supporters() if voter not in suspects]
         if not self.settings.quorums.contains_quorum(supporters):
-            asked = [*bid.votes, *(voter for voter in bid.repairs if voter not in suspects)]
-            for voter in whom_to_ask(self.settings, self.home, asked, suspects):
+            for voter in whom_to_ask(self.settings, self.home, supporters, suspects):
                 self._request_repair(lock, bid, voter, 1)
         elif self.settings.policy == "all":
-            for voter in sorted(bid.frozen):
+            for voter in bid.frozen():
                 self._request_repair(lock, bid, voter, 2)
 
     def _request_repair(self, lock: str, bid: Bid, voter: ProcessId, level: int) -> None:
-        if bid.repairs.get(voter, 0) < level and voter not in bid.votes:
-            bid.repairs[voter] = level
+        share = bid.share(voter)
+        if share.repair < level and share.vote is None:
+            share.repair = level
             bid.repaired = True
             self._request(lock, voter, level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from coterie.errors import MisuseError, ProtocolError
 from coterie.mutex.quorum.leased.bid import State
@@ -15,10 +16,12 @@ from coterie.mutex.quorum.leased.frames import (
     Raised,
 )
 from coterie.mutex.quorum.leased.keeping import Keeper
-from coterie.mutex.quorum.leased.sessions import Sessions, Standing
-from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.sessions import Sessions
 from coterie.mutex.quorum.leased.tokens import Interval
-from coterie.process import Outbox, ProcessId
+
+if TYPE_CHECKING:
+    from coterie.mutex.quorum.leased.settings import Settings
+    from coterie.process import Outbox, ProcessId
 
 PARTICIPANT = "participant"  # the one timer of this part
 
@@ -32,7 +35,7 @@ class Participant(Keeper):
     """Any number of locks over one session per voter."""
 
     armed: float = math.inf  # when the timer rings
-    standing: list[Standing] = []  # of the voters, when the locks were last looked at
+    standing: list[int] = []  # of the voters, when the locks were last looked at
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start of any process has had."""
@@ -98,7 +101,7 @@ class Participant(Keeper):
 
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
         """Handle a frame from a voter."""
-        if voter not in self.sessions.uplinks:
+        if not 1 <= voter <= self.settings.voters:
             raise ProtocolError(f"process {voter} is no voter, and sent {frame}")
         self._look_at_the_clock(out)
         arrival = self.sessions.receive(voter, frame, out)
@@ -108,7 +111,6 @@ class Participant(Keeper):
             self._handle(voter, body, out)
         if arrival.renewed:
             self._retry(voter, out)
-        self._look_at_voters(out)
         self._finish(out)
 
     def _handle(self, voter: ProcessId, body: DownBody, out: Outbox[Frame]) -> None:
@@ -117,7 +119,7 @@ class Participant(Keeper):
         # A Release for anything else was sent in this session before.
         if bid is None or body.number != bid.number:
             return
-        if lock not in self.sessions.uplinks[voter].locks:
+        if lock not in self.sessions.uplink(voter).locks:
             return
         match body:
             case Grant(_, _, low, high, more):
@@ -129,23 +131,21 @@ class Participant(Keeper):
 
     def _retry(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """5.9: votes of a voter whose lease runs again count for those who wait."""
-        for lock in sorted(self.sessions.uplinks[voter].locks):
+        for lock in sorted(self.sessions.uplink(voter).locks):
             bid = self.bids[lock]
-            if bid.state is State.WAIT and voter in bid.votes:
+            if bid.state is State.WAIT and bid.share(voter).vote:
                 self._try(lock, out)
 
     def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """Go on over a new connection to a voter."""
         self._look_at_the_clock(out)
         self.sessions.connected(voter, out)
-        self._look_at_voters(out)
         self._finish(out)
 
     def ring(self, timer: str, out: Outbox[Frame]) -> None:
         """Handle the timer: heartbeats, silence, suspicion, repair, and the end of patience."""
         self.armed = math.inf
         self._look_at_the_clock(out)
-        self._look_at_voters(out)
         self.sessions.beat(out)
         self._finish(out)
 
@@ -164,6 +164,7 @@ class Participant(Keeper):
     def _finish(self, out: Outbox[Frame]) -> None:
         """End a step: send what it created, and arm the timer if it has to ring earlier."""
         self._unwind(out)
+        self._look_at_voters(out)
         self.sessions.flush(out)
         due = min(self.sessions.deadline(out.now), self.sound_until, self.unwinds_at)
         if due < self.armed:

@@ -8,12 +8,16 @@ must not keep its own session there alive.
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import field
 
 from coterie.mutex.quorum.leased.frames import Ack, Reply, UpBody
 from coterie.mutex.quorum.leased.tokens import NEVER
+
+if TYPE_CHECKING:
+    from coterie.mutex.quorum.leased.settings import Settings
 
 
 class Parcel(msgspec.Struct, array_like=True):
@@ -47,7 +51,7 @@ class Uplink(msgspec.Struct, array_like=True):
     lease: float = NEVER
     silent: bool = False
     grace: bool = False  # the voter says that it gives no votes yet
-    opened: float = NEVER  # when the session began
+    resumed: float = NEVER  # when the session began, or went on after a silence
     sent: float = NEVER  # when the last frame was sent
     heard: float = NEVER  # when the last frame came
 
@@ -55,9 +59,13 @@ class Uplink(msgspec.Struct, array_like=True):
         """Tell whether anything depends on the session."""
         return bool(self.locks or self.unacked)
 
-    def lapses(self, lease: float) -> float:
-        """Give the time of silence: the end of the lease, or of waiting for the first answer."""
-        return self.opened + lease if self.nonce is None else self.lease
+    def lapses(self, settings: Settings) -> float:
+        """Give the time of silence: the end of the lease, or of waiting for a first answer.
+
+        A session that goes on after a silence gets a moment to renew its lease.
+        """
+        patience = settings.lease if self.nonce is None else settings.hedge
+        return max(self.lease, self.resumed + patience)
 
     def standing(self, now: float, hedge: float) -> Standing:
         """Tell how far the voter is to be counted on."""
@@ -76,7 +84,7 @@ class Uplink(msgspec.Struct, array_like=True):
         """Begin the next session, without a round trip: the first frame opens it."""
         self.number += 1
         self.is_open = True
-        self.opened = now
+        self.resumed = now
 
     def close(self) -> None:
         """Forget the session; only its number stays, so that the next one has a larger one."""
@@ -85,7 +93,7 @@ class Uplink(msgspec.Struct, array_like=True):
         self.posted = self.delivered = 0
         self.unacked = []
         self.locks = set()
-        self.lease = self.opened = self.sent = self.heard = NEVER
+        self.lease = self.resumed = self.sent = self.heard = NEVER
 
     def pack(self, now: float) -> Parcel:
         """Give what was posted in this step a number, and keep it."""

@@ -1,13 +1,10 @@
-"""A voter: one vote per lock, given to one request at a time (sections 4, 6, 7 and 9)."""
+"""A voter: sessions with participants, expiry, and abstention after a restart (sections 4 and 9)."""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec import field
-
-from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from coterie.mutex.quorum.leased.downlink import Downlink, Letter
 from coterie.mutex.quorum.leased.frames import (
     Ack,
@@ -15,45 +12,30 @@ from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,
     Data,
-    DownBody,
     Frame,
-    Grant,
-    Inquire,
     Nack,
     Probe,
-    Raise,
-    Raised,
-    Release,
     Reply,
-    Request,
     SessionName,
-    UpBody,
     Upward,
-    Yield,
 )
-from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.polling import Poll
 from coterie.mutex.quorum.leased.tokens import NEVER
-from coterie.process import Outbox, ProcessId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coterie.process import Outbox, ProcessId
 
 VOTER = "voter"  # the one timer of this part
-FAR = (
-    1 << 40
-)  # stamps further ahead than this are cut: one broken clock must not use up the numbers
 
 
-class Voter(msgspec.Struct, array_like=True):
+class Voter(Poll):
     """The votes of one process for any number of locks."""
 
-    settings: Settings
     cautious: bool = False  # nothing on stable storage means that it was lost, not never written
     name: str = ""  # no other start of any process has had it
-    clock: int = 0  # Lamport's
-    bound: int = 0  # on stable storage: no token above it was ever handed out
-    floor: int = 0  # of locks that have no ballot
-    abstains_until: float = NEVER
     opened: int = 0  # sessions so far
-    sessions: dict[str, Downlink] = field(default_factory=dict)  # by participant
-    ballots: dict[str, Ballot] = field(default_factory=dict)  # locks that are not idle
     armed: float = math.inf  # when the timer rings
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
@@ -65,47 +47,73 @@ class Voter(msgspec.Struct, array_like=True):
         self.bound = self.floor = self.clock = int(out.saved or b"0")
         if out.saved or self.cautious:
             self.abstains_until = out.now + self.settings.expiry
-        self._finish([], out)
+            self._arm(self.abstains_until, out)
 
     def receive(self, participant: ProcessId, frame: Upward, out: Outbox[Frame]) -> None:
-        """Handle a frame from a participant."""
-        touched: list[str] = []
+        """Handle a frame that came from this process."""
         match frame:
             case Data() | Beat():
-                touched = self._take(participant, frame, out)
+                self._take(participant, frame, out)
             case Probe(session):
-                alive = self._knows(session)
-                out.send(participant, Answer(session, alive))
+                out.send(participant, Answer(session, self._knows(session)))
             case Bye(session):
-                touched = self._drop(session.participant) if self._knows(session) else []
-        self._finish(touched, out)
+                if self._knows(session):
+                    self._finish(self._drop(session.participant), out)
 
     def connected(self, participant: str, out: Outbox[Frame]) -> None:
         """Go on over a new connection: what is not acknowledged may have been lost with the old."""
-        if participant in self.sessions:
-            link = self.sessions[participant]
+        link = self.sessions.get(participant)
+        if link is not None:
             self._send(link, link.unacked, out)
 
     def ring(self, timer: str, out: Outbox[Frame]) -> None:
-        """Handle the timer: sessions that have expired, and the end of grace.
+        """Handle the timer: sessions that have expired, and the end of abstention.
 
-        A world that has slept reads what has arrived before it lets the timer ring.
+        A world that has slept delivers what has arrived before it lets the timer ring.
         """
         self.armed = math.inf
         touched = []
         for participant in sorted(self.sessions):
-            if self.sessions[participant].heard + self.settings.expiry <= out.now:
+            if self._expires(self.sessions[participant]) <= out.now:
                 touched += self._drop(participant)
-        if self.abstains_until <= out.now:
+        if self.abstains() and self.abstains_until <= out.now:
             self.abstains_until = NEVER
-            touched += self.ballots
+            touched += sorted(self.ballots)
         self._finish(touched, out)
+        ends = [self.abstains_until] if self.abstains() else []
+        self._arm(min([*ends, *map(self._expires, self.sessions.values())], default=math.inf), out)
 
-    def abstains(self) -> bool:
-        """Tell whether it gives no votes yet."""
-        return self.abstains_until > NEVER
+    def _expires(self, link: Downlink) -> float:
+        return link.heard + self.settings.expiry
 
-    # Sessions
+    def _arm(self, due: float, out: Outbox[Frame]) -> None:
+        """Arm the timer if it would ring too late; one that rings early finds nothing to do."""
+        if due < self.armed:
+            self.armed = due
+            out.set_timer(VOTER, due - out.now)
+
+    # Frames
+
+    def _take(self, sender: ProcessId, frame: Data | Beat, out: Outbox[Frame]) -> None:
+        """Handle what comes in its turn; a frame that brings nothing new is acknowledged."""
+        opening = frame.session.nonce is None
+        touched = self._open(frame.session, sender, out) if opening else []
+        if not self._knows(frame.session):
+            if not opening:
+                out.send(sender, Nack(frame.session))
+            return
+        link = self.sessions[frame.session.participant]
+        link.peer = sender
+        link.accept(frame, out.now)
+        self._merge(frame.clock)
+        if link.is_overdue(out.now - self.settings.hedge):
+            self._send(link, link.unacked, out)
+        taken = isinstance(frame, Data) and link.takes(frame.seq)
+        if taken and isinstance(frame, Data):
+            for body in frame.bodies:
+                self._apply(link, body, out)
+            touched += [body.lock for body in frame.bodies]
+        self._finish(touched, out, None if taken and not opening else link)
 
     def _knows(self, session: SessionName) -> bool:
         link = self.sessions.get(session.participant)
@@ -113,31 +121,8 @@ class Voter(msgspec.Struct, array_like=True):
             return False
         return session.nonce in (None, link.session.nonce)
 
-    def _take(self, sender: ProcessId, frame: Data | Beat, out: Outbox[Frame]) -> list[str]:
-        """Open a session if this is what the frame wants, and handle what comes in its turn."""
-        touched = self._open(frame.session, sender) if frame.session.nonce is None else []
-        if not self._knows(frame.session):
-            if frame.session.nonce is not None:
-                out.send(sender, Nack(frame.session))
-            return touched
-        link = self.sessions[frame.session.participant]
-        link.peer = sender
-        link.accept(frame, out.now)
-        self._merge(frame.clock)
-        taken = link.takes(frame)
-        if taken and isinstance(frame, Data):
-            for body in frame.bodies:
-                self._apply(link, body, out)
-            touched += [body.lock for body in frame.bodies]
-        self._schedule(touched, out)
-        if link.unacked and link.unacked[0].sent + self.settings.hedge <= out.now:
-            self._send(link, link.unacked, out)
-        if not link.pending and (not taken or frame.session.nonce is None):
-            out.send(sender, self._ack(link))
-        return []
-
-    def _open(self, session: SessionName, sender: ProcessId) -> list[str]:
-        """Replace an older session of the participant; a frame older than the session is void."""
+    def _open(self, session: SessionName, sender: ProcessId, out: Outbox[Frame]) -> list[str]:
+        """Replace an older session of the participant; a frame older than the session opens none."""
         known = self.sessions.get(session.participant)
         if known is not None and known.session.number >= session.number:
             return []
@@ -145,16 +130,32 @@ class Voter(msgspec.Struct, array_like=True):
         self.opened += 1
         named = session._replace(nonce=f"{self.name}/{self.opened}")
         self.sessions[session.participant] = Downlink(named, sender)
+        self._arm(out.now + self.settings.expiry, out)
         return touched
 
-    def _drop(self, participant: str) -> list[str]:
-        """6.6: forget a session; its owner cannot be asked what it used, so all its tokens are."""
-        link = self.sessions.pop(participant, None)
-        if link is None:
-            return []
-        for lock in sorted(link.locks):
-            ballot = self.ballots[lock]
-            ballot.remove(participant)
-            if ballot.owner and ballot.owner.claim.participant == participant:
-                self._take_back(ballot, ballot.owner.high)
-        return sorted(link.locks)
+    def _finish(
+        self, touched: list[str], out: Outbox[Frame], answer: Downlink | None = None
+    ) -> None:
+        """End a step: give the votes that are free, and send; `answer` gets a frame in any case."""
+        self._schedule(touched, out)
+        if answer is not None and not answer.pending:
+            ack, grace = answer.delivered, self.abstains()
+            out.send(answer.peer, Ack(answer.session, ack, self.clock, answer.echo, grace))
+        for participant in self.dirty:
+            link = self.sessions[participant]
+            self._send(link, [link.pack(out.now)], out)
+        self.dirty.clear()
+
+    def _send(self, link: Downlink, letters: Iterable[Letter], out: Outbox[Frame]) -> None:
+        for letter in letters:
+            letter.sent = out.now
+            reply = Reply(
+                link.session,
+                letter.seq,
+                link.delivered,
+                self.clock,
+                link.echo,
+                self.abstains(),
+                letter.bodies,
+            )
+            out.send(link.peer, reply)

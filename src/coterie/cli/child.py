@@ -1,0 +1,107 @@
+"""The program that runs while a lock is held: started, watched, signalled, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from coterie.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Python ignores these; a program expects them as the system made them.
+RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+KILLED_BY = 128
+
+
+class Child:
+    """A program in a process group of its own, with our stdin, stdout and stderr."""
+
+    def __init__(
+        self, program: tuple[str, ...], environment: Mapping[str, str], lifelines: Sequence[int]
+    ) -> None:
+        """Start it; raises `OSError` if that is impossible.
+
+        It inherits the lifelines of the lock: if we are killed, the lock stays taken until the
+        program has ended too.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._status: asyncio.Future[int] = self._loop.create_future()
+        self._loop.add_signal_handler(signal.SIGCHLD, self._look)
+        self._loop.add_signal_handler(signal.SIGCONT, self._go_on)
+        self._terminal = Terminal()
+        try:
+            self.pid = os.posix_spawnp(
+                program[0],
+                program,
+                environment,
+                file_actions=[(os.POSIX_SPAWN_DUP2, line, line) for line in lifelines],
+                setpgroup=0,
+                setsigdef=RESTORED,
+            )
+        except OSError:
+            self._close()
+            raise
+        self._go_on()
+        self._look()
+
+    async def wait(self) -> int:
+        """Wait for its end and give its exit status, 128 + n if signal n killed it."""
+        return await asyncio.shield(self._status)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole group, also to what the program has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    async def stop(self, seconds: float) -> None:
+        """Ask the group to end, and after that many seconds end it."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)  # who is stopped cannot obey
+        await asyncio.wait({self._status}, timeout=max(0.0, seconds))
+        self.kill()
+        await self.wait()
+
+    def kill(self) -> None:
+        """End the group, also what outlived the program itself."""
+        self.signal(signal.SIGKILL)
+
+    def _look(self) -> None:
+        if self._status.done():
+            return
+        pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+        if not pid:
+            return
+        if os.WIFSTOPPED(status):
+            self._stop_too()
+            return
+        self._close()
+        code = os.waitstatus_to_exitcode(status)
+        self._status.set_result(code if code >= 0 else KILLED_BY - code)
+
+    def _stop_too(self) -> None:
+        """Follow Ctrl-Z: the shell sees us stop, and gets the terminal back."""
+        if self._terminal.present:
+            self._terminal.take_back()
+            signal.raise_signal(signal.SIGSTOP)
+
+    def _go_on(self) -> None:
+        """Follow `fg` and `bg`."""
+        self._terminal.lend(self.pid)
+        self.signal(signal.SIGCONT)
+
+    def _close(self) -> None:
+        self._terminal.take_back()
+        self._loop.remove_signal_handler(signal.SIGCHLD)
+        self._loop.remove_signal_handler(signal.SIGCONT)
+
+
+def failure(error: OSError) -> int:
+    """Give the exit status by which shells say that a program could not be started."""
+    return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE

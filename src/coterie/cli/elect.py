@@ -1,0 +1,55 @@
+"""`coterie elect`: run a command on the leader only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from coterie.cli.holding import Conduct, conduct_options, hold, read_program
+from coterie.cli.output import output_option
+from coterie.cli.signals import Signals
+from coterie.coordinator import connect
+from coterie.errors import UsageError
+
+if TYPE_CHECKING:
+    from coterie.coordinator import Party
+
+
+@click.command("elect", context_settings={"allow_interspersed_args": False})
+@click.argument("name")
+@click.option("-l", "--listen", is_flag=True, help="Follow the leader instead: a line per change.")
+@conduct_options
+@output_option
+def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
+    """Wait to lead NAME, run PROGRAM as the leader, resign when it ends.
+
+    Without a command it prints `NAME TOKEN` and leads until a signal or the end of input. Exits
+    with the status of the command, 79 if the leadership was lost, 130 if interrupted while waiting.
+    """
+    program = read_program(options["program"], options["shell"])
+    if listen:
+        if program:
+            raise UsageError("-l only watches: leave out the command")
+        return asyncio.run(_follow(name, output))
+    conduct = Conduct(program, options["on_lost"], options["kill_after"])
+    return hold(lambda coordinator: coordinator.elect(name, ttl=options["ttl"]), conduct)
+
+
+async def _follow(name: str, output: str) -> int:
+    with Signals().handled(), contextlib.suppress(asyncio.CancelledError):
+        async with connect() as coordinator:
+            async for leader in coordinator.observe(name):
+                click.echo(_json(name, leader) if output == "json" else _line(name, leader))
+    return 0
+
+
+def _line(name: str, leader: Party | None) -> str:
+    return f"{name} -" if leader is None else f"{name} {leader.token} {leader.owner}"
+
+
+def _json(name: str, leader: Party | None) -> str:
+    return msgspec.json.encode({"name": name, "leader": leader}).decode()

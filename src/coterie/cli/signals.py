@@ -1,0 +1,42 @@
+"""What becomes of the signals that a command gets while it waits and while it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+FORWARDED = (*ENDING, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Signals:
+    """Where signals go: they end the waiting, and later they go to whoever is appointed."""
+
+    def __init__(self) -> None:
+        """Let signals cancel the task that runs."""
+        self.receiver: Callable[[int], object] | None = None
+        self._task = asyncio.current_task()
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle signals, except those that our caller told us to ignore, as nohup does."""
+        loop = asyncio.get_running_loop()
+        numbers = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
+        for number in numbers:
+            loop.add_signal_handler(number, self._handle, number)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _handle(self, number: int) -> None:
+        if self.receiver is not None:
+            self.receiver(number)
+        elif number in ENDING and self._task is not None:
+            self._task.cancel()

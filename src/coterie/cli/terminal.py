@@ -1,0 +1,37 @@
+"""The terminal, lent to a child's process group as a shell does for a job in the foreground."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+
+class Terminal:
+    """Hands the terminal over, so that the child can read from it and Ctrl-C reaches the child."""
+
+    def __init__(self) -> None:
+        """Remember our own group; without a terminal on stdin there is nothing to lend."""
+        self.present = os.isatty(sys.__stdin__.fileno()) if sys.__stdin__ else False
+        self._own = os.getpgrp()
+        self._lent = False
+
+    def lend(self, group: int) -> None:
+        """Put that group into the foreground, if we are there."""
+        if self.present and os.tcgetpgrp(0) == self._own:
+            self._set_foreground(group)
+            self._lent = True
+
+    def take_back(self) -> None:
+        """Return to the foreground, if we were there."""
+        if self._lent:
+            self._lent = False
+            self._set_foreground(self._own)
+
+    def _set_foreground(self, group: int) -> None:
+        # A group in the background that does this is stopped by SIGTTOU, unless it ignores it.
+        before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        try:
+            os.tcsetpgrp(0, group)
+        finally:
+            signal.signal(signal.SIGTTOU, before)

@@ -1,0 +1,161 @@
+"""One connection: frames with their length in front, in both directions.
+
+What a turn of the event loop sends to one peer leaves in one write. Who does not read what we send
+is not read from either, and is cut off when too much has piled up: everything that travels here is
+either sent again by a session or of no use later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from coterie.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LENGTH = struct.Struct(">I")
+HANDSHAKE_BYTES_MAX = 16 * 1024  # of a frame before the peer is known
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+BACKLOG_BYTES_MAX = 64 * 1024 * 1024  # that a peer has not read
+KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+
+logger = logging.getLogger("coterie.cluster")
+_encoder = msgspec.msgpack.Encoder()
+
+
+def _ignore(frame: memoryview) -> None:
+    """Take frames that nobody wants yet."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection whose frames go to `receive`; a frame that makes it raise ends the connection."""
+
+    def __init__(self, opened: Callable[[Connection], None]) -> None:
+        """Prepare; `opened` is called when the connection stands and sets what follows."""
+        self.receive: Callable[[memoryview], None] = _ignore
+        self.on_close: Callable[[str], None] | None = None
+        self.frame_bytes_max = HANDSHAKE_BYTES_MAX
+        self.closed = False
+        self.transport: asyncio.Transport
+        self._opened = opened
+        self._loop = asyncio.get_running_loop()
+        self._incoming = bytearray()
+        self._outgoing = bytearray()
+        self._why = "the peer closed it"
+
+    @property
+    def peer(self) -> str:
+        """Say where the other end is, as people write it."""
+        address = self.transport.get_extra_info("peername")
+        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self.transport = cast("asyncio.Transport", transport)
+        _keep_alive(transport.get_extra_info("socket"))
+        self._opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Cut what came into frames and hand them on."""
+        if self._incoming:
+            self._incoming += data
+            data = bytes(self._incoming)
+            self._incoming.clear()
+        try:
+            rest = self._hand_on(memoryview(data))
+        except (ProtocolError, msgspec.MsgspecError) as error:
+            self.refuse(str(error))
+            return
+        if rest < len(data) and not self.closed:
+            self._incoming += data[rest:]
+
+    def _hand_on(self, view: memoryview) -> int:
+        """Hand on the complete frames; return where the first incomplete one begins."""
+        start = 0
+        while start + 4 <= len(view) and not self.closed:
+            (length,) = LENGTH.unpack_from(view, start)
+            if length > self.frame_bytes_max:
+                raise ProtocolError(f"a frame of {length} bytes; at most {self.frame_bytes_max}")
+            end = start + 4 + length
+            if end > len(view):
+                break
+            self.receive(view[start + 4 : end])
+            start = end
+        return start
+
+    def pause_writing(self) -> None:
+        """Stop reading from somebody who does not read."""
+        self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        if not self.closed:
+            self.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever uses the connection, once."""
+        self.closed = True
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            on_close(str(exc) if exc is not None else self._why)
+
+    # What its user calls
+
+    def send(self, frame: msgspec.Struct) -> None:
+        """Send a frame, together with all others of this turn; nothing happens on a closed one."""
+        if self.closed:
+            return
+        if not self._outgoing:
+            self._loop.call_soon(self._flush)
+        start = len(self._outgoing)
+        self._outgoing += b"\0\0\0\0"
+        _encoder.encode_into(frame, self._outgoing, -1)
+        LENGTH.pack_into(self._outgoing, start, len(self._outgoing) - start - 4)
+
+    def _flush(self) -> None:
+        if self.closed or not self._outgoing:
+            return
+        outgoing, self._outgoing = self._outgoing, bytearray()
+        self.transport.write(outgoing)
+        if self.transport.get_write_buffer_size() > BACKLOG_BYTES_MAX:
+            self.refuse("the peer does not read what it is sent")
+            self.transport.abort()
+
+    def refuse(self, reason: str) -> None:
+        """End the connection for a fault of the peer, and say so in the log."""
+        logger.warning("connection with %s refused: %s", self.peer, reason)
+        self.close(reason)
+
+    def close(self, reason: str) -> None:
+        """End the connection; what was sent before still leaves."""
+        self._flush()
+        if not self.closed:
+            self._why = reason
+            self.closed = True
+            self.transport.close()
+
+    def abort(self, reason: str) -> None:
+        """End the connection at once."""
+        self._why = reason
+        self.closed = True
+        self.transport.abort()
+
+
+def _keep_alive(connection: socket.socket | Any) -> None:
+    """Notice a machine that vanished, also while there is nothing to say."""
+    if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        with contextlib.suppress(AttributeError, OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,165 @@
+"""What travels beside the frames of the lock: the handshake, and questions about who holds what."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from coterie.mutex.quorum.leased.frames import (
+    Ack,
+    Answer,
+    Beat,
+    Bye,
+    Data,
+    Nack,
+    Probe,
+    Reply,
+)
+
+PROTOCOL = 1  # a change of any frame, or of what it means, is another number
+
+Role: TypeAlias = Literal["participant", "admin"]
+
+
+class Service(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+    """Base of the frames that are no part of the lock protocol."""
+
+
+# Handshake
+
+
+class Hello(Service, frozen=True):
+    """Who calls, and what it takes for granted."""
+
+    protocol: int
+    cluster: str  # empty: whichever it is
+    configuration: str  # its digest; empty: unknown
+    role: Role
+    identity: str  # of a participant: the digest of a key that it alone has
+    label: str  # for people: host:pid
+    challenge: bytes
+
+
+class Welcome(Service, frozen=True):
+    """Who answers, and the proof that it knows the secret."""
+
+    node: str
+    cluster: str
+    configuration: str
+    challenge: bytes
+    proof: bytes
+
+
+class Proof(Service, frozen=True):
+    """The caller's proof, and the key to its identity."""
+
+    proof: bytes
+    key: bytes
+
+
+class Refusal(Service, frozen=True):
+    """The connection is not to be; the reason is for people."""
+
+    reason: str
+
+
+# Questions to a voting node
+
+
+class WhatCluster(Service, frozen=True):
+    """What is the configuration?"""
+
+
+class Configuration(Service, frozen=True):
+    """The configuration that all have to share."""
+
+    shared: bytes
+
+
+class Whose(Service, frozen=True):
+    """Whose is this lock? Everybody concerned is asked, and each answer comes by itself."""
+
+    question: int
+    lock: str
+
+
+class Concerned(Service, frozen=True):
+    """Who has the vote, and who waits for it, the next first."""
+
+    question: int
+    owner: str | None  # identities
+    queue: tuple[str, ...]
+    labels: dict[str, str]  # of those identities that are known
+
+
+class HowAreYou(Service, frozen=True):
+    """The node asks a participant on behalf of somebody else."""
+
+    route: int  # to whom the answer goes
+    question: int
+    lock: str
+
+
+class Condition(Service, frozen=True):
+    """How a participant stands to a lock."""
+
+    route: int
+    question: int
+    identity: str
+    state: Literal["held", "waiting", "kept", "nothing"]  # kept: unused, given up when asked for
+    token: int  # of the hold; 0 without
+    since: float  # when the holder or first waiter asked, in seconds since 1970
+    local: int  # tasks of the same process that wait behind
+
+
+class HowIsIt(Service, frozen=True):
+    """How is this node, and which locks does it know?"""
+
+    locks: bool
+
+
+class SessionReport(msgspec.Struct, frozen=True):
+    """A participant, as a node sees it."""
+
+    identity: str
+    label: str
+    connected: bool
+    silent_seconds: float
+    locks: int
+
+
+class LockReport(msgspec.Struct, frozen=True):
+    """A lock, as a node sees it."""
+
+    lock: str
+    owner: str | None
+    queue: tuple[str, ...]
+
+
+class NodeReport(Service, frozen=True):
+    """How a node is."""
+
+    node: str
+    version: str
+    up_seconds: float
+    abstains_seconds: float  # it gives no votes for so long; 0 normally
+    connections: int
+    sessions: tuple[SessionReport, ...]
+    owned: int
+    waiting: int
+    locks: tuple[LockReport, ...]
+
+
+ToVoter: TypeAlias = (
+    Data | Beat | Probe | Bye | Whose | Condition | WhatCluster | HowIsIt
+)
+FromVoter: TypeAlias = (
+    Reply | Ack | Answer | Nack | Concerned | HowAreYou | Condition | Configuration | NodeReport
+)
+
+decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode
+decode_from_voter = msgspec.msgpack.Decoder(FromVoter).decode
+decode_hello = msgspec.msgpack.Decoder(Hello).decode
+decode_proof = msgspec.msgpack.Decoder(Proof).decode
+decode_welcome = msgspec.msgpack.Decoder(Welcome | Refusal).decode

@@ -1,0 +1,1 @@
+"""Leader election: agree on one process, the highest that lives."""

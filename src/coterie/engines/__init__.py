@@ -1,0 +1,1 @@
+"""What coordinators stand on: each module grants locks by other means."""

@@ -1,0 +1,140 @@
+"""A claim to a lock of the directory: join the queue, wait for those before us, hold, leave."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.engines.file.gate import gate
+from coterie.engines.file.numbers import next_number
+from coterie.engines.file.ticket import Ticket
+from coterie.errors import CoterieError, MisuseError, Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from coterie.engines.file.queue import Queue
+
+# A broken pipe wakes us at once; looking again from time to time covers file systems whose pipes
+# are not shared by everyone who sees the queue.
+LOOK_AGAIN_SECONDS = 1.0
+WATCH_SECONDS = 0.25
+
+
+class Author(msgspec.Struct):
+    """What a ticket says of its owner."""
+
+    owner: str
+    since: float
+
+
+class FileClaim:
+    """One request of this process for one lock."""
+
+    expires_at = math.inf
+
+    def __init__(self, folder: Path, queue: Queue, *, shared: bool, wait: bool) -> None:
+        """Begin to ask."""
+        self._loop = asyncio.get_running_loop()
+        self.granted: asyncio.Future[int | None] = self._loop.create_future()
+        self.lost: asyncio.Future[str] = self._loop.create_future()
+        self._folder = folder
+        self._queue = queue
+        self._shared = shared
+        self._wait = wait
+        self._ticket: Ticket | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking = self._loop.create_task(self._ask())
+
+    @property
+    def lifelines(self) -> tuple[int, ...]:
+        """The lock and the pipe of our ticket: whoever has them stands in the queue for us."""
+        return () if self._ticket is None else self._ticket.descriptors
+
+    def valid(self) -> bool:
+        """Tell whether the lock is ours: entered, and the ticket still there for all to see."""
+        ticket = self._ticket  # another thread may end the claim meanwhile
+        return ticket is not None and self.granted.done() and ticket.in_place()
+
+    async def release(self) -> None:
+        """Leave the queue, wherever we stand in it."""
+        self._end()
+        await asyncio.wait({self._asking})
+
+    def close(self) -> None:
+        """End the claim because its coordinator is closed."""
+        if not self.granted.done():
+            self.granted.set_exception(MisuseError(f"{self._name()}: the coordinator was closed"))
+        elif self._ticket is not None and not self.lost.done():
+            self.lost.set_result("the coordinator was closed")
+        self._end()
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether there is nothing left of it."""
+        return self._asking.done() and self._ticket is None
+
+    def _end(self) -> None:
+        self._asking.cancel()
+        self.granted.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._ticket is not None:
+            self._ticket.drop()
+            self._ticket = None
+
+    async def _ask(self) -> None:
+        try:
+            token = await self._enter()
+        except OSError as error:
+            self._fail(Unavailable(f"{self._name()}: {error}"))
+        except CoterieError as error:
+            self._fail(error)
+        else:
+            if not self.granted.done():
+                self.granted.set_result(token)
+            self._watch()
+
+    async def _enter(self) -> int | None:
+        """Join the queue, then wait until nobody alive is before us; gives our number."""
+        ticket = await self._join()
+        if ticket is None:
+            return None
+        self._ticket = ticket
+        while (before := self._queue.in_the_way(ticket.place)) is not None:
+            await before.wait(LOOK_AGAIN_SECONDS)
+        return ticket.place.number
+
+    async def _join(self) -> Ticket | None:
+        """Draw a number and show it; without waiting only if nobody would be in the way."""
+        author = Author(f"{os.uname().nodename}:{os.getpid()}", time.time())
+        async with gate(self._folder) as counter:
+            self._queue.folder.mkdir(parents=True, exist_ok=True)
+            self._queue.sweep()
+            if not self._wait and self._queue.is_busy(shared=self._shared):
+                return None
+            number = next_number(counter, self._folder)
+            place = self._queue.place(number, shared=self._shared)
+            return Ticket(place, msgspec.json.encode(author))
+
+    def _watch(self) -> None:
+        """Notice that somebody removed the ticket: then others no longer see that we are inside."""
+        if self._ticket is None:
+            return
+        if self._ticket.in_place():
+            self._timer = self._loop.call_later(WATCH_SECONDS, self._watch)
+        elif not self.lost.done():
+            self.lost.set_result(f"its file {self._ticket.place.path} was removed")
+
+    def _fail(self, error: CoterieError) -> None:
+        self._end()
+        if not self.granted.done():
+            self.granted.set_exception(error)
+
+    def _name(self) -> str:
+        return f"lock {self._queue.name!r}"

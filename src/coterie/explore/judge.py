@@ -1,0 +1,77 @@
+"""Evaluating conditions on whole matrices of states.
+
+A predicate is evaluated once per local state, or once per combination of local states, and looked
+up for each global state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coterie.explore.properties import Count, Together
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from coterie.explore.arrays import Flags, Growing, Rows
+    from coterie.explore.properties import Condition, RowPredicate, SeatPredicate
+    from coterie.explore.seats import Seats
+
+
+class Judge:
+    """Evaluates conditions on matrices of states."""
+
+    def __init__(self, seats: Seats, size: int) -> None:
+        """Judge states of so many processes."""
+        self._seats = seats
+        self._size = size
+        self._marks: dict[SeatPredicate, Growing] = {}
+        self._combinations: dict[RowPredicate, dict[bytes, bool]] = {}
+
+    def holds(self, conditions: Sequence[Condition], rows: Rows) -> Flags:
+        """Tell for each state whether all conditions hold."""
+        verdict = np.ones(rows.shape[1], np.bool_)
+        for condition in conditions:
+            match condition:
+                case Count(predicate, low, high):
+                    count = self.count(predicate, rows)
+                    verdict &= (count >= low) & (count <= (self._size if high is None else high))
+                case Together(row_predicate):
+                    verdict &= self._together(row_predicate, rows)
+        return verdict
+
+    def count(self, predicate: SeatPredicate, rows: Rows) -> npt.NDArray[np.int8]:
+        """Count for each state the seats that fulfil the predicate."""
+        marks = self.marks(predicate)
+        count = np.zeros(rows.shape[1], np.int8)
+        for place in range(self._size):
+            count += marks.take(rows[place])
+        return count
+
+    def places(self, predicate: SeatPredicate, state: Rows) -> list[int]:
+        """Places of the seats that fulfil the predicate in one state."""
+        return np.flatnonzero(self.marks(predicate).take(state[: self._size])).tolist()
+
+    def marks(self, predicate: SeatPredicate) -> Growing:
+        """Tell for each local state whether it fulfils the predicate."""
+        if predicate not in self._marks:
+            self._marks[predicate] = self._seats.mark(predicate)
+        return self._marks[predicate]
+
+    def _together(self, predicate: RowPredicate, rows: Rows) -> Flags:
+        known = self._combinations.setdefault(predicate, {})
+        combinations, which = np.unique(
+            rows[: self._size].astype(np.uint32), axis=1, return_inverse=True
+        )
+        verdicts = []
+        for combination in np.ascontiguousarray(combinations.T):
+            key = combination.tobytes()
+            if key not in known:
+                seats = [self._seats.restore(number) for number in combination.tolist()]
+                known[key] = bool(predicate(seats))
+            verdicts.append(known[key])
+        return np.array(verdicts, np.bool_)[which.reshape(-1)]

@@ -1,0 +1,200 @@
+"""Many random runs, on one machine or on many: which of them fail, and what crashes cost.
+
+A campaign takes a function that draws a trial from a seed, so that every failure can be had again
+from its seed alone. The runs go to any `concurrent.futures.Executor`; on one whose workers are
+other processes, the function must be picklable: a module's function, or a dataclass with `__call__`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from coterie.errors import UsageError
+from coterie.simulate.faults import Crash, Fault, Restart
+from coterie.simulate.metrics import Summary, summarise
+from coterie.simulate.network import Network
+from coterie.simulate.simulation import Simulation
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+    from coterie.process import Process
+    from coterie.simulate.metrics import Result
+    from coterie.simulate.workload import Workload
+
+SEEDS_PER_TASK = 20
+TASKS_PENDING_MAX = 64  # so that seeds may be endless and memory is not
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Everything about one run but its seed."""
+
+    processes: Sequence[Process[Any]]
+    workload: Workload
+    network: Network = field(default_factory=Network)
+    faults: Sequence[Fault] = ()
+    max_time: float = 1e6
+
+
+Draw: TypeAlias = Callable[[int], Trial]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A run that broke a property, left somebody waiting or did not end."""
+
+    seed: int
+    property: str  # that a monitor names, "unserved", or what stopped the run
+    text: str
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What the runs of a campaign came to, all together."""
+
+    runs: int = 0
+    failures: list[Failure] = []  # in the order of the seeds
+    entries: int = 0
+    messages: int = 0
+    late: int = 0  # messages that took longer than the processes rely on
+    outages: list[
+        float
+    ] = []  # after each crash, the longest time that users waited for a free section
+
+    @property
+    def outage(self) -> Summary | None:
+        """Sum up the outages; None without a crash."""
+        return summarise(self.outages)
+
+    def add(self, other: Report) -> None:
+        """Count the runs of another report in."""
+        self.runs += other.runs
+        self.failures += other.failures
+        self.entries += other.entries
+        self.messages += other.messages
+        self.late += other.late
+        self.outages += other.outages
+
+
+def campaign(
+    draw: Draw,
+    seeds: Iterator[int] | Sequence[int],
+    *,
+    executor: Executor | None = None,
+    progress: Callable[[Report], None] | None = None,
+) -> Report:
+    """Run the trial of each seed.
+
+    Args:
+        draw: makes a trial from a seed.
+        seeds: any number of them.
+        executor: runs the trials; by default they run here, one after the other.
+        progress: called with what is there so far, whenever some more runs are done.
+
+    Returns:
+        the same report whatever the executor, up to the order of its lists until all is done.
+    """
+    total = Report()
+    for part in _parts(draw, iter(seeds), executor):
+        total.add(part)
+        if progress is not None:
+            progress(total)
+    total.failures.sort(key=lambda failure: failure.seed)
+    total.outages.sort()
+    return total
+
+
+def _parts(draw: Draw, seeds: Iterator[int], executor: Executor | None) -> Iterator[Report]:
+    """Run the trials in small groups, and give a report on each group when it is done."""
+    groups = iter(lambda: list(islice(seeds, SEEDS_PER_TASK)), [])
+    if executor is None:
+        for group in groups:
+            yield run_trials(draw, group)
+        return
+    pending: set[Future[Report]] = set()
+    while True:
+        room = TASKS_PENDING_MAX - len(pending)
+        pending |= {executor.submit(run_trials, draw, group) for group in islice(groups, room)}
+        if not pending:
+            return
+        done, pending = wait(pending, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()
+
+
+def run_trials(draw: Draw, seeds: Sequence[int]) -> Report:
+    """Run a few trials, one after the other."""
+    report = Report()
+    for seed in seeds:
+        result = run_trial(draw(seed), seed)
+        failure = _failure(result)
+        report.add(
+            Report(
+                runs=1,
+                failures=[failure] if failure else [],
+                entries=result.entries,
+                messages=result.messages,
+                late=result.late,
+                outages=result.outages,
+            )
+        )
+    return report
+
+
+def run_trial(trial: Trial, seed: int) -> Result:
+    """Run one trial."""
+    return Simulation(
+        trial.processes,
+        workload=trial.workload,
+        network=trial.network,
+        faults=trial.faults,
+        seed=seed,
+        max_time=trial.max_time,
+    ).run()
+
+
+def _failure(result: Result) -> Failure | None:
+    for violation in result.violations:
+        return Failure(result.seed, violation.name, f"{violation.text} at {violation.time:g}")
+    if result.stopped != "done":
+        text = f"not over at {result.time:g}, with {result.unserved} users waiting"
+        return Failure(result.seed, result.stopped, text)
+    if result.unserved:
+        return Failure(result.seed, "unserved", f"{result.unserved} users wait in vain")
+    return None
+
+
+def random_crashes(
+    seed: int, size: int, *, duration: float, crashes: int, returns: bool = False
+) -> list[Fault]:
+    """Draw that many crashes of different processes within `duration`, all but one at the most.
+
+    One in three happens in the middle of a broadcast. With `returns`, two in three of the processes
+    come back without memory, at once or later, and some of them crash once more.
+    """
+    if not 0 <= crashes < size:
+        raise UsageError(f"of {size} processes 0 to {size - 1} may crash, not {crashes}")
+    random = Random(f"{seed}/crashes")
+    faults: list[Fault] = []
+    for process in random.sample(range(1, size + 1), crashes):
+        time = random.uniform(0, duration)
+        faults.append(_crash(random, process, time, size))
+        while returns and random.random() < 2 / 3:
+            time += random.choice((random.uniform(0, 5), random.expovariate(5 / duration)))
+            faults.append(Restart(process, time))
+            if random.random() < 2 / 3:
+                break
+            time += random.expovariate(5 / duration)
+            faults.append(_crash(random, process, time, size))
+    return faults
+
+
+def _crash(random: Random, process: int, time: float, size: int) -> Crash:
+    midway = random.random() < 1 / 3
+    return Crash(process, time, random.randrange(size) if midway else None)

@@ -1,0 +1,168 @@
+"""The coordinator for threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from coterie import coordinator
+from coterie.errors import MisuseError
+from coterie.sync.lock import Acquirable, Lock
+from coterie.sync.loop import Loop
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator
+    from types import TracebackType
+
+    from coterie.coordinator import Party
+    from coterie.sync.held import Held, HeldAll, Holding
+
+
+def connect(url: str | None = None) -> Coordinator:
+    """Make a coordinator, to be used in `with`; the URL is that of `coterie.connect`."""
+    return Coordinator(coordinator.connect(url))
+
+
+class Coordinator:
+    """Locks, leaders and semaphores for threads; use it in `with`."""
+
+    def __init__(self, inner: coordinator.Coordinator) -> None:
+        """Prepare; the thread is started when it is opened."""
+        self.url = inner.url
+        self._inner = inner
+        self._started: Loop | None = None
+
+    def __repr__(self) -> str:
+        """Tell where the locks come from."""
+        return repr(self._inner)
+
+    def open(self) -> None:
+        """Start the thread and get ready; `with` does this."""
+        if self._started is not None:
+            raise MisuseError(f"the coordinator {self.url} is open already")
+        self._started = loop = Loop()
+        try:
+            loop.run(self._inner.open)
+        except BaseException:
+            self._started = None
+            loop.stop()
+            raise
+
+    def close(self) -> None:
+        """Withdraw all requests; a lock that is still held is lost to its holder."""
+        if self._started is None:
+            return
+        loop = self._loop
+        loop.run(self._inner.close)
+        self._started = None
+        loop.stop()
+
+    def __enter__(self) -> Self:
+        """Get ready."""
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Withdraw and give back everything."""
+        self.close()
+
+    def lock(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        shared: bool = False,
+        reentrant: bool = False,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Lock:
+        """Make a lock; nothing is sent before it is acquired. See `coterie.Coordinator.lock`."""
+        inner = self._inner.lock(name, timeout=timeout, ttl=ttl, shared=shared, reentrant=reentrant)
+        return Lock(self._loop, inner, on_lost)
+
+    def lock_all(
+        self,
+        *parts: str | Acquirable[Any],
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Acquirable[HeldAll]:
+        """Make a lock of several, by name or made here, that takes every one or none."""
+        inner = self._inner.lock_all(*_inner(parts), timeout=timeout, ttl=ttl)
+        return Acquirable(self._loop, inner, on_lost)
+
+    def lock_any(
+        self,
+        *parts: str | Acquirable[Any],
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Acquirable[Any]:
+        """Make a lock of several that takes the first to be had; `held.name` says which."""
+        inner = self._inner.lock_any(*_inner(parts), timeout=timeout, ttl=ttl)
+        return Acquirable(self._loop, inner, on_lost)
+
+    def semaphore(
+        self,
+        name: str,
+        permits: int,
+        *,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Acquirable[Held]:
+        """Make a semaphore: at most `permits` hold it at a time, each with a slot of its own."""
+        inner = self._inner.semaphore(name, permits, timeout=timeout, ttl=ttl)
+        return Acquirable(self._loop, inner, on_lost)
+
+    def elect(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Lock:
+        """Stand for election: `with` waits to lead, and leads while its body runs."""
+        return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
+
+    def observe(self, name: str) -> Iterator[Party | None]:
+        """Follow the leader: the present one first, then each change; None while nobody leads."""
+
+        async def begin() -> AsyncGenerator[Party | None, None]:
+            return self._inner.observe(name)
+
+        changes = self._loop.run(begin)
+        try:
+            while True:
+                yield self._loop.run(changes.__anext__)
+        finally:
+            self._loop.run(changes.aclose)
+
+    def locked(self, name: str) -> bool:
+        """Tell whether anybody holds the lock."""
+        return self._loop.run(lambda: self._inner.locked(name))
+
+    def holders(self, name: str) -> list[Party]:
+        """Name who holds the lock."""
+        return self._loop.run(lambda: self._inner.holders(name))
+
+    def waiters(self, name: str) -> list[Party]:
+        """Name who waits for the lock, the next first."""
+        return self._loop.run(lambda: self._inner.waiters(name))
+
+    @property
+    def _loop(self) -> Loop:
+        if self._started is None:
+            raise MisuseError(
+                f"the coordinator {self.url} is not open: use `with coterie.sync.connect(...)`"
+            )
+        return self._started
+
+
+def _inner(parts: tuple[str | Acquirable[Any], ...]) -> list[str | coordinator.Acquirable[Any]]:
+    return [part if isinstance(part, str) else part.inner for part in parts]

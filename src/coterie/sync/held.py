@@ -1,0 +1,92 @@
+"""What a thread has that holds a lock."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from coterie import coordinator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from coterie.sync.loop import Loop
+
+
+class Holding:
+    """One lock or several, held together by one thread."""
+
+    def __init__(self, loop: Loop, inner: coordinator.Holding) -> None:
+        """Stand for what is held; made in the thread of the loop."""
+        self.name = inner.name
+        self.lost = threading.Event()
+        self._loop = loop
+        self.inner = inner
+        inner.lost.call(self.lost.set)
+
+    def __repr__(self) -> str:
+        """Tell what is held and how it stands."""
+        return repr(self.inner)
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """The fencing token of each lock by its name."""
+        return self.inner.tokens
+
+    @property
+    def expires_at(self) -> float:
+        """When the lease ends unless it is renewed, by `time.monotonic()`; inf without a lease."""
+        return self.inner.expires_at
+
+    @property
+    def valid(self) -> bool:
+        """Whether it is held by its owner now; looked up, not remembered."""
+        return self.inner.valid
+
+    def ensure(self) -> None:
+        """Raise `LockLost` if the lock is lost and `NotHeld` if it was given back."""
+        if not self.valid:
+            self._loop.run(self._ensure)
+
+    def release(self) -> None:
+        """Give it back; `NotHeld` in another thread, `LockLost` if it was lost before."""
+        owner = threading.current_thread()
+        self._loop.run(lambda: self.inner.give_back(owner))
+
+    async def _ensure(self) -> None:
+        self.inner.ensure()
+
+
+class Held(Holding):
+    """A lock that is held."""
+
+    def __init__(self, loop: Loop, inner: coordinator.Held) -> None:
+        """Stand for what is held."""
+        super().__init__(loop, inner)
+        self.token = inner.token
+        self.shared = inner.shared
+
+
+class HeldAll(Holding):
+    """Several locks that are held together; `held["name"]` is one of them."""
+
+    def __init__(self, loop: Loop, inner: coordinator.HeldAll) -> None:
+        """Stand for what is held."""
+        super().__init__(loop, inner)
+        self._parts = {part.name: wrap(loop, part) for part in inner}
+
+    def __iter__(self) -> Iterator[Holding]:
+        """Give the parts in the order in which they were asked for."""
+        return iter(self._parts.values())
+
+    def __getitem__(self, name: str) -> Holding:
+        """Give the part of that name."""
+        return self._parts[name]
+
+
+def wrap(loop: Loop, inner: coordinator.Holding) -> Holding:
+    """Stand for what is held, of whatever kind."""
+    if isinstance(inner, coordinator.HeldAll):
+        return HeldAll(loop, inner)
+    assert isinstance(inner, coordinator.Held), "there are two kinds"
+    return Held(loop, inner)

@@ -1,0 +1,102 @@
+"""Locks, combinations of locks and semaphores for threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from coterie import coordinator
+from coterie.errors import LockLost, NotHeld
+from coterie.sync.held import Held, Holding, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from coterie.coordinator.patience import Patience
+    from coterie.sync.loop import Loop
+
+Kept_co = TypeVar("Kept_co", bound=Holding, covariant=True)
+
+
+class Acquirable(Generic[Kept_co]):
+    """Something that can be held; each thread has its own part in it."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        inner: coordinator.Acquirable[coordinator.Holding],
+        on_lost: Callable[[Holding], object] | None,
+    ) -> None:
+        """Stand for an object of the event loop."""
+        self.name = inner.name
+        self.inner = inner
+        self._loop = loop
+        self._entered: defaultdict[threading.Thread, list[Kept_co]] = defaultdict(list)
+        if on_lost is not None:
+            inner.on_lost = lambda holding: on_lost(wrap(loop, holding))
+
+    def __repr__(self) -> str:
+        """Tell what it is and its name."""
+        return repr(self.inner)
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> Kept_co | None:
+        """Acquire for this thread; None if that did not succeed in time.
+
+        `timeout` is how many seconds to wait, by default what the lock was made with; None is for
+        ever and 0 is one try, which `blocking=False` says as well.
+        """
+        return self._take(self.inner.patience(blocking, timeout))
+
+    def __enter__(self) -> Kept_co:
+        """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
+        held = self._take(self.inner.patience())
+        if held is None:
+            raise self.inner.timed_out()
+        self._entered[threading.current_thread()].append(held)
+        return held
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release; raise `LockLost` if it was lost, unless the body raised something else."""
+        thread = threading.current_thread()
+        held = self._entered[thread].pop()
+        if not self._entered[thread]:
+            del self._entered[thread]
+        try:
+            held.release()
+        except LockLost:
+            if error is None:
+                raise
+        except NotHeld:
+            pass  # the body has released it by itself, and the owner is the same thread
+
+    def _take(self, patience: Patience) -> Kept_co | None:
+        owner = threading.current_thread()
+
+        async def take() -> Holding | None:
+            inner = await self.inner.take(owner, patience)
+            return None if inner is None else wrap(self._loop, inner)
+
+        async def undo(held: Holding | None) -> None:
+            if held is not None:
+                await held.inner.give_back(owner)
+
+        # The kind that is held follows from the kind that is asked for.
+        return cast("Kept_co | None", self._loop.run(take, undo))
+
+
+class Lock(Acquirable[Held]):
+    """A lock by name."""
+
+    def release(self) -> None:
+        """Release what this thread holds; `NotHeld` if it holds nothing of this name."""
+        owner = threading.current_thread()
+        inner = self.inner
+        assert isinstance(inner, coordinator.Lock), "made so"
+        self._loop.run(lambda: inner.give_back(owner))

@@ -1,0 +1,97 @@
+"""An event loop in a thread of its own, for callers who have none."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from coterie.errors import MisuseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+Result = TypeVar("Result")
+
+
+class Loop:
+    """Runs coroutines on behalf of threads."""
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._loop = asyncio.new_event_loop()
+        self._process = os.getpid()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="coterie.sync", daemon=True
+        )
+        self._thread.start()
+
+    def run(
+        self,
+        work: Callable[[], Coroutine[Any, Any, Result]],
+        undo: Callable[[Result], Coroutine[Any, Any, object]] | None = None,
+    ) -> Result:
+        """Run this in the loop and wait for its end.
+
+        If this thread is interrupted, by Ctrl-C for instance, the work is cancelled and waited
+        for; what it achieved nevertheless is undone. Then the interruption goes on.
+        """
+        self._check()
+        outcome: concurrent.futures.Future[Result] = concurrent.futures.Future()
+        tasks: list[asyncio.Task[Result]] = []
+
+        def start() -> None:
+            tasks.append(self._loop.create_task(work()))
+            tasks[0].add_done_callback(lambda task: _transfer(task, outcome))
+
+        def cancel() -> None:
+            tasks[0].cancel()  # started before, since the loop keeps the order
+
+        self._loop.call_soon_threadsafe(start)
+        try:
+            return outcome.result()
+        except BaseException as error:
+            if outcome.done() and outcome.exception() is error:
+                raise
+            self._loop.call_soon_threadsafe(cancel)
+            concurrent.futures.wait([outcome])
+            if undo is not None and outcome.exception() is None:
+                undone, result = undo, outcome.result()
+                self.run(lambda: undone(result))
+            raise
+
+    def stop(self) -> None:
+        """End what still runs, then the thread."""
+        self.run(_cancel_the_others)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _check(self) -> None:
+        if os.getpid() != self._process:
+            raise MisuseError(
+                f"this coordinator belongs to process {self._process}, and this is process"
+                f" {os.getpid()}: after a fork the child has to connect itself"
+            )
+        if self._loop.is_closed():
+            raise MisuseError("this coordinator is closed")
+        if threading.current_thread() is self._thread:
+            raise MisuseError("on_lost is called by the thread that would have to do this")
+
+
+def _transfer(task: asyncio.Task[Result], outcome: concurrent.futures.Future[Result]) -> None:
+    if task.cancelled():
+        outcome.set_exception(MisuseError("this coordinator was closed"))
+    elif (error := task.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())
+
+
+async def _cancel_the_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

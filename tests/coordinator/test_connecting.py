@@ -1,0 +1,69 @@
+"""Which coordinator `connect` finds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import coterie
+from coterie import ConfigError, UsageError
+from coterie.engines.file.engine import default_folder, make_engine
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COTERIE_URL", raising=False)
+
+
+def test_the_argument_then_the_environment_then_the_file_then_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert coterie.connect().url == "file:"
+    Path("coterie.toml").write_text('url = "file:/from/toml"\n')
+    assert coterie.connect().url == "file:/from/toml"
+    monkeypatch.setenv("COTERIE_URL", "file:/from/environment")
+    assert coterie.connect().url == "file:/from/environment"
+    assert coterie.connect("file:/given").url == "file:/given"
+
+
+@pytest.mark.parametrize("text", ["url = 7", "url = ", "\xff"])
+def test_a_bad_configuration_is_refused(text: str) -> None:
+    Path("coterie.toml").write_text(text, encoding="latin-1")
+    with pytest.raises(ConfigError, match=r"coterie\.toml"):
+        coterie.connect()
+
+
+def test_an_unknown_coordinator_is_refused_with_the_choices() -> None:
+    with pytest.raises(UsageError, match="'carrier-pigeon'; choose from: file"):
+        coterie.connect("carrier-pigeon://a")
+    with pytest.raises(UsageError, match="URL"):
+        coterie.connect("somewhere")
+    with pytest.raises(UsageError, match="of this machine"):
+        coterie.connect("file://elsewhere/path")
+
+
+def test_directories_of_the_file_coordinator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make_engine("file:/a/b").folder == Path("/a/b")
+    assert make_engine("file:///a%20b").folder == Path("/a b")
+    assert make_engine("file:here").folder == tmp_path / "here"
+    monkeypatch.delenv("COTERIE_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert default_folder() == Path("/state/coterie")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert default_folder() == Path("/home/somebody/.local/state/coterie")
+    monkeypatch.setenv("COTERIE_DIR", "/chosen")
+    assert make_engine("file:").folder == Path("/chosen")
+
+
+def test_importing_coterie_imports_neither_asyncio_nor_numpy() -> None:
+    program = (
+        "import sys, coterie; sys.exit(bool({'asyncio', 'numpy', 'click'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,570 @@
+"""A hostile world for the leased lock, drawn from a seed: links that break, clocks, pauses, crashes.
+
+It embeds the parts as a real node does: any number of locks, connections that come and go, frames
+of an old connection that arrive late. Monitors hold every promise against what happens; the first
+breach ends the run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import importlib
+import inspect
+import itertools
+import sys
+from dataclasses import dataclass, field
+from random import Random
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from coterie.process import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PACKAGE = "coterie.mutex.quorum.leased"
+PROFILES = ("mixed", "crash", "net", "pause", "wild", "calm", "oneway", "mesh")
+COTERIES = (
+    ("majority", 1),
+    ("majority", 2),
+    ("majority", 3),
+    ("majority", 3),
+    ("majority", 4),
+    ("majority", 5),
+    ("majority", 7),
+    ("weighted:2,1,1,1", 4),
+    ("grid", 4),
+    ("plane:2", 7),
+    ("singleton", 2),
+)
+FAULTS_END = 120.0
+LEASE = 10.0
+
+
+class Breach(Exception):  # noqa: N818 - a finding, not an error
+    """A promise that was broken."""
+
+
+@dataclass
+class Plan:
+    """What a seed decides before anything happens."""
+
+    profile: str
+    random: Random
+    coterie: str = ""
+    voters: int = 0
+    participants: int = 0
+    locks: int = 0
+    settings: Any = None
+    acquisitions: int = 6
+
+    def draw(self, kit: Any) -> None:
+        """Draw everything; `kit` is the package under test, whole or broken."""
+        random = self.random
+        self.coterie, self.voters = random.choice(COTERIES)
+        self.participants = random.choice((2, 2, 3, 4))
+        self.locks = random.choice((1, 1, 2))
+        if self.profile == "wild":
+            self.acquisitions = 10
+        self.settings = kit.settings.Settings(
+            self.voters,
+            self.coterie,
+            random.choice(("all", "quorum")),
+            lease=LEASE,
+            rate_error=0.05,
+            margin=0.05,
+            hedge=random.choice((1.0, 2.0)),
+            unwind=random.choice((2.0, LEASE)),
+            interval=random.choice((1, 2, 16, 1024)),
+            reserve=random.choice((0, 8, 1 << 20)),
+            lazy=random.random() < 0.8,
+            cached_max=random.choice((1, 16)),
+        )
+
+
+@dataclass
+class Node:
+    """A process: a part of the protocol with its clock, its timers and its disk."""
+
+    me: int
+    rate: float
+    offset: float
+    part: Any = None
+    incarnation: int = 0
+    name: str = ""
+    alive: bool = False
+    paused: bool = False
+    disk: bytes = b""
+    timers: dict[str, int] = field(default_factory=dict)
+    inbox: list[Callable[[], None]] = field(default_factory=list)
+    rings: list[Callable[[], None]] = field(default_factory=list)
+
+    def clock(self, time: float) -> float:
+        return self.rate * time + self.offset
+
+
+@dataclass
+class Link:
+    """The connection of a participant with a voter, in both directions."""
+
+    epoch: int = 0  # connections so far
+    up: bool = True
+    cut: list[bool] = field(default_factory=lambda: [False, False])  # upward, downward: for ever
+    stalled: list[bool] = field(default_factory=lambda: [False, False])
+    last: list[float] = field(default_factory=lambda: [0.0, 0.0])  # latest arrival
+
+    def carries(self, direction: int) -> bool:
+        return self.up and not self.cut[direction] and not self.stalled[direction]
+
+
+@dataclass
+class User:
+    """The body of a program that uses one lock of one participant."""
+
+    left: int
+    phase: str = "idle"  # idle, waiting, inside
+    token: int = 0
+    life: int = 0  # changes with every phase, so that late plans are void
+
+
+class World:
+    """One run."""
+
+    def __init__(self, seed: int, profile: str, kit: Any = None) -> None:
+        self.kit = kit or load()
+        self.seed = seed
+        self.plan = Plan(profile, Random(f"{profile}/{seed}"))
+        self.plan.draw(self.kit)
+        self.random = self.plan.random
+        self.now = 0.0
+        self.heap: list[tuple[float, int, Callable[[], None]]] = []
+        self.numbers = itertools.count()
+        self.delay = self.random.choice((0.05, 0.2, 0.5))
+        noisy = profile in ("mixed", "net", "wild") and self.random.random() < 0.5
+        self.noise = 0.03 if noisy else 0.0  # of losing a frame, and of delivering it twice
+        self.events = self.entries = self.free = self.losses = self.rejected = 0
+        self.last_token: dict[str, int] = {}
+        self.tokens: dict[str, set[int]] = {}
+        self.voters = {me: self._node(me) for me in range(1, self.plan.voters + 1)}
+        first = self.plan.voters + 1
+        self.participants = {
+            me: self._node(me) for me in range(first, first + self.plan.participants)
+        }
+        self.links = {(p, v): Link() for p in self.participants for v in self.voters}
+        names = [f"lock{number}" for number in range(self.plan.locks)]
+        self.users = {
+            (p, lock): User(self.plan.acquisitions) for p in self.participants for lock in names
+        }
+
+    # Running
+
+    def run(self) -> World:
+        for node in (*self.voters.values(), *self.participants.values()):
+            self.boot(node)
+        Script(self).write()
+        for who in self.users:
+            self.after(self.random.uniform(0, 20), lambda who=who: self._think(who))
+        expiry = self.plan.settings.expiry
+        limit = FAULTS_END + 40 * expiry + 60
+        while self.heap and self.now < limit and not self._is_served():
+            self.now, _, action = heapq.heappop(self.heap)
+            self.events += 1
+            action()
+        if any(self._owed(who) for who in self.users):
+            waiting = {who: user.phase for who, user in self.users.items() if self._owed(who)}
+            raise Breach(f"no progress: {waiting}")
+        return self
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self.heap, (time, next(self.numbers), action))
+
+    def after(self, delay: float, action: Callable[[], None]) -> None:
+        self.at(self.now + delay, action)
+
+    def _is_served(self) -> bool:
+        return self.now > FAULTS_END and not any(self._owed(who) for who in self.users)
+
+    def _owed(self, who: tuple[int, str]) -> bool:
+        return self.users[who].left > 0 and self._reaches_a_quorum(who[0])
+
+    def _reaches_a_quorum(self, participant: int) -> bool:
+        reached = [
+            voter
+            for voter in self.voters
+            if self.voters[voter].alive and not any(self.links[participant, voter].cut)
+        ]
+        return bool(self.plan.settings.quorums.contains_quorum(reached))
+
+    # Processes
+
+    def _node(self, me: int) -> Node:
+        wild = self.plan.profile == "wild"
+        slack = self.plan.settings.rate_error
+        rate = self.random.uniform(0.3, 3.0) if wild else 1 + self.random.uniform(-slack, slack)
+        return Node(me, rate, self.random.uniform(0, 1000))
+
+    def boot(self, node: Node) -> None:
+        node.alive = True
+        node.incarnation += 1
+        node.name = f"{node.me}.{node.incarnation}"
+        node.timers, node.inbox, node.rings = {}, [], []
+        if node.me in self.voters:
+            node.part = self.kit.voter.Voter(self.plan.settings)
+        else:
+            home = self.random.randint(1, self.plan.voters)
+            node.part = self.kit.participant.participant(self.plan.settings, home)
+        self.step(node, lambda out: node.part.start(node.name, out))
+
+    def step(self, node: Node, handler: Callable[[Outbox[Any]], None]) -> Outbox[Any]:
+        out: Outbox[Any] = Outbox(node.me, node.clock(self.now))
+        out.incarnation, out.saved = node.incarnation, node.disk
+        handler(out)
+        if out.to_save is not None:
+            node.disk = out.to_save
+        for to, frame in out.sends:
+            self._transmit(node.me, to, frame)
+        for name, after in out.timers:
+            number = node.timers[name] = next(self.numbers)
+            self.after(
+                max(0.0, after or 0.0) / node.rate,
+                lambda name=name, number=number: self._ring(node, name, number),
+            )
+        for event in out.events:
+            self._hear(node, event)
+        if node.me in self.participants:
+            self._check_exclusion(node)
+        return out
+
+    def _ring(self, node: Node, name: str, number: int) -> None:
+        if not node.alive or node.timers.get(name) != number:
+            return
+        if node.paused:
+            node.rings.append(lambda: self._ring(node, name, number))
+            return
+        del node.timers[name]
+        self.step(node, lambda out: node.part.ring(name, out))
+
+    def crash(self, node: Node) -> None:
+        node.alive = node.paused = False
+        for (me, _), user in self.users.items():
+            if me == node.me:
+                user.phase, user.life = "idle", user.life + 1
+
+    def restart(self, node: Node) -> None:
+        if node.alive:
+            return
+        self.boot(node)
+        for who in self.users:
+            if who[0] == node.me:
+                self.after(self.random.uniform(0, 2), lambda who=who: self._think(who))
+
+    def pause(self, node: Node) -> None:
+        node.paused = node.alive
+
+    def resume(self, node: Node) -> None:
+        """Read what has arrived, then let timers ring; sometimes the other way round."""
+        if not node.paused:
+            return
+        node.paused = False
+        arrived, rang = node.inbox, node.rings
+        node.inbox, node.rings = [], []
+        tardy = node.me in self.participants and self.random.random() < 0.3
+        for action in (*rang, *arrived) if tardy else (*arrived, *rang):
+            action()
+
+    # Links
+
+    def _transmit(self, sender: int, receiver: int, frame: Any) -> None:
+        upward = sender in self.participants
+        pair = (sender, receiver) if upward else (receiver, sender)
+        link, direction = self.links[pair], 0 if upward else 1
+        if not link.up:
+            return
+        time = self.now + self.random.uniform(0.5, 1.5) * self.delay
+        link.last[direction] = time = max(time, link.last[direction])
+        epoch = link.epoch
+        calm = self.now > FAULTS_END
+        if calm or self.random.random() >= self.noise:
+            self.at(time, lambda: self._arrive(pair, direction, epoch, frame))
+        if not calm and self.random.random() < self.noise:
+            again = time + self.random.uniform(0, LEASE)
+            self.at(again, lambda: self._arrive(pair, direction, epoch, frame))
+
+    def _arrive(self, pair: tuple[int, int], direction: int, epoch: int, frame: Any) -> None:
+        link = self.links[pair]
+        if link.epoch != epoch or not link.up:
+            if not link.cut[direction] and self.random.random() < 0.2:  # read late
+                self.after(self.random.uniform(0, 15), lambda: self.deliver(pair, direction, frame))
+            return
+        if link.carries(direction):
+            self.deliver(pair, direction, frame)
+
+    def deliver(self, pair: tuple[int, int], direction: int, frame: Any) -> None:
+        sender, receiver = pair if direction == 0 else pair[::-1]
+        node = (self.voters if direction == 0 else self.participants)[receiver]
+        if not node.alive:
+            return
+        if node.paused:
+            node.inbox.append(lambda: self.deliver(pair, direction, frame))
+            return
+        self.step(node, lambda out: node.part.receive(sender, frame, out))
+
+    def sever(self, pair: tuple[int, int]) -> None:
+        self.links[pair].up = False
+
+    def reconnect(self, pair: tuple[int, int]) -> None:
+        link = self.links[pair]
+        participant, voter = self.participants[pair[0]], self.voters[pair[1]]
+        if link.up or any(link.cut) or not (participant.alive and voter.alive):
+            link.up = True
+            return
+        link.up = True
+        link.epoch += 1
+        link.last = [self.now, self.now]
+        if not voter.paused:
+            self.step(voter, lambda out: voter.part.connected(participant.name, out))
+        if not participant.paused:
+            self.step(participant, lambda out: participant.part.connected(pair[1], out))
+
+    # Users
+
+    def _think(self, who: tuple[int, str]) -> None:
+        user, node = self.users[who], self.participants[who[0]]
+        if not node.alive or user.phase != "idle" or user.left <= 0:
+            return
+        if node.paused:
+            node.rings.append(lambda: self._think(who))
+            return
+        user.phase, user.life = "waiting", user.life + 1
+        life = user.life
+        known = node.part.bids.get(who[1])
+        was_kept = known is not None
+        out = self.step(node, lambda out: node.part.acquire(who[1], out))
+        if was_kept and user.phase == "inside":
+            self.free += 1
+            if out.sends:
+                raise Breach("a free re-acquisition sent frames")
+        if self.random.random() < 0.15:
+            self.after(self.random.uniform(0, 20), lambda: self._give_up(who, life))
+
+    def _give_up(self, who: tuple[int, str], life: int) -> None:
+        user, node = self.users[who], self.participants[who[0]]
+        if user.life != life or user.phase != "waiting" or not node.alive or node.paused:
+            return
+        user.phase, user.life = "idle", user.life + 1
+        self.step(node, lambda out: node.part.withdraw(who[1], out))
+        self.after(self.random.uniform(0, 3), lambda: self._think(who))
+
+    def _hear(self, node: Node, event: Any) -> None:
+        who = node.me, event.lock
+        user = self.users[who]
+        if type(event).__name__ == "Lost":
+            self.losses += 1
+            if self.plan.profile == "calm":
+                raise Breach(f"{who} lost its hold and nothing went wrong")
+            life = user.life  # a user who is just leaving has nothing left to do
+            self.after(self.random.choice((0, 1, 30)), lambda: self._leave(who, life))
+            return
+        if user.phase != "waiting":
+            raise Breach(f"{who} entered without asking")
+        user.phase, user.token, user.life = "inside", event.token, user.life + 1
+        self.entries += 1
+        self._check_token(node, event.lock, event.token)
+        hold = self.random.choice((0.0, 0.3, 2.0, 3 * LEASE * self.random.random()))
+        life = user.life
+        self.after(hold * self.random.random(), lambda: self._write(who, life))
+        self.after(hold, lambda: self._leave(who, life))
+
+    def _leave(self, who: tuple[int, str], life: int) -> None:
+        user, node = self.users[who], self.participants[who[0]]
+        if user.life != life or user.phase != "inside" or not node.alive:
+            return
+        if node.paused:
+            node.rings.append(lambda: self._leave(who, life))
+            return
+        user.phase, user.life = "idle", user.life + 1
+        user.left -= 1
+        self.step(node, lambda out: node.part.release(who[1], out))
+        if any(user.left for (me, _), user in self.users.items() if me == who[0]):
+            self.after(self.random.choice((0.0, 0.5, 3.0, 20.0)), lambda: self._think(who))
+        elif self.random.random() < 0.3:
+            self.step(node, node.part.close)
+
+    # Promises
+
+    def _write(self, who: tuple[int, str], life: int) -> None:
+        """Write to a resource that rejects tokens below the largest seen, even if overtaken."""
+        user, node = self.users[who], self.participants[who[0]]
+        if user.life != life or not node.alive:
+            return
+        if user.token >= self.last_token[who[1]]:
+            return
+        self.rejected += 1
+        if self._is_in_force(node, who[1]):
+            raise Breach(f"the resource rejects {user.token} of {who}, which is in force")
+
+    def _is_in_force(self, node: Node, lock: str) -> bool:
+        """Tell whether a quorum of live voters has given this participant the token of its hold.
+
+        A repair with proof says nothing: it rests on the participant's own clock.
+        """
+        bid = node.part.bids.get(lock)
+        if bid is None:
+            return False
+        owned = []
+        for voter in self.voters.values():
+            ballot = voter.part.ballots.get(lock) if voter.alive else None
+            tenure = ballot.owned_by(node.name, bid.number) if ballot else None
+            if tenure and tenure.claim.hold < 2 and tenure.low <= bid.token <= tenure.high:
+                owned.append(voter.me)
+        return bool(self.plan.settings.quorums.contains_quorum(owned))
+
+    def _check_token(self, node: Node, lock: str, token: int) -> None:
+        last = self.last_token.get(lock, 0)
+        used = self.tokens.setdefault(lock, set())
+        if token in used:
+            raise Breach(f"token {token} of {lock} was used twice")
+        used.add(token)
+        ordered = self.plan.profile != "wild" or self._is_in_force(node, lock)
+        if ordered and token <= last:
+            raise Breach(f"token {token} of {lock} follows {last}")
+        self.last_token[lock] = max(last, token)
+
+    def _check_exclusion(self, node: Node) -> None:
+        if self.plan.profile == "wild":
+            return
+        for (me, lock), user in self.users.items():
+            if me == node.me and user.phase == "inside" and self._is_valid(node, lock):
+                for other in self.participants.values():
+                    if other is not node and other.alive and self._is_valid(other, lock):
+                        raise Breach(f"{me} and {other.me} both hold {lock}")
+
+    def _is_valid(self, node: Node, lock: str) -> bool:
+        return bool(node.part.valid(lock, node.clock(self.now)))
+
+
+class Script:
+    """What goes wrong in a run, drawn before it begins."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.random = world.random
+
+    def write(self) -> None:
+        profile = self.world.plan.profile
+        if profile in ("mixed", "crash", "wild"):
+            self._crashes(self.random.randint(1, 3 if profile == "mixed" else 6))
+        if profile in ("mixed", "net", "wild"):
+            self._breaks(self.random.randint(1, 12))
+            self._partitions(self.random.randint(0, 3))
+        if profile in ("mixed", "pause", "wild"):
+            self._pauses(self.random.randint(1, 5))
+        if profile == "oneway":
+            self._half_cut()
+        if profile == "mesh":
+            self._mesh()
+
+    def _window(self, longest: float) -> tuple[float, float]:
+        start = self.random.uniform(0, FAULTS_END - 1)
+        return start, min(FAULTS_END, start + self.random.uniform(0.1, longest))
+
+    def _anybody(self) -> Node:
+        nodes = [*self.world.voters.values(), *self.world.participants.values()]
+        return self.random.choice(nodes)
+
+    def _crashes(self, count: int) -> None:
+        world = self.world
+        for _ in range(count):
+            node = self._anybody()
+            start, end = self._window(2.5 * LEASE)
+            world.at(start, lambda node=node: world.crash(node))
+            world.at(end, lambda node=node: world.restart(node))
+
+    def _pauses(self, count: int) -> None:
+        world = self.world
+        for _ in range(count):
+            node = self._anybody()
+            start, end = self._window(3 * LEASE)
+            world.at(start, lambda node=node: world.pause(node))
+            world.at(end, lambda node=node: world.resume(node))
+
+    def _breaks(self, count: int) -> None:
+        world = self.world
+        for _ in range(count):
+            pair = self.random.choice(list(world.links))
+            start, end = self._window(self.random.choice((1.0, 3 * LEASE)))
+            world.at(start, lambda pair=pair: world.sever(pair))
+            world.at(end, lambda pair=pair: world.reconnect(pair))
+
+    def _partitions(self, count: int) -> None:
+        """Stall some links, in one direction or in both."""
+        world = self.world
+        for _ in range(count):
+            start, end = self._window(3 * LEASE)
+            directions = self.random.choice(([0], [1], [0, 1]))
+            for link in world.links.values():
+                if self.random.random() < 0.5:
+                    world.at(start, lambda link=link, ways=directions: _stall(link, ways, True))
+                    world.at(end, lambda link=link, ways=directions: _stall(link, ways, False))
+
+    def _half_cut(self) -> None:
+        """Let one participant never hear some voters, or never be heard by them."""
+        unlucky = self.random.choice(list(self.world.participants))
+        direction = self.random.choice((0, 1))
+        start = self.random.uniform(0, FAULTS_END)
+        for (participant, _), link in self.world.links.items():
+            if participant == unlucky and self.random.random() < 0.7:
+                self.world.at(start, lambda link=link: _cut(link, direction))
+
+    def _mesh(self) -> None:
+        """Let some pairs never meet, and some voters stay down."""
+        start = self.random.uniform(0, FAULTS_END)
+        for link in self.world.links.values():
+            if self.random.random() < 0.25:
+                self.world.at(start, lambda link=link: [_cut(link, way) for way in (0, 1)])
+        for voter in self.world.voters.values():
+            if self.random.random() < 0.2:
+                self.world.at(start, lambda voter=voter: self.world.crash(voter))
+
+
+def _stall(link: Link, ways: list[int], stalled: bool) -> None:
+    for way in ways:
+        link.stalled[way] = stalled
+
+
+def _cut(link: Link, direction: int) -> None:
+    link.cut[direction] = True
+
+
+class Kit:
+    """The modules of the protocol, as installed or broken."""
+
+    def __init__(self, **modules: Any) -> None:
+        self.__dict__.update(modules)
+
+
+def load(package: str = PACKAGE) -> Kit:
+    names = ("settings", "participant", "voter")
+    return Kit(**{name: importlib.import_module(f"{package}.{name}") for name in names})
+
+
+ORDER = (
+    "settings frames tokens events uplink downlink ballot bid choice sending sessions bidding"
+    " keeping participant polling voter process"
+)
+
+
+def broken(changes: dict[str, tuple[str, str]]) -> Kit:
+    """Import the whole package anew under another name, with one line changed in some modules."""
+    alias = f"leased_broken_{abs(hash(str(changes)))}"
+    modules: dict[str, ModuleType] = {}
+    sys.modules[alias] = ModuleType(alias)
+    for name in ORDER.split():
+        source = inspect.getsource(importlib.import_module(f"{PACKAGE}.{name}"))
+        old, new = changes.get(name, ("", ""))
+        assert not old or source.count(old) == 1, f"{old!r} stands {source.count(old)} times"
+        source = source.replace(old, new) if old else source
+        module = modules[name] = ModuleType(f"{alias}.{name}")
+        sys.modules[module.__name__] = module  # where msgspec looks up the types of fields
+        exec(source.replace(PACKAGE, alias), module.__dict__)  # noqa: S102 - our own source
+    return Kit(**modules)
