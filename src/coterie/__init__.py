@@ -11,6 +11,7 @@ from coterie.errors import (
     CoterieError,
     LockLost,
     MisuseError,
+    NoQuorum,
     NotHeld,
     ProtocolError,
     ReplayError,
@@ -20,6 +21,7 @@ from coterie.errors import (
 
 if TYPE_CHECKING:
     from coterie import sync
+    from coterie.cluster.joining import join
     from coterie.coordinator import (
         Coordinator,
         Held,
@@ -44,6 +46,7 @@ __all__ = [
     "LockAny",
     "LockLost",
     "MisuseError",
+    "NoQuorum",
     "NotHeld",
     "Party",
     "ProtocolError",
@@ -52,6 +55,7 @@ __all__ = [
     "Unavailable",
     "UsageError",
     "connect",
+    "join",
     "sync",
 ]
 
@@ -62,4 +66,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "sync":
         return importlib.import_module("coterie.sync")
+    if name == "join":
+        return importlib.import_module("coterie.cluster.joining").join
     return getattr(importlib.import_module("coterie.coordinator"), name)

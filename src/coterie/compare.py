@@ -1,9 +1,12 @@
-"""Measured costs beside those of theory, for any mutual exclusion algorithm of the catalogue.
+"""Measured costs beside those of theory, for any algorithm of the catalogue.
 
 A message to oneself is free, and messages per entry are those of a run divided by its entries.
 Delays are measured at a constant latency of one, so that they are in message delays. The saturated
 run has latencies that vary around one, since requests that meet by chance are what costs some
 algorithms more, and stays that are longer than any latency, so that everyone really waits.
+
+Of an election the messages count, those sent to a dead process included: the highest process has
+crashed, and one of the others notices, or all of them do.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.catalogue import Costs, ElectionCosts
+from coterie.manual import Manual
+from coterie.process import ElectionUser
 from coterie.simulate import (
     Closed,
     Constant,
@@ -23,9 +29,10 @@ from coterie.simulate import (
     Simulation,
     Uniform,
 )
+from coterie.trace import Header, Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from coterie.catalogue import Algorithm, Cost, Setup
     from coterie.process import ProcessId
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
 
 ENTRIES_MAX = 1000  # of one run, unless it takes more to let everybody enter once
 PAIRS_MAX = 200
+NOTICERS_MAX = 20  # processes that are tried as the one to notice a crash
 UNIT = Constant(1.0)
 
 
@@ -48,7 +56,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All costs of one algorithm with so many processes."""
+    """All costs of one mutex with so many processes."""
 
     algorithm: str
     variant: str
@@ -69,15 +77,32 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return all(measure.agrees for measure in measures) and (not handover or handover.agrees)
 
 
+class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages of one election algorithm with so many processes, the highest having crashed."""
+
+    algorithm: str
+    variant: str
+    processes: int
+    best: Measure  # when one process notices: the fewest, over all who may
+    worst: Measure  # ... the most
+    together: Measure  # when everybody notices at once
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything measured is what theory says."""
+        return all(measure.agrees for measure in (self.best, self.worst, self.together))
+
+
 def compare(algorithm: Algorithm, setup: Setup, seed: int = 0) -> Comparison:
-    """Measure one algorithm."""
+    """Measure a mutex."""
+    costs = algorithm.costs
+    assert isinstance(costs, Costs), f"{algorithm.name} is no mutex"
     requesters = list(algorithm.requesters(setup))
     turns = len(requesters) * (2 if 2 * len(requesters) <= ENTRIES_MAX else 1)
     share = max(1, min(10, ENTRIES_MAX // len(requesters)))
     idle = _run(algorithm, setup, OneAtATime(turns, requesters), seed)
     twice = _run(algorithm, setup, OneAtATime(turns, requesters, repeat=2), seed)
     saturated = _run(algorithm, setup, Closed(share, requesters, hold=2.0), seed, Uniform(0.5, 1.5))
-    costs = algorithm.costs
     return Comparison(
         algorithm=algorithm.name,
         variant=setup.variant,
@@ -86,19 +111,19 @@ def compare(algorithm: Algorithm, setup: Setup, seed: int = 0) -> Comparison:
         again=_measure(twice.messages_per_entry_again, costs.again(setup)),
         saturated=_measure(saturated.messages_per_entry, costs.saturated(setup)),
         client_delay=_longest(idle.client_delay, costs.client_delay(setup)),
-        synchronisation_delay=_handover(algorithm, setup, requesters, seed),
+        synchronisation_delay=_handover(algorithm, setup, requesters, seed, costs),
         messages_by_kind=saturated.messages_by_kind,
         waiting_mean=saturated.waiting.mean if saturated.waiting else 0.0,
     )
 
 
 def _handover(
-    algorithm: Algorithm, setup: Setup, requesters: Sequence[ProcessId], seed: int
+    algorithm: Algorithm, setup: Setup, requesters: Sequence[ProcessId], seed: int, costs: Costs
 ) -> Measure | None:
     if len(requesters) < 2:
         return None
     result = _run(algorithm, setup, HandOver(_pairs(requesters)), seed)
-    return _longest(result.synchronisation_delay, algorithm.costs.synchronisation_delay(setup))
+    return _longest(result.synchronisation_delay, costs.synchronisation_delay(setup))
 
 
 def _pairs(requesters: Sequence[ProcessId]) -> list[tuple[ProcessId, ProcessId]]:
@@ -121,6 +146,59 @@ def _run(
     result = Simulation(algorithm.build(setup), workload=workload, network=network, seed=seed).run()
     assert not result.violations, f"{algorithm.name}: {result.violations}"
     return result
+
+
+def compare_election(algorithm: Algorithm, setup: Setup) -> ElectionComparison:
+    """Measure an election; it has nothing that a seed could decide."""
+    costs = algorithm.costs
+    assert isinstance(costs, ElectionCosts), f"{algorithm.name} is no election"
+    live = range(1, setup.size)
+    step = max(1, len(live) // NOTICERS_MAX)
+    noticers = sorted({*live[::step], *live[-1:]})
+    alone = [_elect(algorithm, setup, [noticer]) for noticer in noticers] or [0]
+    return ElectionComparison(
+        algorithm=algorithm.name,
+        variant=setup.variant,
+        processes=setup.size,
+        best=_measure(min(alone), costs.best(setup)),
+        worst=_measure(max(alone), costs.worst(setup)),
+        together=_measure(_elect(algorithm, setup, live), costs.together(setup)),
+    )
+
+
+def _elect(algorithm: Algorithm, setup: Setup, noticers: Iterable[ProcessId]) -> int:
+    """Count the messages of an election that these processes begin.
+
+    All messages arrive before the detector says anything more, and then only to those who take part:
+    the others have not noticed that the leader is missing.
+    """
+    world = Manual(Header(algorithm=algorithm.name, size=setup.size, variant=setup.variant))
+    for process in world.seats:
+        world.start(0.0, process)
+    world.crash(0.0, setup.size)
+    due = [(noticer, setup.size) for noticer in noticers]
+    while due:
+        for process, peer in due:
+            world.down(0.0, process, peer)
+        _deliver_everything(world)
+        part = {record.sender for record in world.records if isinstance(record, Sent)}
+        due = [
+            (process, setup.size)
+            for process in sorted(part)
+            if world.watched[process] & world.crashed
+        ]
+    users = [world.seats[process].user for process in range(1, setup.size)]
+    assert all(isinstance(user, ElectionUser) and user.leader == len(users) for user in users)
+    return sum(isinstance(record, Sent) for record in world.records)
+
+
+def _deliver_everything(world: Manual) -> None:
+    while world.transit:
+        letter = world.transit[0]
+        if letter.receiver in world.crashed:
+            world.drop(0.0, letter, "receiver down")
+        else:
+            world.deliver(0.0, letter)
 
 
 def _measure(measured: float | None, cost: Cost) -> Measure:

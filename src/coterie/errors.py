@@ -9,7 +9,8 @@
     ├── ReplayError         a trace that its processes do not follow when it is run again
     ├── AcquireTimeout      nobody's fault: a lock that was not to be had in time (also a TimeoutError)
     ├── LockLost            a lock that was taken away while it was held
-    └── Unavailable         a coordinator that cannot do its work: no directory, no node, no quorum
+    └── Unavailable         a coordinator that cannot do its work: no directory, no node
+        └── NoQuorum        too few nodes of a cluster can be reached to decide anything
 
 Two questions decide every error: whose fault is it, and may it have happened anyway?
 ``definite`` answers the second: True means that nothing has taken effect and nothing will.
@@ -83,3 +84,7 @@ class Unavailable(CoterieError):  # noqa: N818 - says what is the matter, like i
     """A coordinator that cannot do its work: a directory that cannot be written, no node there."""
 
     exit_status = 69
+
+
+class NoQuorum(Unavailable):
+    """Too few nodes of a cluster can be reached to decide who holds a lock."""

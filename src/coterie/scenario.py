@@ -22,6 +22,8 @@ asks for. The commands are:
     drop 1 > 2              lose it
     ring 2 NAME             let a timer run out
     crash 2                 stop a process for good
+    down 1 2                let 1, who watches 2, hear that it has crashed
+    suspect 1 2             let 1, who watches 2, hear so wrongly
     run                     deliver whatever is on its way, oldest first, until nothing is
     show                    tell who is inside, who waits and what is on its way
     # words                 a comment; one above the first line is the title
@@ -161,8 +163,9 @@ class _Play:
                 return [f"  {_line(letter)} is lost"]
             case ["ring", process, timer]:
                 return self._ring(line, self._process(process), timer)
-            case ["down", process, peer]:
-                return self._down(line, self._process(process), self._process(peer))
+            case ["down" | "suspect" as verb, process, peer]:
+                wrongly = verb == "suspect"
+                return self._down(line, self._process(process), self._process(peer), wrongly)
             case ["crash", process]:
                 self.world.crash(self.time, self._process(process))
                 return []
@@ -181,8 +184,9 @@ class _Play:
             raise self._impossible(line)
         return self._step(functools.partial(self.world.ring, self.time, process, timer))
 
-    def _down(self, line: str, process: ProcessId, peer: ProcessId) -> list[str]:
-        if peer not in self.world.watched[process] or peer not in self.world.crashed:
+    def _down(self, line: str, process: ProcessId, peer: ProcessId, wrongly: bool) -> list[str]:
+        alive = peer not in self.world.crashed
+        if peer not in self.world.watched[process] or alive != wrongly:
             raise self._impossible(line)
         return self._step(functools.partial(self.world.down, self.time, process, peer))
 
@@ -327,6 +331,7 @@ class _Script:
         self.commands: list[str] = []
         self.links: dict[tuple[int, int], list[Sent]] = {}
         self.begun: set[int] = set()
+        self.crashed: set[int] = set()
         self.reorders = False
         self.arrivals = [x.number for x in trace.records if isinstance(x, Delivered)]
 
@@ -346,8 +351,11 @@ class _Script:
             case Rang(_, process, timer):
                 self.commands.append(f"ring {process} {timer}")
             case Noticed(_, process, peer):
-                self.commands.append(f"down {process} {peer}")
+                self.commands.append(
+                    f"{'down' if peer in self.crashed else 'suspect'} {process} {peer}"
+                )
             case Crashed(_, process):
+                self.crashed.add(process)
                 self.commands.append(f"crash {process}")
             case Started(_, process) if process not in self.begun:
                 self.begun.add(process)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+import time
 from typing import TYPE_CHECKING, ParamSpec
 
 from coterie.coordinator import Coordinator, Party
@@ -45,7 +46,7 @@ class MemoryClaim:
         loop = asyncio.get_running_loop()
         self.granted: asyncio.Future[int | None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
-        self.expires_at = math.inf
+        self.expires_at = time.monotonic() + engine.lease_seconds
         self.name = name
         self.taken_away = False
         self._engine = engine
@@ -75,6 +76,7 @@ class MemoryEngine:
         self.placed: list[str] = []
         self.token = 0
         self.grants = True
+        self.lease_seconds = math.inf
         self.may_release = asyncio.Event()
         self.may_release.set()
 

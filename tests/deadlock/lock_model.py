@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from coterie.deadlock.condition import Condition, all_of
-from coterie.deadlock.detector import Deadlocked
 from coterie.deadlock.diffusing import Diffusing
 from coterie.deadlock.diffusing import Message as DetectorMessage
+from coterie.deadlock.trial import Deadlocked
 from coterie.deadlock.waits import WaitId
 from coterie.process import Outbox, Payload, Process, ProcessId
 

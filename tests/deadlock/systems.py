@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.deadlock.central import Coordinator, Reporting
 from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.deadlock.detector import Deadlocked
 from coterie.deadlock.diffusing import Diffusing
 from coterie.deadlock.hierarchical import Controller
 from coterie.deadlock.party import DiffusingParty, Party, ReportingParty, Step, SurveyParty
 from coterie.deadlock.survey import Survey
+from coterie.deadlock.trial import Deadlocked
 from coterie.deadlock.waits import Wait, WaitId, graph_of
 from coterie.simulate import Exponential, Network, Simulation, Workload
 

@@ -9,8 +9,8 @@ import pytest
 
 from coterie.deadlock.central import Change, Coordinator, Reporting
 from coterie.deadlock.condition import Condition, all_of, any_of
-from coterie.deadlock.detector import Accuse, Settled
 from coterie.deadlock.hierarchical import Controller, undecided_waits
+from coterie.deadlock.trial import Accuse, Settled
 from coterie.deadlock.waits import Wait
 from coterie.errors import ProtocolError
 from coterie.process import Outbox, Process

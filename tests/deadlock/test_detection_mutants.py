@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 PACKAGE = "coterie.deadlock"
 CHAIN = [  # each imports some of those before it
-    *(f"{PACKAGE}.{name}" for name in ("waits", "detector", "diffusing", "survey", "central")),
-    *(f"{PACKAGE}.{name}" for name in ("hierarchical", "party")),
+    *(f"{PACKAGE}.{name}" for name in ("waits", "trial", "detector", "diffusing")),
+    *(f"{PACKAGE}.{name}" for name in ("survey", "central", "hierarchical", "party")),
     "tests.deadlock.systems",
 ]
 

@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 
 from coterie.deadlock.condition import Condition, all_of
-from coterie.deadlock.detector import (
-    Accuse,
-    Confirm,
-    Confirmed,
-    Deadlocked,
-    Denied,
-    Release,
-    Settled,
-)
-from coterie.deadlock.diffusing import Diffusing
+from coterie.deadlock.diffusing import Diffusing, Probe
+from coterie.deadlock.trial import Accuse, Confirm, Confirmed, Deadlocked, Denied, Release, Settled
 from coterie.deadlock.waits import (
     PICKS_MAX,
     Member,
@@ -169,6 +161,14 @@ def test_a_member_confirms_the_wait_it_is_in_and_denies_any_other() -> None:
     member.begin(all_of(2))
     assert member.receive(3, Confirm(1)) == [(3, Confirmed())]
     assert member.receive(3, Confirm(2)) == [(3, Denied())]
+
+
+def test_a_lock_that_changed_hands_while_the_probe_travelled_denies() -> None:
+    lock = Bench(5)
+    lock.begin(all_of(1))
+    ((_, report), _) = lock.receive(2, Probe(2, 1))
+    lock.begin(all_of(4))
+    assert lock.receive(2, Confirm(report.wait.number)) == [(2, Denied())]
 
 
 def test_a_pledge_postpones_ones_own_trial_until_released() -> None:

@@ -39,6 +39,7 @@ COTERIES = (
 )
 FAULTS_END = 120.0
 LEASE = 10.0
+EVENTS_MAX = 100_000
 
 
 class Breach(Exception):  # noqa: N818 - a finding, not an error
@@ -169,6 +170,8 @@ class World:
         while self.heap and self.now < limit and not self._is_served():
             self.now, _, action = heapq.heappop(self.heap)
             self.events += 1
+            if self.events > EVENTS_MAX:
+                raise Breach("it is busy with itself")
             action()
         if any(self._owed(who) for who in self.users):
             waiting = {who: user.phase for who, user in self.users.items() if self._owed(who)}

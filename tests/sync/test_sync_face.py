@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import _thread
 import multiprocessing
 import shutil
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -146,12 +146,14 @@ def test_what_the_body_raised_goes_before_the_loss(
 
 def test_an_interrupted_acquire_leaves_no_request_behind(c: coterie.sync.Coordinator) -> None:
     holding, done = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
 
     def hold_and_interrupt() -> None:
         with c.lock("a"):
             holding.set()
             until_waiting(c, "a")
-            _thread.interrupt_main()
+            signal.pthread_kill(main, signal.SIGINT)
             done.wait(BOUND_SECONDS)
 
     thread = threading.Thread(target=hold_and_interrupt)

@@ -9,7 +9,18 @@ import click
 
 from coterie.errors import CoterieError, UsageError
 
-COMMANDS = ("demo", "lock", "elect", "algorithms", "simulate", "compare", "check", "deadlock")
+COMMANDS = (
+    "demo",
+    "lock",
+    "elect",
+    "serve",
+    "status",
+    "algorithms",
+    "simulate",
+    "compare",
+    "check",
+    "deadlock",
+)
 
 
 class Commands(click.Group):

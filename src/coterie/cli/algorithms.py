@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import click
 
-from coterie.catalogue import Algorithm, Cost, algorithms
+from coterie.catalogue import Algorithm, Cost, Costs, ElectionCosts, algorithms
 from coterie.cli.output import output_option, print_json, print_table
 
 EXAMPLE_SIZE = 13
@@ -23,29 +24,39 @@ def command(output: str) -> None:
     header = ["algorithm", "family", "messages", "client", "sync", "links", "ordered", "bears"]
     print_table(header, [_row(algorithm) for algorithm in known])
     click.echo(
-        "\nmessages: per entry, one requester at a time; client and sync: delays in message times;"
-        "\nordered: requests are served in happened-before order; bears: faults that do no harm."
+        "\nmessages: per entry, one requester at a time, or per election, from best to worst;"
+        "\nclient and sync: delays in message times; ordered: requests are served in"
+        "\nhappened-before order; bears: faults that do no harm."
     )
 
 
 def _row(algorithm: Algorithm) -> list[str]:
-    setup = algorithm.setup(EXAMPLE_SIZE)
-    costs = algorithm.costs
     return [
         algorithm.name,
         algorithm.family,
-        costs.idle(setup).formula,
-        costs.client_delay(setup).formula,
-        costs.synchronisation_delay(setup).formula,
-        algorithm.channel.value,
-        "yes" if algorithm.causal else "no",
+        *_summary(algorithm),
         ", ".join(algorithm.bears) or "nothing",
     ]
 
 
+def _summary(algorithm: Algorithm) -> list[str]:
+    """Tell messages, client delay, synchronisation delay, links and order."""
+    setup, links = algorithm.setup(EXAMPLE_SIZE), algorithm.channel.value
+    match algorithm.costs:
+        case Costs() as costs:
+            return [
+                costs.idle(setup).formula,
+                costs.client_delay(setup).formula,
+                costs.synchronisation_delay(setup).formula,
+                links,
+                "yes" if algorithm.causal else "no",
+            ]
+        case ElectionCosts() as costs:
+            ends = dict.fromkeys([costs.best(setup).formula, costs.worst(setup).formula])
+            return [" to ".join(ends), "-", "-", links, "-"]
+
+
 def _facts(algorithm: Algorithm) -> dict[str, Any]:
-    setup = algorithm.setup(EXAMPLE_SIZE)
-    costs = algorithm.costs
     return {
         "name": algorithm.name,
         "family": algorithm.family,
@@ -56,7 +67,12 @@ def _facts(algorithm: Algorithm) -> dict[str, Any]:
         "bears": algorithm.bears,
         "causal": algorithm.causal,
         "variants": [
-            {"name": variant.name, "summary": variant.summary, "sound": variant.sound}
+            {
+                "name": variant.name,
+                "summary": variant.summary,
+                "sound": variant.sound,
+                "bears": [*algorithm.bears, *variant.bears] if variant.sound else [],
+            }
             for variant in algorithm.variants
         ],
         "parameters": {
@@ -65,12 +81,16 @@ def _facts(algorithm: Algorithm) -> dict[str, Any]:
         },
         "costs": {
             "example_processes": EXAMPLE_SIZE,
-            "idle": _cost(costs.idle(setup)),
-            "again": _cost(costs.again(setup)),
-            "saturated": _cost(costs.saturated(setup)),
-            "client_delay": _cost(costs.client_delay(setup)),
-            "synchronisation_delay": _cost(costs.synchronisation_delay(setup)),
+            **{name: _cost(cost) for name, cost in _costs(algorithm).items()},
         },
+    }
+
+
+def _costs(algorithm: Algorithm) -> dict[str, Cost]:
+    setup = algorithm.setup(EXAMPLE_SIZE)
+    return {
+        field.name: getattr(algorithm.costs, field.name)(setup)
+        for field in dataclasses.fields(algorithm.costs)
     }
 
 

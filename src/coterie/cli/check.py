@@ -25,13 +25,20 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Check every algorithm of the catalogue.")
 @click.option("-N", "size", type=int, default=3, show_default=True, help="Number of processes.")
 @parameter_options
-@click.option("--entries", type=click.IntRange(min=1), default=1, help="Entries of each process.")
+@click.option(
+    "--entries",
+    default="1",
+    show_default=True,
+    metavar="K",
+    help="Entries of each process: a number, or 'any' (with --canonical where there are clocks).",
+)
 @click.option("--channel", type=click.Choice([c.value for c in Channel]), help="Kind of links.")
 @click.option("--crashes", type=click.IntRange(min=0), default=0, help="Crashes, at most.")
 @click.option("--losses", type=click.IntRange(min=0), default=0, help="Lost messages, at most.")
 @click.option(
     "--duplicates", type=click.IntRange(min=0), default=0, help="Repeated messages, at most."
 )
+@click.option("--suspicions", type=click.IntRange(min=0), default=0, help="False alarms, at most.")
 @click.option("--max-states", type=click.IntRange(min=1), help="Stop after that many states.")
 @click.option("--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop then.")
 @click.option("--exact", is_flag=True, help="Compare whole states, not their 64-bit hashes.")
@@ -78,6 +85,7 @@ SEARCH_OPTIONS = (
     "crashes",
     "losses",
     "duplicates",
+    "suspicions",
     "max_states",
     "max_time",
     "exact",
@@ -86,7 +94,7 @@ SEARCH_OPTIONS = (
 
 
 def _search(
-    choice: Choice, *, channel: str | None, max_time: float | None, **budget: Any
+    choice: Choice, *, entries: str, channel: str | None, max_time: float | None, **budget: Any
 ) -> Verdict:
     line = ProgressLine()
 
@@ -98,6 +106,7 @@ def _search(
 
     verdict = check(
         choice.build(),
+        entries=_entries(entries),
         channel=Channel(channel) if channel else None,
         max_seconds=max_time,
         header=choice.header,
@@ -106,6 +115,14 @@ def _search(
     )
     line.close()
     return verdict
+
+
+def _entries(text: str) -> int | None:
+    if text == "any":
+        return None
+    if text.isdecimal():
+        return int(text)
+    raise UsageError(f"--entries takes a number or 'any', not {text!r}")
 
 
 def _print(choice: Choice, verdict: Verdict) -> None:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.catalogue import algorithms
-from coterie.cli.options import choose, parameter_options, sizes
+from coterie.catalogue import Costs, algorithms
+from coterie.cli.options import Choice, choose, parameter_options, sizes
 from coterie.cli.output import number, output_option, print_json, print_table
 from coterie.cli.progress import ProgressLine
-from coterie.compare import Comparison, Measure, compare
+from coterie.compare import Comparison, ElectionComparison, Measure, compare, compare_election
+from coterie.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @click.command("compare")
@@ -42,46 +43,74 @@ def command(
     output: str,
     **given: str | None,
 ) -> int:
-    """Measure messages per entry, client delay and synchronisation delay beside their formulas.
+    """Measure messages per entry and delays, or messages per election, beside their formulas.
 
     Exits with 1 if something measured is not what theory says.
     """
     chosen = list(names) if names and not everything else list(algorithms())
-    comparisons = []
-    line = ProgressLine()
-    for comparison in _compare(chosen, sizes(processes), variant, seed, given):
-        comparisons.append(comparison)
-        line.show(f"{comparison.algorithm}, N = {comparison.processes}")
-    line.close()
+    choices = [choose(name, size, variant, given) for name in chosen for size in sizes(processes)]
+    if plot and not any(isinstance(choice.algorithm.costs, Costs) for choice in choices):
+        raise UsageError("the chart shows the costs of entering, and an election has none")
+    mutexes: list[Comparison] = []
+    elections: list[ElectionComparison] = []
+    for comparison in _compare(choices, seed):
+        if isinstance(comparison, Comparison):
+            mutexes.append(comparison)
+        else:
+            elections.append(comparison)
     if output == "json":
-        print_json([row for comparison in comparisons for row in _loads(comparison)])
+        rows = [row for comparison in mutexes for row in _loads(comparison)]
+        print_json(rows + [_election_facts(comparison) for comparison in elections])
     else:
-        print_comparisons(comparisons)
+        print_comparisons(mutexes, elections)
     if plot:
         from coterie.diagram.comparison import comparison_chart  # noqa: PLC0415 - only to draw
 
-        plot.write_text(comparison_chart(comparisons), encoding="utf-8")
+        plot.write_text(comparison_chart(mutexes), encoding="utf-8")
         click.echo(f"chart written to {plot}", err=True)
-    return 0 if all(comparison.agrees for comparison in comparisons) else 1
+    agree = [comparison.agrees for comparison in mutexes]
+    agree += [comparison.agrees for comparison in elections]
+    return 0 if all(agree) else 1
 
 
-def _compare(
-    names: list[str],
-    counts: list[int],
-    variant: str | None,
-    seed: int,
-    given: dict[str, str | None],
-) -> Iterator[Comparison]:
-    choices = [choose(name, size, variant, given) for name in names for size in counts]
+def _compare(choices: list[Choice], seed: int) -> Iterator[Comparison | ElectionComparison]:
+    line = ProgressLine()
     for choice in choices:
-        yield compare(choice.algorithm, choice.setup, seed)
+        entry, setup = choice.algorithm, choice.setup
+        line.show(f"{entry.name}, N = {setup.size}")
+        if isinstance(entry.costs, Costs):
+            yield compare(entry, setup, seed)
+        else:
+            yield compare_election(entry, setup)
+    line.close()
 
 
-def print_comparisons(comparisons: list[Comparison]) -> None:
-    """Print one row per algorithm and number of processes."""
+def print_comparisons(
+    mutexes: Sequence[Comparison], elections: Sequence[ElectionComparison] = ()
+) -> None:
+    """Print one row per algorithm and number of processes, mutexes and elections apart."""
+    if mutexes:
+        _print_mutexes(mutexes)
+    if mutexes and elections:
+        click.echo()
+    if elections:
+        _print_elections(elections)
+
+
+def _print_mutexes(comparisons: Sequence[Comparison]) -> None:
     header = ["algorithm", "N", "idle", "theory", "saturated", "theory", "client", "theory"]
     header += ["sync", "theory", "agrees"]
-    print_table(header, [_row(comparison) for comparison in comparisons])
+    rows = [
+        _row(
+            comparison,
+            comparison.idle,
+            comparison.saturated,
+            comparison.client_delay,
+            comparison.synchronisation_delay,
+        )
+        for comparison in comparisons
+    ]
+    print_table(header, rows)
     click.echo(
         "\nidle, saturated: messages per entry, one requester at a time and everyone always;"
         "\nclient, sync: longest delay seen, in message times, of entering a free section and of"
@@ -89,19 +118,27 @@ def print_comparisons(comparisons: list[Comparison]) -> None:
     )
 
 
-def _row(comparison: Comparison) -> list[Any]:
+def _print_elections(comparisons: Sequence[ElectionComparison]) -> None:
+    header = ["algorithm", "N", "best", "theory", "worst", "theory", "together", "theory", "agrees"]
+    rows = [
+        _row(comparison, comparison.best, comparison.worst, comparison.together)
+        for comparison in comparisons
+    ]
+    print_table(header, rows)
+    click.echo(
+        "\nbest, worst: messages of an election when the highest process has crashed and one other"
+        "\nnotices; together: when all notice at once. Messages to the crashed process count."
+    )
+
+
+def _row(comparison: Comparison | ElectionComparison, *measures: Measure | None) -> list[Any]:
     row: list[Any] = [_name(comparison), comparison.processes]
-    for measure in (
-        comparison.idle,
-        comparison.saturated,
-        comparison.client_delay,
-        comparison.synchronisation_delay,
-    ):
+    for measure in measures:
         row += [number(measure.measured), _theory(measure)] if measure else ["-", "-"]
     return [*row, comparison.agrees]
 
 
-def _name(comparison: Comparison) -> str:
+def _name(comparison: Comparison | ElectionComparison) -> str:
     default = algorithms()[comparison.algorithm].variants[0].name
     suffix = "" if comparison.variant == default else f" ({comparison.variant})"
     return comparison.algorithm + suffix
@@ -126,15 +163,35 @@ def _loads(comparison: Comparison) -> Iterator[dict[str, Any]]:
         if load == "idle":
             measures["messages_per_entry_again"] = comparison.again
         yield {
-            "algorithm": comparison.algorithm,
-            "variant": comparison.variant,
-            "processes": comparison.processes,
+            **_facts(comparison, measures),
             "load": load,
             **{name: measure and measure.measured for name, measure in measures.items()},
-            "ranges": {
-                name: measure and [measure.low, measure.high] for name, measure in measures.items()
-            },
-            "theory": {name: measure and measure.theory for name, measure in measures.items()},
-            "formulas": {name: measure and measure.formula for name, measure in measures.items()},
-            "agrees": all(measure is None or measure.agrees for measure in measures.values()),
         }
+
+
+def _election_facts(comparison: ElectionComparison) -> dict[str, Any]:
+    measures = {
+        "messages_best": comparison.best,
+        "messages_worst": comparison.worst,
+        "messages_together": comparison.together,
+    }
+    return {
+        **_facts(comparison, measures),
+        **{name: measure.measured for name, measure in measures.items()},
+    }
+
+
+def _facts(
+    comparison: Comparison | ElectionComparison, measures: Mapping[str, Measure | None]
+) -> dict[str, Any]:
+    return {
+        "algorithm": comparison.algorithm,
+        "variant": comparison.variant,
+        "processes": comparison.processes,
+        "ranges": {
+            name: measure and [measure.low, measure.high] for name, measure in measures.items()
+        },
+        "theory": {name: measure and measure.theory for name, measure in measures.items()},
+        "formulas": {name: measure and measure.formula for name, measure in measures.items()},
+        "agrees": all(measure is None or measure.agrees for measure in measures.values()),
+    }

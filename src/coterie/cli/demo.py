@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.catalogue import algorithms
+from coterie.catalogue import algorithms, mutexes
 from coterie.cli.compare import print_comparisons
 from coterie.cli.output import print_table
 from coterie.cli.progress import ProgressLine
@@ -56,7 +56,7 @@ def command(path: Path) -> int:
 def _measured() -> Section:
     line = ProgressLine()
     comparisons = []
-    for entry in algorithms().values():
+    for entry in mutexes().values():
         for size in SIZES:
             line.show(f"measuring {entry.name}, N = {size}")
             comparisons.append(compare(entry, entry.setup(size)))
@@ -71,7 +71,7 @@ def _measured() -> Section:
 
 def _proven() -> Section:
     rows = []
-    for entry in algorithms().values():
+    for entry in mutexes().values():
         verdict = check(entry.build(entry.setup(CHECKED_SIZE)))
         rows.append(
             [entry.name, verdict.verdict, f"{verdict.states:,}", f"{verdict.transitions:,}"]
@@ -112,7 +112,7 @@ def refute(entry: Algorithm, variant: Variant, flaw: Flaw) -> Verdict:
         variant=variant.name,
         parameters=dict(flaw.parameters),
     )
-    return check(processes, entries=flaw.entries, header=header)
+    return check(processes, entries=flaw.entries, crashes=flaw.crashes, header=header)
 
 
 def _printed(work: Callable[[], None]) -> str:

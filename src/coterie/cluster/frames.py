@@ -137,10 +137,9 @@ class LockReport(msgspec.Struct, frozen=True):
     queue: tuple[str, ...]
 
 
-class NodeReport(Service, frozen=True):
+class Figures(msgspec.Struct, frozen=True):
     """How a node is."""
 
-    node: str
     version: str
     up_seconds: float
     abstains_seconds: float  # it gives no votes for so long; 0 normally
@@ -151,9 +150,13 @@ class NodeReport(Service, frozen=True):
     locks: tuple[LockReport, ...]
 
 
-ToVoter: TypeAlias = (
-    Data | Beat | Probe | Bye | Whose | Condition | WhatCluster | HowIsIt
-)
+class NodeReport(Service, frozen=True):
+    """The answer to how a node is."""
+
+    figures: Figures
+
+
+ToVoter: TypeAlias = Data | Beat | Probe | Bye | Whose | Condition | WhatCluster | HowIsIt
 FromVoter: TypeAlias = (
     Reply | Ack | Answer | Nack | Concerned | HowAreYou | Condition | Configuration | NodeReport
 )

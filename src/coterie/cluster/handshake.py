@@ -131,9 +131,7 @@ class Caller:
 
     def _objection(self, welcome: Welcome) -> str | None:
         mine = self._credentials
-        if not hmac.compare_digest(
-            welcome.proof, mine.prove(b"node", self._hello, welcome)
-        ):
+        if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self._hello, welcome)):
             return "the node does not know our secret, or knows one where we have none"
         if self._node is not None and welcome.node != self._node:
             return f"this is node {welcome.node!r} where {self._node!r} was expected"
@@ -159,9 +157,7 @@ class Greeter:
     def greet(self, connection: Connection) -> None:
         """Wait for a hello, but not for ever."""
         loop = asyncio.get_running_loop()
-        patience = loop.call_later(
-            HANDSHAKE_SECONDS_MAX, connection.abort, "no handshake in time"
-        )
+        patience = loop.call_later(HANDSHAKE_SECONDS_MAX, connection.abort, "no handshake in time")
         connection.on_close = lambda _: patience.cancel()
         connection.receive = lambda frame: self._answer(connection, frame, patience)
 

@@ -10,7 +10,7 @@ from coterie.coordinator.coordinator import Coordinator
 from coterie.errors import ConfigError, UsageError
 
 # The module of each scheme has `make_engine(url)`.
-SCHEMES = {"file": "coterie.engines.file"}
+SCHEMES = {"coterie": "coterie.cluster.url", "file": "coterie.engines.file"}
 CONFIGURATION = Path("coterie.toml")
 DEFAULT_URL = "file:"
 
@@ -18,10 +18,10 @@ DEFAULT_URL = "file:"
 def connect(url: str | None = None) -> Coordinator:
     """Make a coordinator, to be used in `async with`; nothing is opened yet.
 
-    Without a URL the environment variable COTERIE_URL counts, then `url` in `coterie.toml` of the
-    current directory, then `file:`, which needs nothing but this machine.
+    Without a URL the environment variable COTERIE_URL counts, then `url` or the nodes in
+    `coterie.toml` of the current directory, then `file:`, which needs nothing but this machine.
     """
-    url = url or os.environ.get("COTERIE_URL") or _configured_url() or DEFAULT_URL
+    url = choose_url(url)
     scheme, colon, _ = url.partition(":")
     if not colon:
         raise UsageError(f"a coordinator is named by a URL such as file:, not {url!r}")
@@ -32,15 +32,21 @@ def connect(url: str | None = None) -> Coordinator:
     return Coordinator(importlib.import_module(SCHEMES[scheme]).make_engine(url), url)
 
 
+def choose_url(url: str | None = None) -> str:
+    """Find the URL: what is given, then the environment, then the file, then this machine."""
+    return url or os.environ.get("COTERIE_URL") or _configured_url() or DEFAULT_URL
+
+
 def _configured_url() -> str | None:
     if not CONFIGURATION.exists():
         return None
     import tomllib  # noqa: PLC0415 - only where there is such a file
 
     try:
-        url = tomllib.loads(CONFIGURATION.read_text(encoding="utf-8")).get("url")
+        document = tomllib.loads(CONFIGURATION.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{CONFIGURATION}: {error}") from None
+    url = document.get("url", f"coterie:{CONFIGURATION}" if "nodes" in document else None)
     if url is None or isinstance(url, str):
         return url
     raise ConfigError(f"{CONFIGURATION}: url must be text, not {url!r}")

@@ -8,12 +8,13 @@ of the literature.
 
 from coterie.deadlock.central import Coordinator, Reporting
 from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.deadlock.detector import Deadlocked, Detector
+from coterie.deadlock.detector import Detector
 from coterie.deadlock.diffusing import Diffusing
 from coterie.deadlock.explanation import Explanation, explain
 from coterie.deadlock.graph_file import parse_graph
 from coterie.deadlock.hierarchical import Controller
 from coterie.deadlock.survey import Survey
+from coterie.deadlock.trial import Deadlocked
 from coterie.deadlock.wait_for import Graph
 from coterie.deadlock.waits import Member, Wait, WaitId, choose_victim
 

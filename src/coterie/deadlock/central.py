@@ -10,17 +10,17 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from coterie.deadlock.detector import (
+from coterie.deadlock.detector import Detector
+from coterie.deadlock.tables import find, put
+from coterie.deadlock.trial import (
     Accuse,
     Confirm,
     Confirmed,
     Denied,
-    Detector,
     Release,
     Settled,
     TrialMessage,
 )
-from coterie.deadlock.tables import find, put
 from coterie.deadlock.waits import Wait, WaitId, choose_victim, graph_of, members_of
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId
 

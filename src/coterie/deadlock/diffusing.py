@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from coterie.deadlock.detector import (
+from coterie.deadlock.detector import Detector
+from coterie.deadlock.tables import find, put
+from coterie.deadlock.trial import (
     Accuse,
     Confirm,
     Confirmed,
     Denied,
-    Detector,
     Release,
     Settled,
     TrialMessage,
 )
-from coterie.deadlock.tables import find, put
 from coterie.deadlock.waits import Member, Wait
 from coterie.process import Outbox, Payload, ProcessId
 

@@ -13,10 +13,11 @@ import msgspec
 
 from coterie.deadlock.central import Reporting
 from coterie.deadlock.condition import Condition
-from coterie.deadlock.detector import Deadlocked, Detector
+from coterie.deadlock.detector import Detector
 from coterie.deadlock.diffusing import Diffusing
 from coterie.deadlock.survey import Survey
 from coterie.deadlock.tables import find, put
+from coterie.deadlock.trial import Deadlocked
 from coterie.deadlock.waits import WaitId
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId
 

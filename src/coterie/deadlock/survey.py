@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from coterie.deadlock.condition import Condition, all_of, any_of
-from coterie.deadlock.detector import (
+from coterie.deadlock.detector import Detector
+from coterie.deadlock.trial import (
     Accuse,
     Confirm,
     Confirmed,
     Denied,
-    Detector,
     Release,
     Settled,
     TrialMessage,

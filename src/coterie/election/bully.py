@@ -8,7 +8,7 @@ where a time-out is never wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import field
 
@@ -44,8 +44,6 @@ class Bully(Elector[Message]):
     answered: bool = False  # in an election: a higher process has, so we have lost
     watched: set[ProcessId] = field(default_factory=set)
     """The leader; in an election those asked; once lost, those who answered."""
-
-    loser_watches: ClassVar[bool] = True
 
     def start(self, out: Outbox[Message]) -> None:
         """Follow the highest process there is; after a crash, find out who leads by now."""
@@ -96,11 +94,10 @@ class Bully(Elector[Message]):
 
     def _lose(self, sender: ProcessId, out: Outbox[Message]) -> None:
         """Leave it to the one who answered; begin again if it is down before there is a leader."""
-        if self.leader is not None or sender in self.watched and self.answered:
-            return
-        responders = self.watched | {sender} if self.answered else {sender}
-        self.answered = True
-        self._watch(responders if self.loser_watches else (), out)
+        if self.leader is None:
+            responders = self.watched | {sender} if self.answered else {sender}
+            self.answered = True
+            self._watch(responders, out)
 
     def _follow_or_challenge(self, sender: ProcessId, out: Outbox[Message]) -> None:
         """Follow a higher one; a lower one has missed us, because we have just come back."""
@@ -132,7 +129,10 @@ class Bully(Elector[Message]):
 class AsTold(Bully):
     """A loser whose job is over, as the lectures say: if nobody wins, it waits for ever."""
 
-    loser_watches = False
+    def _lose(self, sender: ProcessId, out: Outbox[Message]) -> None:
+        if self.leader is None:
+            self.answered = True
+            self._watch((), out)
 
 
 VARIANTS: dict[str, type[Bully]] = {"watching": Bully, "as-told": AsTold}

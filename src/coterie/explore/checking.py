@@ -13,11 +13,11 @@ from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
 from coterie.explore.findings import NO_ERROR
 from coterie.explore.moves import Faults, Moves
-from coterie.explore.properties import MUTEX
+from coterie.explore.properties import ELECTION, MUTEX
 from coterie.explore.search import Search
 from coterie.explore.steps import SIZE_MAX
 from coterie.explore.verdict import Verdict
-from coterie.process import Channel, Mutex, Seat, SeatCodec, seat
+from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, seat
 from coterie.trace import Header, Trace, Violated
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def check(
     crashes: int = 0,
     losses: int = 0,
     duplicates: int = 0,
+    suspicions: int = 0,
     properties: Sequence[Property] | None = None,
     max_states: int | None = None,
     max_seconds: float | None = None,
@@ -61,7 +62,8 @@ def check(
         crashes: at most so many processes crash.
         losses: at most so many messages are lost.
         duplicates: at most so many times a message is delivered again.
-        properties: what to judge by; for mutexes `MUTEX` by default.
+        suspicions: at most so many times a live process is reported as down.
+        properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections.
         max_states: give up after about so many states.
         max_seconds: give up after about so long.
         exact: compare whole states instead of their 64-bit hashes.
@@ -72,12 +74,12 @@ def check(
 
     """
     budget = Budget(max_states, max_seconds, progress)
-    faults = Faults(crashes, losses, duplicates)
+    faults = Faults(crashes, losses, duplicates, suspicions)
     _validate(processes, entries, faults, budget)
     asking = _requesters(requesters, len(processes))
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
     if properties is None:
-        properties = MUTEX if all(isinstance(process, Mutex) for process in processes) else ()
+        properties = _usual_properties(processes)
     if channel is None:
         channel = declared_channel(processes)
     header = header or Header(algorithm=_name(processes[0]), size=len(processes))
@@ -183,10 +185,19 @@ def _validate(
     if ids != list(range(1, len(ids) + 1)):
         raise UsageError(f"the processes must be numbered 1 to {len(ids)} in order, not {ids}")
     amounts = {"entries": entries, "crashes": faults.crash, "losses": faults.lose}
-    amounts |= {"duplicates": faults.duplicate, "max_states": budget.max_states}
+    amounts |= {"duplicates": faults.duplicate, "suspicions": faults.suspect}
+    amounts |= {"max_states": budget.max_states}
     for name, amount in (*amounts.items(), ("max_seconds", budget.max_seconds)):
         if amount is not None and amount < 0:
             raise UsageError(f"{name} must be 0 or more, not {amount}")
+
+
+def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
+    if all(isinstance(process, Mutex) for process in processes):
+        return MUTEX
+    if all(isinstance(process, Election) for process in processes):
+        return ELECTION
+    return ()
 
 
 def _requesters(requesters: Iterable[ProcessId] | None, size: int) -> set[ProcessId]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coterie.explore.judge import Judge
-from coterie.explore.properties import Always, CanAlwaysStill, Count, Sometimes
+from coterie.explore.properties import Always, CanAlwaysStill, Count, Settles, Sometimes
 from coterie.explore.stuck import Backward
 
 if TYPE_CHECKING:
@@ -42,8 +42,14 @@ class Inspector:
         self._always = [item for item in properties if isinstance(item, Always)]
         self._sometimes = [item for item in properties if isinstance(item, Sometimes)]
         self.possible = [item for item in properties if isinstance(item, CanAlwaysStill)]
+        self._settles = [item for item in properties if isinstance(item, Settles)]
         self.sometimes = {item.name: False for item in self._sometimes}
         self.finding: Finding | None = None
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether what can come after a state matters, unless every path comes to an end."""
+        return bool(self.possible or self._settles)
 
     def look(self, rows: Rows, first: int) -> None:
         """Judge states, which are numbered from `first` on."""
@@ -86,6 +92,13 @@ class Inspector:
                 reason = f"nothing is under way any more: {who} {item.text}"
                 self.finding = Finding(DEADLOCK, reason, first + int(ends[stuck[0]]))
                 return
+        for settles in self._settles:
+            holds = self._judge.holds(settles.conditions, rows[:, ends])
+            if not holds.all():
+                reason = f"nothing is under way any more: {settles.text}"
+                state = first + int(ends[np.argmin(holds)])
+                self.finding = Finding(settles.name, reason, state)
+                return
 
     def look_back(self, rows: Rows, sources: Numbers, targets: Numbers) -> None:
         """Report the first state from which somebody can never get what it is owed."""
@@ -99,6 +112,13 @@ class Inspector:
                 if self.finding is None or state < self.finding.state:
                     reason = f"{_processes([place])} {item.text}"
                     self.finding = Finding(item.name, reason, state)
+        for settles in self._settles:
+            rest = np.ones(rows.shape[1], np.bool_)
+            rest[sources] = False
+            restless = np.flatnonzero(~graph.can_reach(rest))
+            if restless.size and (self.finding is None or restless[0] < self.finding.state):
+                reason = "from here on it never comes to rest"
+                self.finding = Finding(settles.name, reason, int(restless[0]))
 
     def _owed(self, item: CanAlwaysStill, rows: Rows) -> Flags:
         """Tell for each process and state whether it lives and does not fulfil the predicate."""

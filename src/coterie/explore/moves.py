@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NARROW = 1 << 16  # so many numbers fit into two bytes
 
-Kind = Literal["ask", "own", "deliver", "notice", "crash", "lose", "duplicate"]
+Kind = Literal["ask", "own", "deliver", "notice", "crash", "lose", "duplicate", "suspect"]
 
 
 class Action(NamedTuple):
@@ -49,7 +49,7 @@ class Action(NamedTuple):
     @property
     def is_fault(self) -> bool:
         """Tell whether the budget of faults allows it."""
-        return self.kind in {"crash", "lose", "duplicate"}
+        return self.kind in {"crash", "lose", "duplicate", "suspect"}
 
 
 class Change(NamedTuple):
@@ -93,6 +93,7 @@ class Faults(NamedTuple):
     crash: int = 0
     lose: int = 0
     duplicate: int = 0
+    suspect: int = 0  # a live process reported as down to one that watches it
 
 
 class Moves:
@@ -165,11 +166,18 @@ class Moves:
                     yield self._lose(rows, Action("lose", receiver, sender, slot))
                 if self._allowed("duplicate"):
                     yield self._deliver(rows, Action("duplicate", receiver, sender, slot))
+        yield from self._fail(rows)
+
+    def _fail(self, rows: Rows) -> Iterator[Batch]:
+        """Let processes crash, and be reported as down, rightly or wrongly."""
         if self._allowed("crash"):
             for place in range(self.size):
                 yield self._crash(rows, Action("crash", place))
             for place, peer in self.link_rows:
                 yield self._notice(rows, Action("notice", place, peer))
+        if self._allowed("suspect"):
+            for place, peer in self.link_rows:
+                yield self._notice(rows, Action("suspect", place, peer))
 
     def input_of(self, action: Action, state: Ids) -> Input | None:
         """What a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
@@ -181,7 +189,7 @@ class Moves:
             case "deliver" | "duplicate" | "lose":
                 link = self.link_rows[action.peer, action.place]
                 number = self.links.heads.slots[action.slot].array[state[link]]
-            case "notice":
+            case "notice" | "suspect":
                 number = self.inputs.notice(action.peer + 1)
             case "crash":
                 return None
@@ -201,12 +209,14 @@ class Moves:
         return self._handle(rows, action, sources, inputs.take(sources), changes)
 
     def _notice(self, rows: Rows, action: Action) -> Batch:
-        """Report a crash to a process that watches: some time after it, never before."""
+        """Report a crash to a process that watches: after it, or wrongly if it is a suspicion."""
         watched = self.seats.watched.take(rows[action.place]) >> np.uint64(action.peer)
         down = rows[action.peer] == self.seats.crash(action.peer)
-        sources = np.flatnonzero(down & (watched & np.uint64(1) != 0))
+        meant = ~down if action.kind == "suspect" else down
+        watching = np.flatnonzero(meant & (watched & np.uint64(1) != 0))
+        sources, changes = self._afford(rows, action, watching)
         inputs = np.full(len(sources), self.inputs.notice(action.peer + 1), np.int32)
-        return self._handle(rows, action, sources, inputs, [])
+        return self._handle(rows, action, sources, inputs, changes)
 
     def _handle(
         self, rows: Rows, action: Action, sources: Positions, inputs: Numbers, changes: list[Change]

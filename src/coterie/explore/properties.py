@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from coterie.process import MutexUser, Phase, Seat
+from coterie.process import ElectionUser, MutexUser, Phase, Seat
 
 SeatPredicate: TypeAlias = Callable[[Seat], bool]
 RowPredicate: TypeAlias = Callable[[Sequence[Seat | None]], bool]  # None: crashed
@@ -65,7 +65,20 @@ class CanAlwaysStill:
     text: str
 
 
-Property: TypeAlias = Always | Sometimes | CanAlwaysStill
+@dataclass(frozen=True)
+class Settles:
+    """From every reachable state, what is sure to happen can lead to rest.
+
+    At rest, when nothing is sure to happen any more, all conditions hold; the text says what is
+    wrong when not.
+    """
+
+    name: str
+    conditions: tuple[Condition, ...]
+    text: str
+
+
+Property: TypeAlias = Always | Sometimes | CanAlwaysStill | Settles
 
 
 def at_most(limit: int, predicate: SeatPredicate) -> Count:
@@ -97,3 +110,16 @@ MUTUAL_EXCLUSION = Always("mutual exclusion", (at_most(1, inside),), "more than 
 CONTENTION = Sometimes("contention", (at_least(1, waiting), at_least(1, inside)))
 ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "can never enter")
 MUTEX: tuple[Property, ...] = (MUTUAL_EXCLUSION, CONTENTION, ENTRY)
+
+
+def one_live_leader(seats: Sequence[Seat | None]) -> bool:
+    """Tell whether all live users follow the same process, and that one lives."""
+    live = {seat.process.me: seat.user for seat in seats if seat is not None}
+    leaders = {user.leader for user in live.values() if isinstance(user, ElectionUser)}
+    return not live or (len(leaders) == 1 and leaders <= live.keys())
+
+
+AGREEMENT = Settles(
+    "agreement", (Together(one_live_leader),), "not everybody follows the same live leader"
+)
+ELECTION: tuple[Property, ...] = (AGREEMENT,)

@@ -153,7 +153,7 @@ class Search:
         """Keep the edges if they are wanted, or see whether they should be."""
         if self._edges is not None:
             self._edges.append((sources, targets))
-        elif self.inspector.possible and targets.min() < self._level_end:
+        elif self.inspector.looks_back and targets.min() < self._level_end:
             self.needs_edges = True
 
 

@@ -132,9 +132,9 @@ class FileClaim:
             self.lost.set_result(f"its file {self._ticket.place.path} was removed")
 
     def _fail(self, error: CoterieError) -> None:
-        self._end()
         if not self.granted.done():
             self.granted.set_exception(error)
+        self._end()
 
     def _name(self) -> str:
         return f"lock {self._queue.name!r}"

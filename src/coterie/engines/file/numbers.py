@@ -16,6 +16,7 @@ from typing import NamedTuple
 from coterie.errors import ConfigError
 
 RESERVED_AT_ONCE = 1024
+RECORD = "{:020d} {:020d} {:<40}\n"  # of fixed length, so that a write replaces all of it
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -35,7 +36,7 @@ def next_number(counter: int, folder: Path) -> int:
     if number > reserved:
         reserved = number + RESERVED_AT_ONCE - 1
         _save(folder, reserved)
-    os.pwrite(counter, f"{number:020d} {reserved:020d} {boot:<40}\n".encode(), 0)
+    os.pwrite(counter, RECORD.format(number, reserved, boot).encode(), 0)
     return number
 
 
@@ -48,7 +49,7 @@ def _boot() -> str:
 
 
 def _read(counter: int, boot: str) -> Count | None:
-    words = os.pread(counter, 200, 0).decode("ascii", "replace").split()
+    words = os.pread(counter, len(RECORD.format(0, 0, "")), 0).decode("ascii", "replace").split()
     if not boot or len(words) != 3 or words[2] != boot:
         return None
     return Count(int(words[0]), int(words[1]))

@@ -24,8 +24,12 @@ class Detector(Maekawa, kw_only=True):
     """Maekawa's algorithm that notices when it waits for somebody who is down."""
 
     settings: Settings
-    watched: dict[ProcessId, float] = field(default_factory=dict)  # awaited: how long before we ask
-    probed: set[ProcessId] = field(default_factory=set)  # of them, those whom we have asked
+    patience: list[float] = field(default_factory=list)  # of 1 to N: until we ask; 0: not awaited
+    probed: set[ProcessId] = field(default_factory=set)  # whom we have asked
+
+    def __post_init__(self) -> None:
+        """Begin by waiting for nobody."""
+        self.patience = self.patience or [0.0] * len(self.settings.members)
 
     def delay_max(self) -> float:
         """Give sigma: an answer that comes later is taken for a crash."""
@@ -40,16 +44,22 @@ class Detector(Maekawa, kw_only=True):
         """Act on a crash that we have detected."""
 
     def _watch(self, out: Outbox[Any]) -> None:
-        """Start a timer for whom we have begun to wait for, stop it for whom no longer."""
+        """Start a timer for each whom we begin to wait for, and stop those that are out of date."""
         awaited = self._awaited()
-        for peer in sorted(self.watched.keys() - awaited):
-            self._unwatch(peer, out)
-        for peer in sorted(awaited - self.watched.keys()):
-            self.watched[peer] = self.settings.t_max
-            out.set_timer(f"{T_MAX}{peer}", self.settings.t_max)
+        for peer, patience in enumerate(self.patience, 1):
+            if patience and peer not in awaited:
+                self._unwatch(peer, out)
+        for peer in sorted(awaited):
+            if not self.patience[peer - 1]:
+                self._wait(peer, self.settings.t_max, out)
+
+    def _wait(self, peer: ProcessId, patience: float, out: Outbox[Any]) -> None:
+        self.patience[peer - 1] = patience
+        out.set_timer(f"{T_MAX}{peer}", patience)
 
     def _unwatch(self, peer: ProcessId, out: Outbox[Any]) -> None:
-        if self.watched.pop(peer, None) is not None:
+        if self.patience[peer - 1]:
+            self.patience[peer - 1] = 0.0
             out.cancel_timer(f"{T_D if peer in self.probed else T_MAX}{peer}")
             self.probed.discard(peer)
 
@@ -60,12 +70,11 @@ class Detector(Maekawa, kw_only=True):
 
     def _wait_on(self, peer: ProcessId, out: Outbox[Any]) -> None:
         """Wait again, twice as long: what keeps us waiting is not a crash."""
-        if peer not in self.probed:  # we have stopped waiting since we asked
-            return
-        self.probed.remove(peer)
-        self.watched[peer] = min(2 * self.watched[peer], self.settings.patience_max)
-        out.cancel_timer(f"{T_D}{peer}")
-        out.set_timer(f"{T_MAX}{peer}", self.watched[peer])
+        if peer in self.probed:  # else we have stopped waiting since we asked
+            self.probed.remove(peer)
+            out.cancel_timer(f"{T_D}{peer}")
+            patience = 2 * self.patience[peer - 1]
+            self._wait(peer, min(patience, self.settings.patience_max), out)
 
     def _ring_for(self, timer: str, out: Outbox[Any]) -> None:
         if timer.startswith(T_MAX):

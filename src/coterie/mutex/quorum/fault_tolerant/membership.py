@@ -27,14 +27,19 @@ JOINING = "JOINING"  # we are back without memory, and do not know yet who else 
 class Membership(Detector, kw_only=True):
     """A process that knows who is down."""
 
-    versions: dict[ProcessId, int] = field(default_factory=dict)  # of all who were ever down
+    versions: list[int] = field(default_factory=list)  # of 1 to N
     strangers: set[ProcessId] = field(default_factory=set)  # what they send is for, or of, the dead
     joining: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin with everybody up for the first time."""
+        super().__post_init__()
+        self.versions = self.versions or [0] * len(self.settings.members)
 
     def start(self, out: Outbox[Any]) -> None:
         """Begin; without memory, with everybody else still to be met."""
         if out.incarnation:
-            self.versions[self.me] = 2 * out.incarnation
+            self.versions[self.me - 1] = 2 * out.incarnation
             self.strangers = self._alive()
             self.joining = True
             out.broadcast(self._alive(), Up(self.me, out.incarnation))
@@ -45,17 +50,17 @@ class Membership(Detector, kw_only=True):
         return self.settings.coterie(frozenset(self._down()))
 
     def _down(self) -> set[ProcessId]:
-        return {peer for peer, version in self.versions.items() if version % 2}
+        return {peer for peer, version in enumerate(self.versions, 1) if version % 2}
 
     def _alive(self) -> set[ProcessId]:
         """Name all others who are up, as far as we know."""
         return set(self.settings.members) - self._down() - {self.me}
 
     def _declare_down(self, peer: ProcessId, out: Outbox[Any]) -> None:
-        self._learn(peer, self.versions.get(peer, 0) + 1, out)
+        self._learn(peer, self.versions[peer - 1] + 1, out)
 
     def _hear(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
-        if version > self.versions.get(process, 0):
+        if version > self.versions[process - 1]:
             self._learn(process, version, out)
 
     def _learn(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
@@ -65,8 +70,7 @@ class Membership(Detector, kw_only=True):
         self._announce(process, version, out)
         self._note(process, version, out)
         if version % 2 == 0:
-            news = tuple(sorted(self.versions.items()))
-            out.send(process, Welcome(version // 2, self.highest, news))
+            out.send(process, Welcome(version // 2, self.highest, tuple(self.versions)))
         self._react(process, out)
 
     def _announce(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
@@ -74,7 +78,7 @@ class Membership(Detector, kw_only=True):
         out.broadcast(self._alive() - {process}, kind(process, version // 2))
 
     def _note(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
-        self.versions[process] = version
+        self.versions[process - 1] = version
         self.strangers.add(process)
         self._unwatch(process, out)
         self._forget(process, out)
@@ -89,15 +93,15 @@ class Membership(Detector, kw_only=True):
 
     def _meet(self, sender: ProcessId, process: ProcessId, version: int) -> None:
         """Listen to whoever is back once it says so itself: what it sent before has come before."""
-        if sender == process and version == self.versions.get(process, 0):
+        if sender == process and version == self.versions[process - 1]:
             self.strangers.discard(sender)
 
     def _join(self, sender: ProcessId, welcome: Welcome, out: Outbox[Any]) -> None:
         """Learn from whoever knows that we are back; what it sent before was for who we were."""
-        if 2 * welcome.incarnation != self.versions.get(self.me, 0):
+        if 2 * welcome.incarnation != self.versions[self.me - 1]:
             return
         self.highest = max(self.highest, welcome.time)
-        for process, version in welcome.versions:
-            if version > self.versions.get(process, 0):
+        for process, version in enumerate(welcome.versions, 1):
+            if version > self.versions[process - 1]:
                 self._note(process, version, out)
         self.strangers.discard(sender)

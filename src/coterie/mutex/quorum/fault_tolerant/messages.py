@@ -48,7 +48,7 @@ class Welcome(Payload, frozen=True):
 
     incarnation: int
     time: LogicalTime  # the highest we know
-    versions: tuple[tuple[ProcessId, int], ...]  # of everybody who was ever down
+    versions: tuple[int, ...]  # of 1 to N: twice the incarnation, plus one while it is down
 
 
 News: TypeAlias = Down | Up | Welcome

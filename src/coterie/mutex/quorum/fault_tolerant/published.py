@@ -22,7 +22,7 @@ class Published(FaultTolerant):
         """Begin, for the first time or as if it were."""
 
     def _hear(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
-        if version > self.versions.get(process, 0):
+        if version > self.versions[process - 1]:
             self._note(process, version, out)
             self._react(process, out)
 

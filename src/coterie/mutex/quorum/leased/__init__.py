@@ -3,25 +3,25 @@
 How to embed it. `Participant` and `Voter` are values that handle any number of named locks over one
 session per pair. Whoever runs them owns the sockets, the clock and the file:
 
-    participant = make_participant(settings, home)    home: the voter whose quorum is asked first
+    part = participant(settings, home)      home: the voter whose quorum is asked first
     voter = Voter(settings)
 
-    participant.start(name, out)        once; `name` is random and new with every process start
-    voter.start(name, out)              the same; reads `out.saved`
+    part.start(name, out)        once; `name` is random and new with every process start
+    voter.start(name, out)       the same; reads `out.saved`
 
-    participant.acquire(lock, out)      then wait for `Acquired(lock, token)` among out.events; it
-                                        comes within the step if the votes are still in hand
-    participant.release(lock, out)      also after `Lost(lock, token)`, when the body has ended
-    participant.withdraw(lock, out)     cancel or time-out of one that waits
-    participant.close(out)              orderly end, nothing held: voters need not wait for expiry
+    part.acquire(lock, out)      then wait for `Acquired(lock, token)` among out.events; it comes
+                                 within the step if the votes are still in hand
+    part.release(lock, out)      also after `Lost(lock, token)`, when the body has ended
+    part.withdraw(lock, out)     cancel or time-out of one that waits
+    part.close(out)              orderly end, nothing held: voters need not wait for expiry
 
-    participant.receive(voter_id, frame, out)     frames Reply, Ack, Answer, Nack
-    voter.receive(peer_id, frame, out)            frames Data, Beat, Probe, Bye
-    participant.connected(voter_id, out)          a new connection stands: unanswered frames go again
-    voter.connected(participant_name, out)        the same at the other end
-    participant.ring(PARTICIPANT, out), voter.ring(VOTER, out)     their one timer each has run out
+    part.receive(voter_id, frame, out)         frames Reply, Ack, Answer, Nack
+    voter.receive(peer_id, frame, out)         frames Data, Beat, Probe, Bye
+    part.connected(voter_id, out)              a new connection stands: unanswered frames go again
+    voter.connected(participant_name, out)     the same at the other end
+    part.ring(PARTICIPANT, out), voter.ring(VOTER, out)     their one timer each has run out
 
-    participant.valid(lock, now), participant.remaining(lock, now)    from the clock, not a flag
+    part.valid(lock, now), part.remaining(lock, now)        from the clock, not a flag
 
 Every call takes an `Outbox` whose `now` was read from a monotonic clock that counts time while the
 machine sleeps, just before the call; frames carry it as their time of sending. Afterwards carry the
@@ -32,3 +32,102 @@ Participants are told apart by the name in the frames; `peer_id` only says where
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.catalogue import Algorithm, Parameter, Variant
+from coterie.errors import ConfigError, UsageError
+from coterie.mutex.quorum.leased.costs import COSTS
+from coterie.mutex.quorum.leased.participant import participant
+from coterie.mutex.quorum.leased.process import Leased
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.voter import Voter
+
+if TYPE_CHECKING:
+    from coterie.catalogue import Setup
+
+
+def settings_of(setup: Setup) -> Settings:
+    """Derive all times from the lease; a message delay is the unit, and a round trip is two."""
+    lease = setup.parameters["lease"]
+    settings = Settings(
+        voters=setup.parameters["voters"],
+        coterie=setup.parameters["coterie"],
+        policy=setup.parameters["policy"],
+        lease=lease,
+        margin=lease / 40,
+        heartbeat=lease / 4,
+        hedge=min(lease / 5, 16.0),
+        unwind=lease,
+    )
+    settings.quorums.check()
+    return settings
+
+
+def _build(setup: Setup) -> list[Leased]:
+    settings = settings_of(setup)
+    return [
+        Leased(
+            me,
+            participant(settings, home=(me - 1) % settings.voters + 1),
+            Voter(settings) if me <= settings.voters else None,
+        )
+        for me in range(1, setup.size + 1)
+    ]
+
+
+def _parse_voters(text: str, size: int) -> int:
+    if text == "all":
+        return size
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"expected a number of voters from 1 on, or 'all', not {text!r}")
+    if int(text) > size:
+        raise ConfigError(f"{text} of {size} processes cannot vote")
+    return int(text)
+
+
+def _parse_policy(text: str, _size: int) -> str:
+    if text not in ("all", "quorum"):
+        raise UsageError(f"unknown policy: {text!r}; choose from: all, quorum")
+    return text
+
+
+def _parse_lease(text: str, _size: int) -> float:
+    try:
+        lease = float(text)
+    except ValueError:
+        lease = 0.0
+    if not 0 < lease < float("inf"):
+        raise UsageError(f"expected a lease in message delays, greater than 0, not {text!r}")
+    return lease
+
+
+ALGORITHM = Algorithm(
+    name="leased",
+    family="quorum",
+    summary="get leased votes of a quorum with a fencing token, and keep them until asked",
+    citation=(
+        "This library; after Maekawa (1985) and Sanders (1987), Roucairol and Carvalho (1983),"
+        " Gray and Cheriton (1989), and Hupfeld and others (2009)."
+    ),
+    process=Leased,
+    build=_build,
+    costs=COSTS,
+    assumes=("clock rates within 0.5 %", "a voter's storage survives"),
+    bears=("crash", "restart", "pause", "partition", "loss", "duplication", "reordering"),
+    causal=False,
+    variants=(Variant("lazy", "whoever leaves keeps the votes until somebody else asks"),),
+    parameters=(
+        Parameter(
+            "coterie",
+            "majority",
+            "the quorums, such as plane, grid or majority",
+            lambda text, _: text,
+        ),
+        Parameter(
+            "voters", "all", "how many processes vote: the first ones, or all", _parse_voters
+        ),
+        Parameter("policy", "quorum", "whom to ask: one quorum, or all voters", _parse_policy),
+        Parameter("lease", "1000", "how long a vote counts, in message delays", _parse_lease),
+    ),
+)

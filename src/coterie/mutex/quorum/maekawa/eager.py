@@ -12,7 +12,7 @@ from bisect import insort
 
 from msgspec import field
 
-from coterie.clocks import Stamp
+from coterie.clocks import LogicalTime, Stamp
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.maekawa.messages import (
     Failed,
@@ -30,7 +30,7 @@ class Maekawa(Mutex[Message]):
     """A requester and an arbiter in one."""
 
     quorum: tuple[ProcessId, ...]  # the arbiters we need; any two quorums have a common one
-    highest: int = 0  # highest request time seen or used
+    highest: LogicalTime = 0  # highest request time seen or used
 
     stamp: Stamp | None = None  # of our own request, kept until release
     locked: set[ProcessId] = field(default_factory=set)  # arbiters locked for us

@@ -1,0 +1,141 @@
+"""`coterie serve`: a voting node."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import signal
+import socket
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.duration import duration
+from coterie.cluster.config import Config, convert, load
+from coterie.cluster.logs import log_to_stderr
+from coterie.cluster.membership import PORT
+from coterie.cluster.node import Node
+from coterie.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+@click.command("serve")
+@click.option("--config", "path", metavar="FILE", help="Default: COTERIE_CONFIG, coterie.toml.")
+@click.option(
+    "--node", envvar="COTERIE_NODE", metavar="NAME", help="Which node of the file to run."
+)
+@click.option("--dev", type=click.IntRange(1, 31), metavar="N", help="Run N nodes on this machine.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help=f"First port of --dev, {PORT} by default; 0: any."
+)
+@click.option("--lease", type=duration, metavar="DUR", help="Lease of --dev, 10s by default.")
+@click.option("--data", metavar="DIR", envvar="COTERIE_DATA", help="Where nodes keep their data.")
+@click.option(
+    "--new-cluster",
+    is_flag=True,
+    help="Vote at once at the first start: you vouch that nobody holds a lock.",
+)
+@click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
+def command(
+    *,
+    path: str | None,
+    node: str | None,
+    dev: int | None,
+    port: int | None,
+    lease: float | None,
+    data: str | None,
+    new_cluster: bool,
+    log: str,
+    quiet: bool,
+) -> None:
+    """Run a voting node until it is told to end (TERM or INT).
+
+    The cluster stands in coterie.toml. --dev N needs no file: N nodes in one process on loopback,
+    to try things out.
+    """
+    log_to_stderr(log, verbose=not quiet)
+    if dev is None and (port is not None or lease is not None):
+        raise UsageError("--port and --lease belong to --dev; a cluster has them in its file")
+    if dev is not None:
+        if path or node:
+            raise UsageError("--dev needs no configuration: leave out --config and --node")
+        config = _dev_config(dev, PORT if port is None else port, lease or 10.0, data)
+        names = [member.name for member in config.membership.members]
+        run(_serve(config, names, lambda: _introduce(config), new_cluster=True))
+        return
+    config = load(path, {"COTERIE_DATA": data} if data else None)
+    run(_serve(config, [_choose(config, node)], lambda: None, new_cluster=new_cluster))
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop if it is installed."""
+    factory = None
+    with contextlib.suppress(ImportError):
+        factory = importlib.import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(work)
+
+
+def _choose(config: Config, node: str | None) -> str:
+    names = [member.name for member in config.membership.members]
+    if node is None and len(names) > 1:
+        raise UsageError(f"which node is this? --node, one of: {', '.join(names)}")
+    name = names[0] if node is None else node
+    config.membership.voter(name)
+    return name
+
+
+async def _serve(
+    config: Config, names: list[str], ready: Callable[[], None], *, new_cluster: bool
+) -> None:
+    nodes = [Node(config, name, new_cluster=new_cluster) for name in names]
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, over.set)
+    async with contextlib.AsyncExitStack() as stack:
+        for node in nodes:
+            await node.start()
+            stack.push_async_callback(node.stop)
+        ready()
+        failures = [node.failed for node in nodes]
+        for failure in failures:
+            failure.add_done_callback(lambda _: over.set())
+        await over.wait()
+        for failure in failures:
+            if failure.done():
+                failure.result()
+
+
+def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:
+    ports = [port + i for i in range(size)] if port else _free_ports(size)
+    if max(ports) > 65535:
+        raise ConfigError(f"{size} ports from {port} on: there are only 65535")
+    nodes = {f"n{i}": {"address": f"127.0.0.1:{each}"} for i, each in enumerate(ports, 1)}
+    document = {"cluster": "dev", "lease": lease, "nodes": nodes, "data": data}
+    return convert(document)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _introduce(config: Config) -> None:
+    """Print the URL, and tell people what to do with it."""
+    url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
+    click.echo(url)
+    click.echo(
+        f"{len(config.membership.members)} nodes vote. In another terminal:\n"
+        f"  export COTERIE_URL={url}\n"
+        "  coterie lock nightly -- echo mine\n"
+        "  coterie status",
+        err=True,
+    )

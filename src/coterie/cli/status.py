@@ -1,0 +1,99 @@
+"""`coterie status`: who is up, who holds, who waits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.duration import duration
+from coterie.cli.output import output_option, print_json, print_table
+from coterie.errors import UsageError
+
+if TYPE_CHECKING:
+    from coterie.cluster.inspecting import ClusterState, NodeState
+
+VIEWS = ("nodes", "locks", "waiters")
+HEALTH = {0: "healthy", 1: "degraded", 69: "no quorum"}
+
+
+@click.command("status")
+@click.argument("view", type=click.Choice(VIEWS), default="nodes")
+@click.option("--url", metavar="URL", help="Default: COTERIE_URL, then coterie.toml.")
+@click.option("--watch", is_flag=True, help="Show it again and again, until interrupted.")
+@click.option(
+    "--every", type=duration, default="2s", show_default=True, metavar="DUR", help="With --watch."
+)
+@output_option
+def command(*, view: str, url: str | None, watch: bool, every: float, output: str) -> int:
+    """Ask the nodes of a cluster: nodes, locks or waiters.
+
+    Exits with 0 if all nodes vote, 1 if some do not and a quorum does, 69 if there is no quorum.
+    """
+    while True:
+        state = asyncio.run(_inspect(url, view))
+        if watch and output == "table":
+            click.clear()
+        if output == "json":
+            print_json(state)
+        else:
+            _print(state, view)
+        if not watch:
+            return state.health
+        time.sleep(every)
+
+
+async def _inspect(url: str | None, view: str) -> ClusterState:
+    from coterie.cluster.inspecting import inspect  # noqa: PLC0415 - asks for asyncio and ssl
+    from coterie.cluster.url import make_visit  # noqa: PLC0415
+    from coterie.coordinator.connecting import choose_url  # noqa: PLC0415
+
+    chosen = choose_url(url)
+    if not chosen.startswith("coterie:"):
+        raise UsageError(
+            f"status asks the nodes of a cluster, and {chosen} has none; set COTERIE_URL to"
+            " coterie://HOST:PORT,..."
+        )
+    return await inspect(make_visit(chosen), locks=view != "nodes")
+
+
+def _print(state: ClusterState, view: str) -> None:
+    if view == "nodes":
+        header = ["node", "address", "state", "up", "programs", "owned", "waiting"]
+        print_table(header, [_node(node) for node in state.nodes])
+        click.echo(f"\ncluster {state.cluster}: {HEALTH[state.health]}", err=True)
+        return
+    rows: list[list[Any]] = []
+    for lock in state.locks:
+        if view == "waiters":
+            rows += [
+                [lock.name, place, party.owner, _since(party.since)]
+                for place, party in enumerate(lock.waiters, 1)
+            ]
+        elif lock.holders or lock.waiters:
+            rows += [
+                [lock.name, party.owner, str(party.token), _since(party.since), len(lock.waiters)]
+                for party in lock.holders
+            ] or [[lock.name, "nobody", "", "", len(lock.waiters)]]
+    header = {
+        "locks": ["lock", "holder", "token", "since", "waiting"],
+        "waiters": ["lock", "place", "waiter", "since"],
+    }[view]
+    print_table(header, rows)
+
+
+def _node(node: NodeState) -> list[Any]:
+    report = node.report
+    if report is None:
+        return [node.name, node.address, f"down: {node.trouble}", "", "", "", ""]
+    abstains = report.abstains_seconds
+    standing = f"abstains for {abstains:.1f} s" if abstains else "votes"
+    up = f"{report.up_seconds:.0f} s"
+    programs, owned, waiting = len(report.sessions), report.owned, report.waiting
+    return [node.name, node.address, standing, up, programs, owned, waiting]
+
+
+def _since(seconds: float) -> str:
+    return f"{max(0.0, time.time() - seconds):.1f} s ago"

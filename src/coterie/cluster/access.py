@@ -1,0 +1,136 @@
+"""How a program gets into a cluster: as a caller of its nodes, or as one of them."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from typing import TYPE_CHECKING, Protocol
+
+from coterie.cluster.attending import Attending
+from coterie.cluster.consulting import discover
+from coterie.cluster.handshake import Caller, Credentials, Identity, new_identity
+from coterie.cluster.link import Link
+from coterie.cluster.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.cluster.attending import Host
+    from coterie.cluster.config import Config
+    from coterie.cluster.membership import Address, Membership
+    from coterie.cluster.security import Security
+    from coterie.process import ProcessId
+
+
+class Access(Protocol):
+    """A way in."""
+
+    async def enter(self, host: Host) -> Attending:
+        """Make a participant on behalf of `host`, with a line to every voter."""
+
+    async def leave(self) -> None:
+        """Close all lines; what was sent before still leaves."""
+
+
+def own_identity() -> Identity:
+    """Draw an identity for this process, with a label by which people find it."""
+    return new_identity(f"{socket.gethostname()}:{os.getpid()}")
+
+
+class Links:
+    """The links of one participant."""
+
+    def __init__(self, membership: Membership, security: Security, identity: Identity) -> None:
+        """Prepare to call the nodes."""
+        self._membership = membership
+        self._identity = identity
+        self._credentials = Credentials(
+            membership.cluster, membership.digest, security.secret_bytes()
+        )
+        self._tls = security.client_context()
+        self._links: list[Link] = []
+
+    def start(self, attending: Attending, voter: ProcessId, addresses: Sequence[Address]) -> None:
+        """Call one voter, at any of these addresses, for as long as we run."""
+        node = self._membership.members[voter - 1].name
+        expiry = self._membership.settings.expiry
+        link = Link(node, addresses, lambda: self._caller(node), self._tls, expiry)
+        self._links.append(link)
+        attending.join(voter, link)
+
+    def _caller(self, node: str) -> Caller:
+        return Caller(self._credentials, "participant", self._identity, node)
+
+    async def stop(self) -> None:
+        """Close them."""
+        for link in self._links:
+            await link.stop()
+        self._links.clear()
+
+
+class Visit:
+    """Access for a program that does not vote."""
+
+    def __init__(self, addresses: Sequence[Address], cluster: str, security: Security) -> None:
+        """Remember whom to call; everything else is learnt from the first who answers."""
+        self._addresses = addresses
+        self._cluster = cluster
+        self.security = security
+        self._links: Links
+
+    async def learn(self) -> Membership:
+        """Learn the configuration."""
+        return await discover(self._addresses, self._cluster, self.security)
+
+    async def enter(self, host: Host) -> Attending:
+        """Learn the configuration, and call all voters."""
+        membership = await self.learn()
+        identity = own_identity()
+        attending = Attending(
+            membership, identity, random.randint(1, len(membership.members)), host
+        )
+        self._links = Links(membership, self.security, identity)
+        for voter, member in enumerate(membership.members, 1):
+            self._links.start(attending, voter, self._ways(voter, member.address, membership))
+        return attending
+
+    def _ways(self, voter: ProcessId, known: Address, membership: Membership) -> list[Address]:
+        """Try what the user wrote, in case nodes are seen at other addresses from here."""
+        if len(self._addresses) != len(membership.members):
+            return [known]
+        return list(dict.fromkeys([self._addresses[voter - 1], known]))
+
+    async def leave(self) -> None:
+        """Close all links."""
+        await self._links.stop()
+
+
+class Seat:
+    """Access for a program that is itself a voting node."""
+
+    def __init__(self, config: Config, node: str, *, new_cluster: bool) -> None:
+        """Remember which node we are."""
+        self._config = config
+        self._node = Node(config, node, new_cluster=new_cluster)
+        self._links: Links
+
+    async def enter(self, host: Host) -> Attending:
+        """Start the node, and call the others."""
+        membership = self._config.membership
+        await self._node.start()
+        identity = own_identity()
+        own = membership.voter(self._node.name)
+        attending = Attending(membership, identity, own, host)
+        self._links = Links(membership, self._config.security, identity)
+        for voter, member in enumerate(membership.members, 1):
+            if voter == own:
+                attending.join_here(voter, self._node.voting)
+            else:
+                self._links.start(attending, voter, [member.address])
+        return attending
+
+    async def leave(self) -> None:
+        """Close all links, and end the node."""
+        await self._links.stop()
+        await self._node.stop()

@@ -1,0 +1,178 @@
+"""A participant among its links: it takes locks, and answers for itself when others ask."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from coterie.cluster.driver import Driver
+from coterie.cluster.frames import (
+    PROTOCOL,
+    Concerned,
+    Condition,
+    Hello,
+    HowAreYou,
+    decode_from_voter,
+)
+from coterie.errors import ProtocolError
+from coterie.mutex.quorum.leased.frames import Ack, Answer, Nack, Reply
+from coterie.mutex.quorum.leased.participant import participant
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from coterie.cluster.frames import FromVoter
+    from coterie.cluster.handshake import Identity
+    from coterie.cluster.link import Link
+    from coterie.cluster.membership import Membership
+    from coterie.cluster.voting import Voting
+    from coterie.process import Event, ProcessId
+
+
+class Line(Protocol):
+    """The way to a voter: a link, or the voter in this very process."""
+
+    @property
+    def is_up(self) -> bool:
+        """Tell whether frames can be sent now."""
+
+    @property
+    def trouble(self) -> str:
+        """Say why not."""
+
+    def send(self, frame: msgspec.Struct) -> None:
+        """Send a frame."""
+
+
+class Host(Protocol):
+    """What stands above a participant."""
+
+    def hear(self, event: Event) -> None:
+        """Take note of a lock that was acquired or lost."""
+
+    def condition(self, asked: HowAreYou) -> Condition:
+        """Say how we stand to a lock."""
+
+    def learn(self, voter: ProcessId, answer: Concerned | Condition) -> None:
+        """Take the answer to a question of ours."""
+
+
+class Attending:
+    """The participant of one process."""
+
+    def __init__(
+        self, membership: Membership, identity: Identity, home: ProcessId, host: Host
+    ) -> None:
+        """Prepare; `home` is the voter whose quorum is asked first."""
+        self.membership = membership
+        self.identity = identity
+        self.participant = participant(membership.settings, home)
+        self.lines: dict[ProcessId, Line] = {}
+        self.received: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
+        self._host = host
+        self._driver = Driver(self._send, self.participant.ring, host.hear, _save_nothing)
+        self._driver.step(self.participant.start, identity.name)
+
+    def join(self, voter: ProcessId, link: Link) -> None:
+        """Reach a voter over a link from now on."""
+        self.lines[voter] = link
+        link.receive = lambda frame: self.receive(voter, decode_from_voter(frame))
+        link.connected = lambda: self.connected(voter)
+        link.start()
+
+    def join_here(self, voter: ProcessId, voting: Voting) -> None:
+        """Reach the voter of this very process."""
+        self.lines[voter] = _Inside(self, voter, voting)
+        self.connected(voter)
+
+    def connected(self, voter: ProcessId) -> None:
+        """Go on over a new connection."""
+        self._driver.step(self.participant.connected, voter)
+
+    def reachable(self) -> list[ProcessId]:
+        """List the voters that are connected and answer."""
+        silent = set(self.lines) - set(self.participant.sessions.reachable())
+        return [voter for voter, line in self.lines.items() if line.is_up and voter not in silent]
+
+    def troubles(self) -> list[str]:
+        """Say for each voter that is not connected why it is not."""
+        names = [member.name for member in self.membership.members]
+        lines = sorted(self.lines.items())
+        return [f"{names[voter - 1]}: {line.trouble}" for voter, line in lines if not line.is_up]
+
+    def stop(self) -> None:
+        """Say goodbye; nothing may be held or waited for any more."""
+        self._driver.step(self.participant.close)
+        self._driver.stop()
+
+    # What the host calls
+
+    def acquire(self, lock: str) -> None:
+        """Ask for a lock."""
+        self._driver.step(self.participant.acquire, lock)
+
+    def release(self, lock: str) -> None:
+        """Give a lock back."""
+        self._driver.step(self.participant.release, lock)
+
+    def withdraw(self, lock: str) -> None:
+        """Give up waiting for a lock."""
+        self._driver.step(self.participant.withdraw, lock)
+
+    # What the links call
+
+    def receive(self, voter: ProcessId, frame: FromVoter) -> None:
+        """Handle a frame from a voter."""
+        self.received[type(frame).__name__] += 1
+        match frame:
+            case Reply() | Ack() | Answer() | Nack():
+                self._driver.step(self.participant.receive, voter, frame)
+            case HowAreYou():
+                self._send(voter, self._host.condition(frame))
+            case Concerned() | Condition():
+                self._host.learn(voter, frame)
+            case _:
+                raise ProtocolError(f"nobody has asked for a {type(frame).__name__}")
+
+    def _send(self, voter: ProcessId, frame: Any) -> None:
+        self.sent[type(frame).__name__] += 1
+        self.lines[voter].send(frame)
+
+    def ask(self, voter: ProcessId, question: msgspec.Struct) -> None:
+        """Send a question that is no part of the protocol."""
+        self._send(voter, question)
+
+
+class _Inside:
+    """The way between a participant and a voter in the same process: no socket, one turn of delay."""
+
+    is_up = True
+    trouble = ""
+
+    def __init__(self, attending: Attending, voter: ProcessId, voting: Voting) -> None:
+        self._attending = attending
+        self._voter = voter
+        self._voting = voting
+        self._loop = asyncio.get_running_loop()
+        self._identity = attending.identity.name
+        label = attending.identity.label
+        hello = Hello(PROTOCOL, "", "", "participant", self._identity, label, b"")
+        self._number = voting.attach(hello, _Back(attending, voter, self._loop))
+
+    def send(self, frame: Any) -> None:
+        self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
+
+
+class _Back(NamedTuple):
+    attending: Attending
+    voter: ProcessId
+    loop: asyncio.AbstractEventLoop
+
+    def send(self, frame: Any) -> None:
+        self.loop.call_soon(self.attending.receive, self.voter, frame)
+
+
+def _save_nothing(_: bytes) -> None:
+    raise AssertionError("a participant saves nothing")

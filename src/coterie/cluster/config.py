@@ -1,0 +1,228 @@
+"""`coterie.toml`: the nodes of a cluster, the rules they share, and how they know each other.
+
+    cluster = "orders"
+    secret-file = "secret"      # or [tls] with ca, certificate and key; paths from this file's place
+    data = "data"               # each node has a directory in it
+    lease = 10                  # seconds
+
+    [nodes.a]
+    address = "a.example:7420"
+
+What the environment says beats the file, and what a flag says beats both.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.cluster.membership import Address, Member, Membership, parse_address
+from coterie.cluster.security import Security, read_secret
+from coterie.coordinator.names import check_name
+from coterie.coteries import parse_coterie
+from coterie.errors import ConfigError, CoterieError
+from coterie.mutex.quorum.leased.settings import Policy, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_PATH = "coterie.toml"
+ASK_ALL_VOTERS_MAX = 5
+
+
+class TlsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[tls]`."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+
+class NodeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table `[nodes.NAME]`."""
+
+    address: str  # where others reach it
+    votes: int = 1
+    listen: str | None = None  # where it listens, if that is another address
+    metrics: str | None = None  # where it shows its metrics
+    data: str | None = None
+
+
+class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """The file as it is written."""
+
+    nodes: dict[str, NodeFile]
+    cluster: str = "coterie"
+    url: str | None = None  # for programs that connect without one
+    coterie: str | None = None
+    policy: Policy | None = None
+    lease: float = 10.0
+    rate_error: float = 0.005
+    margin: float = 0.25
+    heartbeat: float | None = None
+    hedge: float | None = None
+    data: str | None = None
+    secret_file: str | None = None
+    tls: TlsFile | None = None
+
+
+class NodeOptions(msgspec.Struct, frozen=True):
+    """What concerns one node alone."""
+
+    listen: Address
+    metrics: Address | None = None
+    data: Path | None = None  # None: nothing is kept over a restart
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Everything about a cluster, checked."""
+
+    membership: Membership
+    security: Security
+    nodes: dict[str, NodeOptions]
+
+    def options(self, name: str) -> NodeOptions:
+        """Give what concerns one node."""
+        self.membership.voter(name)
+        return self.nodes[name]
+
+
+def load(path: str | Path | None = None, flags: Mapping[str, str] | None = None) -> Config:
+    """Read a configuration: the file given, or COTERIE_CONFIG, or `coterie.toml` here.
+
+    `flags` are variables of the environment that the command line has set.
+    """
+    environment = os.environ | dict(flags or {})
+    path = Path(path or environment.get("COTERIE_CONFIG") or DEFAULT_PATH)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        written = msgspec.convert(document, ConfigFile)
+    except FileNotFoundError:
+        raise ConfigError(f"there is no {path}; `coterie serve --dev 3` needs none") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_in_words(error)}") from None
+    try:
+        return check(written, path.parent, environment)
+    except CoterieError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    """Say it in the words of the file, without the path notation of the library."""
+    what, _, where = str(error).partition(" - at `$")
+    return f"{where.rstrip('`').lstrip('.')}: {what}" if where else what
+
+
+def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> Config:
+    """Work out what was written; paths count from `folder`."""
+    if not written.nodes:
+        raise ConfigError("a cluster needs nodes: [nodes.NAME] with an address each")
+    members = tuple(
+        Member(check_name(name), parse_address(node.address))
+        for name, node in written.nodes.items()
+    )
+    membership = Membership(check_name(written.cluster), members, _settings(written))
+    return Config(
+        membership,
+        _security(written, folder, environment),
+        {name: _options(name, written, folder, environment) for name in written.nodes},
+    )
+
+
+def _settings(written: ConfigFile) -> Settings:
+    votes = [node.votes for node in written.nodes.values()]
+    if min(votes) < 1:
+        raise ConfigError("votes must be at least 1")
+    coterie = written.coterie or "majority"
+    if max(votes) > 1:
+        if written.coterie:
+            raise ConfigError(
+                "votes belong to weighted voting, so leave out either them or coterie"
+            )
+        coterie = "weighted:" + ",".join(map(str, votes))
+    counting = coterie == "majority" or coterie.startswith("weighted")
+    ask_all = counting and len(votes) <= ASK_ALL_VOTERS_MAX
+    lease = written.lease
+    settings = Settings(
+        voters=len(votes),
+        coterie=coterie,
+        policy=written.policy or ("all" if ask_all else "quorum"),
+        lease=lease,
+        rate_error=written.rate_error,
+        margin=written.margin,
+        heartbeat=lease / 4 if written.heartbeat is None else written.heartbeat,
+        hedge=lease / 5 if written.hedge is None else written.hedge,
+        unwind=lease,
+    )
+    _check_times(settings)
+    parse_coterie(coterie, len(votes))
+    return settings
+
+
+def _check_times(settings: Settings) -> None:
+    if settings.lease < 0.1:
+        raise ConfigError(f"a lease of {settings.lease:g} s is too short; 0.1 s at least")
+    if not 0 <= settings.rate_error < 0.5:
+        raise ConfigError(f"rate-error is a share such as 0.005, not {settings.rate_error:g}")
+    if settings.margin < 0.01:
+        raise ConfigError(f"a margin of {settings.margin:g} s is less than timers are exact")
+    for name, value in (("heartbeat", settings.heartbeat), ("hedge", settings.hedge)):
+        if not 0 < value < settings.lease / 2:
+            raise ConfigError(f"{name} must lie between 0 and half the lease, not {value:g} s")
+
+
+def _security(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> Security:
+    def chosen(name: str, in_file: str | None) -> str:
+        return environment.get(name) or (str(folder / in_file) if in_file else "")
+
+    tls = written.tls or TlsFile()
+    return read_security(
+        environment.get("COTERIE_SECRET", ""),
+        chosen("COTERIE_SECRET_FILE", written.secret_file),
+        ca=chosen("COTERIE_TLS_CA", tls.ca),
+        certificate=chosen("COTERIE_TLS_CERTIFICATE", tls.certificate),
+        key=chosen("COTERIE_TLS_KEY", tls.key),
+    )
+
+
+def read_security(
+    secret: str, secret_file: str, *, ca: str, certificate: str, key: str
+) -> Security:
+    """Read the secret, and see to it that everything can be used."""
+    security = Security(
+        secret or (read_secret(secret_file) if secret_file else ""), ca, certificate, key
+    )
+    security.secret_bytes()
+    security.client_context()
+    return security
+
+
+def _options(
+    name: str, written: ConfigFile, folder: Path, environment: Mapping[str, str]
+) -> NodeOptions:
+    node = written.nodes[name]
+    data: Path | None = None
+    if node.data:
+        data = folder / node.data
+    elif environment.get("COTERIE_DATA") or written.data:
+        data = folder / (environment.get("COTERIE_DATA") or str(written.data)) / name
+    return NodeOptions(
+        parse_address(node.listen or node.address),
+        parse_address(node.metrics, None) if node.metrics else None,
+        data,
+    )
+
+
+def convert(document: Mapping[str, Any], folder: Path = Path()) -> Config:
+    """Read a configuration from a mapping of the same shape as the file."""
+    try:
+        written = msgspec.convert(document, ConfigFile)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_in_words(error)) from None
+    return check(written, folder, os.environ)

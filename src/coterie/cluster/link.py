@@ -1,0 +1,145 @@
+"""A link to a node: a connection that is made again whenever it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING
+
+from coterie.cluster import clock
+from coterie.cluster.connection import Connection
+from coterie.errors import ProtocolError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Sequence
+
+    import msgspec
+
+    from coterie.cluster.handshake import Caller
+    from coterie.cluster.membership import Address
+
+DIAL_SECONDS_MAX = 3.0
+FIRST_PAUSE_SECONDS = 0.05
+PAUSE_SECONDS_MAX = 1.0
+LASTED_SECONDS = 1.0  # a connection that held so long was a good one
+
+logger = logging.getLogger("coterie.cluster")
+
+
+async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
+    """Open a connection."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(DIAL_SECONDS_MAX):
+        _, connection = await loop.create_connection(
+            lambda: Connection(lambda _: None), address.host, address.port, ssl=tls
+        )
+    return connection
+
+
+class Link:
+    """Keeps a connection to one node, at the first of its addresses that answers."""
+
+    def __init__(
+        self,
+        node: str,
+        addresses: Sequence[Address],
+        caller: Callable[[], Caller],
+        tls: ssl.SSLContext | None,
+        silence_seconds_max: float,
+    ) -> None:
+        """Prepare; a node that leaves us without any answer for that long is called anew."""
+        self.node = node
+        self.trouble = "not tried yet"  # why there is no connection; empty if there is one
+        self.connected: Callable[[], None]
+        self.receive: Callable[[memoryview], None]
+        self._addresses = addresses
+        self._caller = caller
+        self._tls = tls
+        self._silence_seconds_max = silence_seconds_max
+        self._unanswered_since: float | None = None
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Tell whether there is a connection."""
+        return self._connection is not None
+
+    def start(self) -> None:
+        """Begin to call."""
+        self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link {self.node}")
+
+    async def stop(self) -> None:
+        """End the connection; what was sent before still leaves."""
+        if self._connection is not None:
+            self._connection.close("we have ended")
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def send(self, frame: msgspec.Struct) -> None:
+        """Send, if there is a connection; sessions send again what got lost."""
+        connection = self._connection
+        if connection is None:
+            return
+        now = clock.now()
+        if self._unanswered_since is None:
+            self._unanswered_since = now
+        elif now - self._unanswered_since > self._silence_seconds_max:
+            connection.abort(f"no answer for {self._silence_seconds_max:g} s")
+            return
+        connection.send(frame)
+
+    async def _keep(self) -> None:
+        attempt = 0
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            address = self._addresses[attempt % len(self._addresses)]
+            began = clock.now()
+            try:
+                await self._use(await self._call(address))
+            except (OSError, ProtocolError) as error:
+                self._note(f"{address}: {str(error) or type(error).__name__}")
+            if clock.now() - began > LASTED_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            attempt += 1
+            await asyncio.sleep(pause * random.uniform(0.5, 1))
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    async def _call(self, address: Address) -> Connection:
+        connection = await dial(address, self._tls)
+        try:
+            await self._caller().greet(connection)
+        except BaseException:
+            connection.abort("the handshake failed")
+            raise
+        return connection
+
+    async def _use(self, connection: Connection) -> None:
+        """Work with a connection until it ends."""
+        over: asyncio.Queue[str] = asyncio.Queue()
+        connection.on_close = over.put_nowait
+        if connection.closed:
+            raise ProtocolError("the connection was closed at once")
+        connection.receive = self._take
+        self._connection = connection
+        self._unanswered_since = None
+        self.trouble = ""
+        logger.info("link to %s is up", self.node)
+        try:
+            self.connected()
+            raise ProtocolError(await over.get())
+        finally:
+            self._connection = None
+            connection.on_close = None
+
+    def _take(self, frame: memoryview) -> None:
+        self._unanswered_since = None
+        self.receive(frame)
+
+    def _note(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            logger.warning("link to %s is down: %s", self.node, trouble)
+        self.trouble = trouble

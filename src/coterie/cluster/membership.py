@@ -1,0 +1,70 @@
+"""What has to be the same at every node and every program of a cluster."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+import msgspec
+
+from coterie.cluster.frames import PROTOCOL
+from coterie.errors import ConfigError
+from coterie.mutex.quorum.leased.settings import Settings
+
+PORT = 7420
+
+
+class Address(msgspec.Struct, frozen=True, array_like=True):
+    """Where somebody listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Write it as people do."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str, port: int | None = PORT) -> Address:
+    """Read `host`, `host:port` or `[host]:port`."""
+    host, colon, given = text.rpartition(":")
+    if not colon or (text.endswith("]") and text.startswith("[")):
+        host, given = text, "" if port is None else str(port)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not given.isascii() or not given.isdecimal() or int(given) > 65535:
+        raise ConfigError(f"{text!r} is no address; write it like host:{port or PORT}")
+    return Address(host, int(given))
+
+
+class Member(msgspec.Struct, frozen=True, array_like=True):
+    """A voting node."""
+
+    name: str
+    address: Address
+
+
+class Membership(msgspec.Struct, frozen=True, array_like=True):
+    """Who votes, and by which rules."""
+
+    cluster: str
+    members: tuple[Member, ...]  # voters 1 and up
+    settings: Settings
+
+    @property
+    def digest(self) -> str:
+        """Identify everything on which safety rests; where nodes live is not part of it."""
+        return _digest(self)
+
+    def voter(self, name: str) -> int:
+        """Give the number of a voter."""
+        names = [member.name for member in self.members]
+        if name not in names:
+            raise ConfigError(f"no node is called {name!r}; there are: {', '.join(names)}")
+        return names.index(name) + 1
+
+
+@functools.lru_cache(maxsize=8)
+def _digest(membership: Membership) -> str:
+    names = [member.name for member in membership.members]
+    essence = (PROTOCOL, membership.cluster, names, membership.settings)
+    return hashlib.sha256(msgspec.msgpack.encode(essence)).hexdigest()[:32]

@@ -1,0 +1,56 @@
+"""What a voting node says of itself when it is asked."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from coterie.cluster import clock
+from coterie.cluster.frames import Figures, LockReport, SessionReport
+
+if TYPE_CHECKING:
+    from coterie.cluster.voting import Voting
+
+LOCKS_MAX = 10_000  # that one report lists
+
+
+def report(voting: Voting, *, locks: bool) -> Figures:
+    """Describe a node, with its locks if they are asked for."""
+    voter, now = voting.voter, clock.now()
+    abstains = voter.abstains_until - now if voter.abstains() else 0.0
+    ballots = list(voter.ballots.values())
+    return Figures(
+        version("coterie"),
+        now - voting.started,
+        max(0.0, abstains),
+        len(voting.lines),
+        _sessions(voting, now),
+        sum(ballot.owner is not None for ballot in ballots),
+        sum(len(ballot.queue) for ballot in ballots),
+        _locks(voting) if locks else (),
+    )
+
+
+def _sessions(voting: Voting, now: float) -> tuple[SessionReport, ...]:
+    return tuple(
+        SessionReport(
+            identity,
+            voting.labels.get(identity, "unknown"),
+            link.peer in voting.lines,
+            max(0.0, now - link.heard),
+            len(link.locks),
+        )
+        for identity, link in sorted(voting.voter.sessions.items())
+    )
+
+
+def _locks(voting: Voting) -> tuple[LockReport, ...]:
+    ballots = sorted(voting.voter.ballots.items())[:LOCKS_MAX]
+    return tuple(
+        LockReport(
+            lock,
+            ballot.owner.claim.participant if ballot.owner else None,
+            tuple(claim.participant for claim in ballot.queue),
+        )
+        for lock, ballot in ballots
+    )

@@ -1,0 +1,75 @@
+"""Who may take part: a shared secret, TLS with certificates at both ends, or both."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import msgspec
+
+from coterie.errors import ConfigError
+
+SECRET_BYTES_MIN = 16
+
+
+class Security(msgspec.Struct, frozen=True):
+    """What shows that we belong to the cluster; files are read when they are needed."""
+
+    secret: str = ""
+    ca: str = ""  # file with the certificates of those who sign ours
+    certificate: str = ""
+    key: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether anybody who reaches a node may take part."""
+        return not self.secret and not self.ca
+
+    def secret_bytes(self) -> bytes:
+        """Give the secret as it is used; empty without one."""
+        secret = self.secret.encode()
+        if secret and len(secret) < SECRET_BYTES_MIN:
+            raise ConfigError(
+                f"the secret has {len(secret)} bytes and needs at least {SECRET_BYTES_MIN};"
+                " make one by: openssl rand -hex 32"
+            )
+        return secret
+
+    def server_context(self) -> ssl.SSLContext | None:
+        """Make what a node needs: it shows its certificate and asks for the caller's."""
+        if not self._uses_tls():
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return self._load(context)
+
+    def client_context(self) -> ssl.SSLContext | None:
+        """Make what a caller needs: the node's certificate has to be for the host that is called."""
+        if not self._uses_tls():
+            return None
+        return self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def _uses_tls(self) -> bool:
+        given = [bool(self.ca), bool(self.certificate), bool(self.key)]
+        if any(given) and not all(given):
+            raise ConfigError("TLS needs all three: ca, certificate and key")
+        return all(given)
+
+    def _load(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        try:
+            context.load_verify_locations(self.ca)
+            context.load_cert_chain(self.certificate, self.key)
+        except OSError as error:  # also what is wrong inside the files
+            raise ConfigError(
+                f"TLS with {self.ca}, {self.certificate}, {self.key}: {error}"
+            ) from None
+        return context
+
+
+def read_secret(path: str) -> str:
+    """Read a secret from a file."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the secret file {path}: {error}") from None

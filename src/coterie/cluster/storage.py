@@ -1,0 +1,115 @@
+"""The one number that a voter keeps on disk, and its memory over an orderly restart.
+
+`bound` says that no token above it was ever handed out. It is durable before what it covers leaves:
+a new file is written and synced, takes the name, and the directory is synced. `memory` is written
+by an orderly end and taken away before the next start serves, so it is never used twice; it counts
+only in the run of the machine that wrote it, whose clock its times are readings of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster import clock
+from coterie.errors import ConfigError, Unavailable
+from coterie.mutex.quorum.leased.voter import Voter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+
+class Memory(msgspec.Struct, frozen=True, array_like=True):
+    """All that a voter knew when it ended in good order."""
+
+    boot: str
+    configuration: str
+    voter: Voter
+    labels: dict[str, str]
+
+
+class Storage:
+    """A directory that belongs to one node."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the directory, and make sure that no other process runs this node."""
+        self._folder = folder
+        self._bound = folder / "bound"
+        self._memory = folder / "memory"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unavailable(f"the data directory {folder}: {error.strerror}") from None
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._lock)
+                raise ConfigError(f"another process runs a node on {folder}") from None
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        os.close(self._lock)
+
+    def read(self) -> bytes:
+        """Give the bound; empty if there is none."""
+        try:
+            bound = self._bound.read_bytes()
+        except FileNotFoundError:
+            return b""
+        if not bound.isdigit():
+            raise ConfigError(
+                f"{self._bound} is damaged, so tokens that only grow cannot be promised; remove"
+                " it, and the node starts from the time of day, as with a new disk"
+            )
+        return bound
+
+    def save(self, bound: bytes) -> None:
+        """Make the bound durable."""
+        self._replace(self._bound, bound)
+
+    def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
+        """Keep what the voter knows for the next start."""
+        memory = Memory(clock.boot(), configuration, voter, labels)
+        if memory.boot:
+            self._replace(self._memory, msgspec.msgpack.encode(memory))
+
+    def recall(self, configuration: str) -> Memory | None:
+        """Take away what the last orderly end has left, if it is of use here and now."""
+        try:
+            content = self._memory.read_bytes()
+        except FileNotFoundError:
+            return None
+        self._memory.unlink()
+        self._sync_folder()
+        with contextlib.suppress(msgspec.MsgspecError):
+            memory = msgspec.msgpack.decode(content, type=Memory)
+            if (memory.boot, memory.configuration) == (clock.boot(), configuration):
+                return memory
+        return None
+
+    def _replace(self, path: Path, content: bytes) -> None:
+        new = path.with_suffix(".new")
+        with new.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+        self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        if sys.platform == "win32":
+            return
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,65 @@
+"""`coterie://a:7420,b:7420,c:7420`: a cluster, as a program names it.
+
+After the nodes may stand `/CLUSTER`, to be sure which one answers, and `?secret-file=…`, `&ca=…`,
+`&certificate=…`, `&key=…`. What is not there is taken from the environment (COTERIE_SECRET,
+COTERIE_SECRET_FILE, COTERIE_TLS_CA, COTERIE_TLS_CERTIFICATE, COTERIE_TLS_KEY). `coterie:FILE`
+names the cluster of a configuration file instead.
+"""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import parse_qsl, urlsplit
+
+from coterie.cluster.access import Visit
+from coterie.cluster.config import load, read_security
+from coterie.cluster.engine import ClusterEngine
+from coterie.cluster.membership import Address, parse_address
+from coterie.errors import ConfigError, UsageError
+
+PARAMETERS = ("secret-file", "ca", "certificate", "key")
+
+
+def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
+    """Read the nodes, the name of the cluster (empty if not given) and the parameters."""
+    parts = urlsplit(url)
+    try:
+        addresses = [parse_address(text) for text in parts.netloc.split(",") if text]
+        parameters = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+    except (ConfigError, ValueError) as error:
+        raise UsageError(f"{url}: {error}") from None
+    if not addresses:
+        raise UsageError(f"{url}: name nodes, as in coterie://a:7420,b:7420,c:7420")
+    for name in parameters:
+        if name not in PARAMETERS:
+            raise UsageError(
+                f"{url}: unknown parameter {name!r}; there are {', '.join(PARAMETERS)}"
+            )
+    return addresses, parts.path.strip("/"), parameters
+
+
+def make_engine(url: str) -> ClusterEngine:
+    """Make the engine of a program that takes locks and does not vote."""
+    return ClusterEngine(make_visit(url))
+
+
+def make_visit(url: str) -> Visit:
+    """Find out whom to call and how to show that we belong there."""
+    if not url.startswith("coterie://"):
+        config = load(url.removeprefix("coterie:"))
+        nodes = [member.address for member in config.membership.members]
+        return Visit(nodes, config.membership.cluster, config.security)
+    addresses, cluster, parameters = parse_url(url)
+
+    def chosen(parameter: str, variable: str) -> str:
+        return parameters.get(parameter) or os.environ.get(variable, "")
+
+    secret = "" if "secret-file" in parameters else os.environ.get("COTERIE_SECRET", "")
+    security = read_security(
+        secret,
+        chosen("secret-file", "COTERIE_SECRET_FILE"),
+        ca=chosen("ca", "COTERIE_TLS_CA"),
+        certificate=chosen("certificate", "COTERIE_TLS_CERTIFICATE"),
+        key=chosen("key", "COTERIE_TLS_KEY"),
+    )
+    return Visit(addresses, cluster, security)

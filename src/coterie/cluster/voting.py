@@ -1,0 +1,216 @@
+"""A voter among its connections: frames go to the protocol, questions are answered around it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from coterie.cluster import clock
+from coterie.cluster.driver import ME, Driver
+from coterie.cluster.frames import (
+    Concerned,
+    Condition,
+    Configuration,
+    HowAreYou,
+    HowIsIt,
+    NodeReport,
+    WhatCluster,
+    Whose,
+    decode_to_voter,
+)
+from coterie.cluster.reporting import report
+from coterie.errors import ProtocolError
+from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe
+from coterie.mutex.quorum.leased.voter import Voter
+from coterie.process import Outbox
+
+if TYPE_CHECKING:
+    from coterie.cluster.attending import Attending
+    from coterie.cluster.connection import Connection
+    from coterie.cluster.frames import Hello, ToVoter
+    from coterie.cluster.membership import Membership
+    from coterie.cluster.queues import Queues
+    from coterie.cluster.storage import Memory, Storage
+    from coterie.process import Event, ProcessId
+
+ASKED_MAX = 64  # participants that one question is passed on to
+WALL_CLOCK_ERROR_SECONDS = 1.0  # assumed where there is no disk to read a bound from
+
+logger = logging.getLogger("coterie.cluster")
+
+
+class Line(Protocol):
+    """Somewhere to send frames: a connection, or the participant in this very process."""
+
+    def send(self, frame: msgspec.Struct) -> None:
+        """Send a frame."""
+
+
+class Voting:
+    """The voter of one node, with everybody who is connected to it."""
+
+    def __init__(self, membership: Membership, node: str, storage: Storage | None) -> None:
+        """Prepare; without storage, numbers go on from the time of day."""
+        self.membership = membership
+        self.node = node
+        self.started = clock.now()
+        self.voter = Voter(membership.settings)
+        self.labels: dict[str, str] = {}  # of participants with a session or a connection
+        self.lines: dict[ProcessId, Line] = {}  # by number
+        self.received: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
+        self.expired = 0  # sessions
+        self.companion: tuple[Queues, Attending] | None = None  # the participant in this process
+        self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
+        self._last_number = 0
+        self._storage = storage
+        self.driver = Driver(self._send, self._ring, self._hear, self._save)
+
+    def start(self, name: str, *, new_cluster: bool = False) -> None:
+        """Begin under a name that no other start has had.
+
+        The voter abstains for a lease, unless it remembers everything since an orderly end, or the
+        operator vouches that no program has been granted anything before.
+        """
+        memory = self._storage and self._storage.recall(self.membership.digest)
+        if memory:
+            self._resume(memory)
+            return
+        out: Outbox[Frame] = Outbox(ME, self.started)
+        bound = self._storage.read() if self._storage else b""
+        by_time = clock.number() + int(2 * WALL_CLOCK_ERROR_SECONDS * clock.NUMBERS_PER_SECOND)
+        out.saved = bound or (b"" if new_cluster else str(by_time).encode())
+        self.voter.start(name, out)
+        if not out.saved:
+            self.voter.floor = self.voter.clock = by_time
+        self.driver.carry_out(out)
+        if self.voter.abstains():
+            seconds = self.membership.settings.expiry
+            logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
+
+    def _resume(self, memory: Memory) -> None:
+        """Go on where an orderly end has stopped: for everybody else this was a pause."""
+        self.voter, self.labels = memory.voter, memory.labels
+        for identity, link in self.voter.sessions.items():
+            self._numbers[identity] = link.peer
+            self._last_number = max(self._last_number, link.peer)
+        self.voter.armed = float("inf")
+        self.driver.step(self.voter.ring, "voter")
+        logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
+
+    def stop(self) -> None:
+        """End in good order, remembering everything if there is a disk."""
+        self.driver.stop()
+        if self._storage:
+            self._storage.remember(self.membership.digest, self.voter, self.labels)
+
+    # Connections
+
+    def admit(self, connection: Connection, hello: Hello) -> None:
+        """Serve somebody who has proven itself."""
+        if hello.role == "admin":
+            # What it calls itself is not proven: it speaks in nobody's name.
+            number, identity = self._new_number(), ""
+            connection.on_close = lambda _: self._dismiss(number)
+        else:
+            number, identity = self._number(hello.identity), hello.identity
+            connection.on_close = lambda _: self.leave(identity, connection)
+        connection.receive = lambda frame: self.receive(number, identity, decode_to_voter(frame))
+        self.enter(number, hello, connection)
+
+    def _number(self, identity: str) -> ProcessId:
+        if identity not in self._numbers:
+            self._numbers[identity] = self._new_number()
+        return self._numbers[identity]
+
+    def _new_number(self) -> ProcessId:
+        self._last_number += 1
+        return self._last_number
+
+    def attach(self, hello: Hello, line: Line) -> ProcessId:
+        """Serve the participant of this very process; gives the number for `receive`."""
+        number = self._number(hello.identity)
+        self.enter(number, hello, line)
+        return number
+
+    def enter(self, number: ProcessId, hello: Hello, line: Line) -> None:
+        """Send what belongs to that number there from now on."""
+        self.lines[number] = line
+        if hello.role == "participant":
+            self.labels[hello.identity] = hello.label
+            self.driver.step(self.voter.connected, hello.identity)
+
+    def _dismiss(self, number: ProcessId) -> None:
+        self.lines.pop(number, None)
+
+    def leave(self, identity: str, line: Line) -> None:
+        """Forget a connection, unless a newer one of the same participant has taken its place."""
+        number = self._numbers[identity]
+        if self.lines.get(number) is line:
+            del self.lines[number]
+            self._forget_stranger(identity)
+
+    def _forget_stranger(self, identity: str) -> None:
+        """Keep nothing about a participant that has neither a connection nor a session."""
+        if self._numbers[identity] not in self.lines and identity not in self.voter.sessions:
+            del self._numbers[identity]
+            self.labels.pop(identity, None)
+
+    # Frames
+
+    def receive(self, number: ProcessId, identity: str, frame: ToVoter) -> None:
+        """Handle a frame of whoever has that number."""
+        self.received[type(frame).__name__] += 1
+        match frame:
+            case Data() | Beat() | Probe() | Bye():
+                if not identity or frame.session.participant != identity:
+                    raise ProtocolError(f"a frame in the name of {frame.session.participant!r}")
+                self.driver.step(self.voter.receive, number, frame)
+            case Whose(question, lock):
+                self._ask_around(number, question, lock)
+            case Condition():
+                if not identity or frame.identity != identity:
+                    raise ProtocolError(f"a condition in the name of {frame.identity!r}")
+                self._send(frame.route, frame)
+            case WhatCluster():
+                self._send(number, Configuration(msgspec.msgpack.encode(self.membership)))
+            case HowIsIt(locks):
+                self._send(number, NodeReport(report(self, locks=locks)))
+
+    def _ask_around(self, number: ProcessId, question: int, lock: str) -> None:
+        """Say who is concerned with a lock, and let them speak for themselves."""
+        ballot = self.voter.ballots.get(lock)
+        owner = ballot.owner.claim.participant if ballot and ballot.owner else None
+        queue = tuple(claim.participant for claim in ballot.queue) if ballot else ()
+        concerned = [*([owner] if owner else []), *queue][:ASKED_MAX]
+        labels = {name: self.labels[name] for name in concerned if name in self.labels}
+        self._send(number, Concerned(question, owner, queue, labels))
+        for name in concerned:
+            to = self._numbers.get(name)
+            if to is not None:
+                self._send(to, HowAreYou(number, question, lock))
+
+    # What the voter wishes
+
+    def _send(self, to: ProcessId, frame: Any) -> None:
+        line = self.lines.get(to)
+        if line is not None:
+            self.sent[type(frame).__name__] += 1
+            line.send(frame)
+
+    def _ring(self, timer: str, out: Outbox[Frame]) -> None:
+        sessions = len(self.voter.sessions)
+        self.voter.ring(timer, out)
+        self.expired += sessions - len(self.voter.sessions)
+        for identity in list(self._numbers):
+            self._forget_stranger(identity)
+
+    def _save(self, bound: bytes) -> None:
+        if self._storage:
+            self._storage.save(bound)
+
+    def _hear(self, event: Event) -> None:
+        raise AssertionError(f"a voter has no user, and told {event}")

@@ -1,0 +1,315 @@
+"""A world with a clock: ticks, messages that take a bounded number of them, timers that are exact.
+
+Within a tick the processes take their turns in order. A message takes at least one tick, so what
+one process does in its turn cannot reach another in the same tick, and the order of the turns loses
+nothing. In its turn a process may handle what can have arrived, in any order between links; must
+handle what is not allowed to take longer; then lets the timers ring that are due; and may be called
+by its user or crash at any point, also in the middle of a broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from coterie.errors import UsageError
+from coterie.explore.properties import inside, waiting
+from coterie.process import Outbox, Payload, ProcessId, Seat, SeatCodec
+
+Thing = TypeVar("Thing", bound=Hashable)
+Timers: TypeAlias = tuple[tuple[str, int], ...]  # by name, with the ticks left
+Mail: TypeAlias = tuple[tuple[ProcessId, int, int], ...]  # sender, number of the message, its age
+
+DEAD = -1  # in place of the number of a seat
+WHOLE = -1  # in place of how many messages of a step have left
+
+
+class Numbered(Generic[Thing]):
+    """Things that occur again and again, each under a number."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.things: list[Thing] = []
+        self._numbers: dict[Thing, int] = {}
+
+    def number(self, thing: Thing) -> int:
+        """Give its number, a new one if need be."""
+        number = self._numbers.setdefault(thing, len(self.things))
+        if number == len(self.things):
+            self.things.append(thing)
+        return number
+
+
+class State(NamedTuple):
+    """One moment. Mails are kept for the dead, too, and empty."""
+
+    turn: ProcessId
+    seats: tuple[int, ...]
+    timers: tuple[int, ...]
+    mails: tuple[int, ...]
+    lives: tuple[int, ...]  # how often each has started again
+    crashes: int  # that may still happen
+    returns: int
+
+
+class Move(NamedTuple):
+    """What happens next, to the process whose turn it is."""
+
+    kind: str  # deliver, ring, call, crash, return or pass
+    name: str = ""  # of the timer or the call
+    sender: ProcessId = 0
+    sent: int = WHOLE  # fewer than all: it dies when so many messages of the step have left
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it takes more than time and the processes themselves."""
+        return self.kind in ("crash", "return") or self.sent != WHOLE
+
+
+START = Move("return")
+
+
+class Outcome(NamedTuple):
+    """What a step led to."""
+
+    seat: int
+    sends: tuple[tuple[ProcessId, int], ...]
+    timers: tuple[tuple[str, int | None], ...]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far the world goes."""
+
+    delay_min: int
+    delay_max: int
+    crashes: int
+    returns: int
+
+
+class TickingWorld:
+    """All that may happen, from any state."""
+
+    def __init__(self, seats: Sequence[Seat], bounds: Bounds) -> None:
+        """Take the seats as they are before their start."""
+        self.size = len(seats)
+        self.bounds = bounds
+        self._codecs = [SeatCodec(seat) for seat in seats]
+        self._fresh = [codec.save(seat) for codec, seat in zip(self._codecs, seats, strict=True)]
+        self._seats: Numbered[tuple[ProcessId, bytes, bytes]] = Numbered()
+        self._timers: Numbered[Timers] = Numbered()
+        self._mails: Numbered[Mail] = Numbered()
+        self._messages: Numbered[Payload] = Numbered()
+        self._later_timers: dict[int, int] = {}  # a tick later
+        self._later_mails: dict[int, int] = {}
+        self._outcomes: dict[tuple[Any, ...], Outcome] = {}
+        self._calls: dict[int, tuple[str, ...]] = {}
+        self._inside: dict[int, bool] = {DEAD: False}
+        self._waiting: dict[int, bool] = {DEAD: False}
+
+    def initial(self) -> State:
+        """Let everybody start, at the same time."""
+        everyone = range(1, self.size + 1)
+        outcomes = {me: self._run(me, DEAD, START, 0) for me in everyone}
+        state = State(
+            turn=1,
+            seats=tuple(outcome.seat for outcome in outcomes.values()),
+            timers=(self._timers.number(()),) * self.size,
+            mails=(self._mails.number(()),) * self.size,
+            lives=(0,) * self.size,
+            crashes=self.bounds.crashes,
+            returns=self.bounds.returns,
+        )
+        for me, outcome in outcomes.items():
+            assert outcome.error is None, outcome.error
+            state = self._after(state._replace(turn=me), outcome, WHOLE)
+        return state._replace(turn=1)
+
+    def inside(self, state: State) -> list[ProcessId]:
+        """Name those inside."""
+        return [me for me, seat in enumerate(state.seats, 1) if self._inside[seat]]
+
+    def waiting(self, state: State) -> list[ProcessId]:
+        """Name those who wait."""
+        return [me for me, seat in enumerate(state.seats, 1) if self._waiting[seat]]
+
+    def moves(self, state: State) -> Iterator[Move]:
+        """List what may happen next."""
+        place = state.turn - 1
+        seat = state.seats[place]
+        if seat == DEAD:
+            if state.returns:
+                yield from self._whole_or_cut(state, START)
+            yield Move("pass")
+            return
+        mail = self._mails.things[state.mails[place]]
+        late = any(age >= self.bounds.delay_max for _, _, age in mail)
+        due = [name for name, left in self._timers.things[state.timers[place]] if left <= 0]
+        last = 0
+        for sender, _, age in mail:
+            if sender != last and age >= self.bounds.delay_min:
+                yield from self._whole_or_cut(state, Move("deliver", sender=sender))
+            last = sender
+        for name in due if not late else ():
+            yield from self._whole_or_cut(state, Move("ring", name))
+        for name in self._calls[seat]:
+            yield from self._whole_or_cut(state, Move("call", name))
+        if state.crashes:
+            yield Move("crash")
+        if not late and not due:
+            yield Move("pass")
+
+    def _whole_or_cut(self, state: State, move: Move) -> Iterator[Move]:
+        """Give the move, and the ways to die while sending what it sends."""
+        yield move
+        if state.crashes:
+            for sent in range(1, len(self.outcome(state, move).sends)):
+                yield move._replace(sent=sent)
+
+    def apply(self, state: State, move: Move) -> State:
+        """Give the state after a move whose handler does not raise."""
+        place = state.turn - 1
+        if move.kind == "pass":
+            if state.turn < self.size:
+                return state._replace(turn=state.turn + 1)
+            return self._tick(state)._replace(turn=1)
+        if move.kind == "crash":
+            return self._crash(state)
+        outcome = self.outcome(state, move)
+        if move.kind == "deliver":
+            mail = self._mails.things[state.mails[place]]
+            first = next(i for i, (sender, _, _) in enumerate(mail) if sender == move.sender)
+            rest = self._mails.number(mail[:first] + mail[first + 1 :])
+            state = state._replace(mails=_put(state.mails, place, rest))
+        elif move.kind == "ring":
+            armed = self._timers.things[state.timers[place]]
+            left = self._timers.number(tuple(timer for timer in armed if timer[0] != move.name))
+            state = state._replace(timers=_put(state.timers, place, left))
+        elif move.kind == "return":
+            lives = _put(state.lives, place, state.lives[place] + 1)
+            state = state._replace(lives=lives, returns=state.returns - 1)
+        return self._after(state, outcome, move.sent)
+
+    def outcome(self, state: State, move: Move) -> Outcome:
+        """Run the handler, or look up what came of it before."""
+        place = state.turn - 1
+        given: Any = move.name
+        if move.kind == "deliver":
+            mail = self._mails.things[state.mails[place]]
+            given = next(number for sender, number, _ in mail if sender == move.sender)
+        elif move.kind == "return":
+            given = state.lives[place] + 1
+        key = (state.turn, state.seats[place], move.kind, move.sender, given)
+        if key not in self._outcomes:
+            self._outcomes[key] = self._run(state.turn, state.seats[place], move, given)
+        return self._outcomes[key]
+
+    def _run(self, process: ProcessId, number: int, move: Move, given: Any) -> Outcome:
+        out: Outbox[Any] = Outbox(process)
+        if move.kind == "return":
+            seat = self.fresh(process)
+            out.incarnation = given
+        else:
+            seat = self.seat(number)
+        try:
+            feed(seat, move, self._messages.things[given] if move.kind == "deliver" else None, out)
+        except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
+            return Outcome(DEAD, (), (), f"process {process} raised {error!r} on {move.kind}")
+        sends = tuple((to, self._messages.number(message)) for to, message in out.sends)
+        timers = tuple((name, _ticks(after)) for name, after in out.timers)
+        return Outcome(self._save(process, seat), sends, timers, None)
+
+    def fresh(self, process: ProcessId) -> Seat:
+        """Give a seat as it is before its start."""
+        return self._codecs[process - 1].restore(self._fresh[process - 1])
+
+    def seat(self, number: int) -> Seat:
+        """Restore a seat, independent of all others."""
+        process, *saved = self._seats.things[number]
+        return self._codecs[process - 1].restore((saved[0], saved[1]))
+
+    def _save(self, process: ProcessId, seat: Seat) -> int:
+        number = self._seats.number((process, *self._codecs[process - 1].save(seat)))
+        if number not in self._calls:
+            self._calls[number] = seat.user.calls()
+            self._inside[number] = inside(seat)
+            self._waiting[number] = waiting(seat)
+        return number
+
+    def _after(self, state: State, outcome: Outcome, sent: int) -> State:
+        """Let the messages of a step leave and its timers run; or the process die in between."""
+        mails = list(state.mails)
+        sends = outcome.sends if sent == WHOLE else outcome.sends[:sent]
+        for to, message in sends:
+            mail = self._mails.things[mails[to - 1]]
+            if state.seats[to - 1] != DEAD:
+                letters = sorted((*mail, (state.turn, message, 0)), key=lambda letter: letter[0])
+                mails[to - 1] = self._mails.number(tuple(letters))
+        state = state._replace(mails=tuple(mails))
+        if sent != WHOLE:
+            return self._crash(state)
+        place = state.turn - 1
+        timers = state.timers
+        if outcome.timers:
+            armed = dict(self._timers.things[timers[place]])
+            for name, ticks in outcome.timers:
+                armed.pop(name, None)
+                if ticks is not None:
+                    armed[name] = ticks
+            timers = _put(timers, place, self._timers.number(tuple(sorted(armed.items()))))
+        return state._replace(seats=_put(state.seats, place, outcome.seat), timers=timers)
+
+    def _crash(self, state: State) -> State:
+        place = state.turn - 1
+        return state._replace(
+            seats=_put(state.seats, place, DEAD),
+            timers=_put(state.timers, place, self._timers.number(())),
+            mails=_put(state.mails, place, self._mails.number(())),
+            crashes=state.crashes - 1,
+        )
+
+    def _tick(self, state: State) -> State:
+        """Let time go on for everything at once."""
+        return state._replace(
+            timers=tuple(map(self._timers_later, state.timers)),
+            mails=tuple(map(self._mail_later, state.mails)),
+        )
+
+    def _timers_later(self, number: int) -> int:
+        if number not in self._later_timers:
+            timers = tuple((name, left - 1) for name, left in self._timers.things[number])
+            self._later_timers[number] = self._timers.number(timers)
+        return self._later_timers[number]
+
+    def _mail_later(self, number: int) -> int:
+        if number not in self._later_mails:
+            mail = tuple((*letter[:2], letter[2] + 1) for letter in self._mails.things[number])
+            self._later_mails[number] = self._mails.number(mail)
+        return self._later_mails[number]
+
+
+def feed(seat: Seat, move: Move, message: Payload | None, out: Outbox[Any]) -> None:
+    """Give a seat its input."""
+    match move.kind:
+        case "deliver":
+            seat.receive(move.sender, message, out)
+        case "ring":
+            seat.ring(move.name, out)
+        case "call":
+            seat.call(move.name, out)
+        case _:
+            seat.start(out)
+
+
+def _ticks(after: float | None) -> int | None:
+    if after is None:
+        return None
+    if not float(after).is_integer():
+        raise UsageError(f"a timer runs for whole ticks here, not {after:g}: choose whole bounds")
+    return int(after)
+
+
+def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
+    return (*values[:place], value, *values[place + 1 :])

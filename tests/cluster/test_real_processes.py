@@ -1,0 +1,128 @@
+"""Nodes and programs as processes on loopback, killed, stopped and restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from local_cluster import LEASE, Processes, processes
+
+import coterie
+from coterie.cluster.inspecting import DEGRADED, HEALTHY, ClusterState
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Processes]:
+    with processes(tmp_path) as running:
+        yield running
+
+
+def tokens_of(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()]
+
+
+def waiters(state: ClusterState, lock: str) -> int:
+    return sum(len(each.waiters) for each in state.locks if each.name == lock)
+
+
+def test_a_lock_goes_from_one_program_to_the_next_with_a_larger_token(cluster: Processes) -> None:
+    first = cluster.program("hold", "x")
+    _, token = first.read()
+    second = cluster.program("hold", "x")
+    state = cluster.wait(lambda state: waiters(state, "x"), "the second program to wait")
+    (lock,) = state.locks
+    assert [party.token for party in lock.holders] == [int(token)]
+    assert lock.holders[0].owner.endswith(f":{first.process.pid}")
+    assert lock.waiters[0].owner.endswith(f":{second.process.pid}")
+    assert first.rest() == [["valid"], ["released"]]
+    assert int(second.read()[1]) > int(token)
+
+
+def test_killing_a_voter_does_not_interrupt_anybody(cluster: Processes, tmp_path: Path) -> None:
+    log = tmp_path / "tokens"
+    holder = cluster.program("hold", "y")
+    holder.read()
+    busy = [cluster.program("turns", "x", str(log)) for _ in range(2)]
+    for program in busy:
+        program.read()
+    cluster.kill("b")
+    cluster.wait(lambda state: state.health == DEGRADED, "the loss to be seen")
+    for program in busy:
+        ((_, entries, longest),) = program.rest()
+        assert int(entries) > 1
+        assert float(longest) < LEASE, "no more than a hedge, with room for a busy machine"
+    assert holder.rest() == [["valid"], ["released"]]
+    tokens = tokens_of(log)
+    assert tokens == sorted(set(tokens))
+
+
+def test_the_lock_of_a_killed_holder_moves_on_after_its_lease(cluster: Processes) -> None:
+    holder = cluster.program("hold", "x")
+    _, token = holder.read()
+    waiting = cluster.program("hold", "x")
+    cluster.wait(lambda state: waiters(state, "x"), "somebody to wait")
+    holder.process.kill()
+    assert int(waiting.read()[1]) > int(token)
+
+
+def test_a_holder_stopped_past_its_lease_finds_the_lock_lost_and_its_token_too_small(
+    cluster: Processes,
+) -> None:
+    holder = cluster.program("hold", "x")
+    _, token = holder.read()
+    waiting = cluster.program("hold", "x")
+    cluster.wait(lambda state: waiters(state, "x"), "somebody to wait")
+    os.kill(holder.process.pid, signal.SIGSTOP)
+    _, newer = waiting.read()
+    os.kill(holder.process.pid, signal.SIGCONT)
+    assert holder.read() == ["lost"], "the body is cancelled, nobody has to ask"
+    assert int(newer) > int(token), "so a resource that compares refuses the one that was stopped"
+    assert waiting.rest() == [["valid"], ["released"]]
+
+
+def test_without_a_quorum_locking_fails_and_works_again_when_nodes_return(
+    cluster: Processes,
+) -> None:
+    before = cluster.program("hold", "x")
+    _, token = before.read()
+    cluster.kill("a")
+    cluster.kill("b")
+    assert before.read() == ["lost"]
+
+    async def lock() -> int:
+        async with coterie.connect(cluster.url) as coordinator, coordinator.lock("x") as held:
+            return held.token
+
+    with pytest.raises(coterie.NoQuorum, match="no quorum of cluster 'test'"):
+        asyncio.run(lock())
+    cluster.start("a", "b")
+    assert cluster.wait(lambda state: state.health == HEALTHY, "the end of the abstention")
+    assert asyncio.run(lock()) > int(token)
+
+
+def test_a_rolling_restart_under_load_loses_no_lock_and_repeats_no_token(
+    cluster: Processes, tmp_path: Path
+) -> None:
+    log = tmp_path / "tokens"
+    holder = cluster.program("hold", "y")
+    holder.read()
+    busy = [cluster.program("turns", "x", str(log)) for _ in range(2)]
+    for program in busy:
+        program.read()
+    for name in "abc":
+        cluster.stop(name)
+        cluster.start(name)
+        cluster.wait(lambda state: state.health == HEALTHY, f"{name} to vote again")
+    for program in busy:
+        program.rest()
+    assert holder.rest() == [["valid"], ["released"]]
+    tokens = tokens_of(log)
+    assert tokens == sorted(set(tokens))

@@ -1,0 +1,132 @@
+"""Random trials of the fault-tolerant algorithm and of rules that it must not lack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from coterie.catalogue import algorithm
+from coterie.mutex.quorum.fault_tolerant import settings_of
+from coterie.mutex.quorum.fault_tolerant.process import FaultTolerant
+from coterie.simulate import Closed, Constant, Network, Trial, Uniform, random_crashes
+
+if TYPE_CHECKING:
+    from coterie.process import Outbox, ProcessId
+
+SIGMA = 2.0
+DURATION = 100.0
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Draws sizes from 3 to 13, coteries, bounds of time, stays, and up to N - 1 crashes."""
+
+    process: type[FaultTolerant] = FaultTolerant
+    size: int | None = None
+    coterie: str | None = None
+    keep: str | None = None
+    returns: bool = True
+
+    def __call__(self, seed: int) -> Trial:
+        random = Random(f"{seed}/fault-tolerant")
+        size = self.size or random.randint(3, 13)
+        families = ["plane", "plane", "grid", "majority", "tree"]
+        coterie = self.coterie or random.choice(families[: 5 if size < 9 else 3])
+        parameters = {
+            "sigma": str(SIGMA),
+            "lambda": random.choice(["1", "0.000001"]),
+            "t-max": random.choice(["auto", "6"]),
+            "coterie": coterie,
+            "keep": self.keep or random.choice(["larger", "smaller"]),
+        }
+        setup = algorithm("fault-tolerant").setup(size, None, parameters)
+        settings = settings_of(setup)
+        latencies = [Uniform(0.0, SIGMA), Uniform(0.9 * SIGMA, SIGMA), Constant(SIGMA)]
+        crashes = random.randint(1, size - 1)
+        return Trial(
+            processes=[self.process(me, (), settings=settings) for me in settings.members],
+            workload=Closed(3, hold=random.choice([Uniform(0.0, 60.0), Uniform(0.0, 6.0)])),
+            network=Network(latency=random.choice(latencies)),
+            faults=random_crashes(
+                seed, size, duration=DURATION, crashes=crashes, returns=self.returns
+            ),
+            max_time=20_000.0,
+        )
+
+
+class NoHold(FaultTolerant):
+    """Whoever is inside by a quorum of before says nothing."""
+
+    def _hold_if_inside(self, process: ProcessId, out: Outbox[Any], *, back: bool) -> None:
+        pass
+
+
+class NoHoldForTheNewcomer(FaultTolerant):
+    """Whoever is inside does not tell a process that comes back."""
+
+    def _hold_if_inside(self, process: ProcessId, out: Outbox[Any], *, back: bool) -> None:
+        if not back:
+            super()._hold_if_inside(process, out, back=back)
+
+
+class NoRelay(FaultTolerant):
+    """News is believed and not passed on."""
+
+    def _hear(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
+        if version > self.versions[process - 1]:
+            self._note(process, version, out)
+            self._react(process, out)
+
+
+class ShortQuarantine(FaultTolerant):
+    """The quarantine is the paper's sigma."""
+
+    def _quarantine(self) -> float:
+        return self.settings.sigma
+
+
+class RequestNotResent(FaultTolerant):
+    """Whoever is new in a quorum is counted on and not asked."""
+
+    def _ask_quorum(self, quorum: frozenset[ProcessId], out: Outbox[Any]) -> None:
+        if not self.asked:
+            super()._ask_quorum(quorum, out)
+        self.quorum = tuple(sorted(quorum))
+        self.asked |= quorum
+
+
+class QueueOfTheDead(FaultTolerant):
+    """A request of the dead stays in the queue."""
+
+    def _forget(self, process: ProcessId, out: Outbox[Any]) -> None:
+        queue = list(self.queue)
+        super()._forget(process, out)
+        self.queue = [stamp for stamp in queue if stamp != self.owner]
+
+
+class HolderNotWatched(FaultTolerant):
+    """Nobody asks whether the owner of a Hold is still there."""
+
+    def _awaited(self) -> set[ProcessId]:
+        return super()._awaited() - self.holders
+
+
+class AllAreKnown(FaultTolerant):
+    """Messages for, or of, an earlier incarnation are taken for present ones."""
+
+    def start(self, out: Outbox[Any]) -> None:
+        super().start(out)
+        self.strangers.clear()
+
+    def _note(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
+        super()._note(process, version, out)
+        self.strangers.discard(process)
+
+
+class NoJoining(FaultTolerant):
+    """Who comes back takes part at once."""
+
+    def start(self, out: Outbox[Any]) -> None:
+        super().start(out)
+        self.joining = False

@@ -1,0 +1,190 @@
+"""The leased lock with time taken out of it, so that every interleaving can be explored.
+
+The explorer has no clock and lets timers ring at any moment. What the protocol needs of time is the
+lease lemma: a voter expires a session, or ends its abstention, only after the leases in question
+have lapsed at the participant. Here a lapse is a step of the participant (its clock jumps by more
+than a lease), and it leaves a mark on the same links as the frames. A voter may expire the session
+any time after it has got the mark, unless a later frame of the session came; and one that has begun
+anew may end its abstention when it has got a mark of everybody. All orders that clocks within their
+bound allow are among these.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import field
+
+from coterie.explore import Always, CanAlwaysStill, Property, Sometimes, Together, at_least, at_most
+from coterie.explore import not_waiting
+from coterie.mutex.quorum.leased.bid import State
+from coterie.mutex.quorum.leased.frames import Beat, Data, Frame
+from coterie.mutex.quorum.leased.participant import PARTICIPANT, participant
+from coterie.mutex.quorum.leased.process import LOCK, Leased
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.voter import VOTER, Voter
+from coterie.process import Outbox, Payload, ProcessId, Seat
+
+LAPSE = "lapse"
+REBOOT = "reboot"
+MARKS_END = "abstention"
+
+
+class Mark(Payload, frozen=True):
+    """All leases that stem from frames sent before this have lapsed."""
+
+    name: str
+
+
+Message: TypeAlias = Frame | Mark
+
+
+class Timeless(Leased):
+    """A process whose clock moves by lapses only."""
+
+    lapses: int = 0  # that may still happen here
+    reboots: int = 0
+    time: float = 0.0
+    starts: int = 0
+    participants: int = 2
+    marks: set[str] = field(default_factory=set)  # got since the last start
+
+    def start(self, out: Outbox[Message]) -> None:
+        super().start(out)
+        if self.lapses:
+            out.set_timer(LAPSE, 0)
+        if self.reboots:
+            out.set_timer(REBOOT, 0)
+
+    def acquire(self, out: Outbox[Message]) -> None:
+        out.now = self.time
+        super().acquire(out)
+
+    def release(self, out: Outbox[Message]) -> None:
+        out.now = self.time
+        super().release(out)
+
+    def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
+        out.now = self.time
+        if isinstance(message, Mark):
+            self._take_mark(message.name, out)
+            return
+        if isinstance(message, Data | Beat):
+            out.watch(sender)
+            out.cancel_timer(f"expire {message.session.participant}")
+        super().receive(sender, message, out)
+
+    def ring(self, timer: str, out: Outbox[Message]) -> None:
+        out.now = self.time
+        if timer == LAPSE:
+            self._lapse(out)
+        elif timer == REBOOT:
+            self._reboot(out)
+        elif timer == MARKS_END:
+            assert self.voter is not None
+            self.voter.abstains_until = out.now
+            self.voter.ring(VOTER, out)
+        elif timer.startswith("expire "):
+            self._expire(timer.removeprefix("expire "), out)
+        elif timer == PARTICIPANT:
+            self.participant.ring(timer, out)
+
+    def down(self, peer: ProcessId, out: Outbox[Message]) -> None:
+        """Take the report of a crash for the end of all patience with that process."""
+        out.now = self.time
+        if self.voter is not None:
+            for name in [n for n, link in self.voter.sessions.items() if link.peer == peer]:
+                self._expire(name, out)
+
+    def _lapse(self, out: Outbox[Message]) -> None:
+        self.lapses -= 1
+        self.time += self.participant.settings.lease + 1
+        out.now = self.time
+        name = self.participant.sessions.name
+        out.broadcast(range(1, self.participant.settings.voters + 1), Mark(name))
+        self.participant.ring(PARTICIPANT, out)
+        if self.lapses:
+            out.set_timer(LAPSE, 0)
+
+    def _take_mark(self, name: str, out: Outbox[Message]) -> None:
+        assert self.voter is not None
+        self.marks.add(name)
+        if name in self.voter.sessions:
+            out.set_timer(f"expire {name}", 0)
+        if self.voter.abstains() and len(self.marks) == self.participants:
+            out.set_timer(MARKS_END, 0)
+
+    def _expire(self, name: str, out: Outbox[Message]) -> None:
+        assert self.voter is not None
+        self.voter._finish(self.voter._drop(name), out)
+
+    def _reboot(self, out: Outbox[Message]) -> None:
+        """Forget everything but the bound."""
+        assert self.voter is not None
+        self.reboots -= 1
+        self.starts += 1
+        out.saved = str(self.voter.bound).encode() if self.voter.bound else b""
+        for name in self.voter.sessions:
+            out.cancel_timer(f"expire {name}")
+        self.marks.clear()
+        self.voter = Voter(self.voter.settings)
+        self.voter.start(f"{self.me}.{self.starts}", out)
+
+
+def valid(seat: Seat) -> bool:
+    """Tell whether the lock is this process's own."""
+    process = seat.process
+    assert isinstance(process, Timeless)
+    return process.participant.valid(LOCK, process.time)
+
+
+def largest_is_in_force(seats: object) -> bool:
+    """Tell whether every hold that a quorum of voters has on record has the largest token of all."""
+    assert isinstance(seats, list | tuple)
+    processes = [seat.process for seat in seats if seat is not None]
+    holds = {
+        process.participant.sessions.name: bid
+        for process in processes
+        if (bid := process.participant.bids.get(LOCK)) and bid.state is State.HELD
+    }
+    for name, bid in holds.items():
+        owned = [process.me for process in processes if _supports(process, name, bid.number)]
+        quorums = processes[0].participant.settings.quorums
+        if quorums.contains_quorum(owned) and bid.token < max(b.token for b in holds.values()):
+            return False
+    tokens = [bid.token for bid in holds.values()]
+    return len(tokens) == len(set(tokens))
+
+
+def _supports(process: Timeless, name: str, number: int) -> bool:
+    ballot = process.voter.ballots.get(LOCK) if process.voter else None
+    return bool(ballot and ballot.owned_by(name, number))
+
+
+PROPERTIES: tuple[Property, ...] = (
+    Always("mutual exclusion", (at_most(1, valid),), "two hold the lock"),
+    Always("fencing", (Together(largest_is_in_force),), "a token is used twice or out of order"),
+    Sometimes("a hold", (at_least(1, valid),)),
+    CanAlwaysStill("entry stays possible", not_waiting, "can never enter"),
+)
+
+
+def cluster(
+    settings: Settings,
+    *,
+    clients: int = 2,
+    lapses: dict[ProcessId, int] | None = None,
+    reboots: dict[ProcessId, int] | None = None,
+) -> list[Timeless]:
+    """Build voters 1 to N and clients after them."""
+    return [
+        Timeless(
+            me,
+            participant(settings, (me - 1) % settings.voters + 1),
+            Voter(settings) if me <= settings.voters else None,
+            lapses=(lapses or {}).get(me, 0),
+            reboots=(reboots or {}).get(me, 0),
+            participants=clients,
+        )
+        for me in range(1, settings.voters + clients + 1)
+    ]

@@ -1,0 +1,100 @@
+"""Real processes for tests: the command line, and looking at a lock directory from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import coterie
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+COTERIE = (sys.executable, "-c", "from coterie.cli import main; main()")
+BOUND_SECONDS = 30
+
+
+class Directory:
+    """A lock directory and the commands that use it; all are killed at the end of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "COTERIE_URL": f"file:{folder}"}
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        return self.python(*COTERIE[1:], *arguments, **options)
+
+    def python(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            env=self.environment | options.pop("environment", {}),
+            text=True,
+            **{
+                "stdin": subprocess.PIPE,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.PIPE,
+                **options,
+            },
+        )
+        self._started.append(process)
+        return process
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments)
+        stdout, stderr = process.communicate(timeout=BOUND_SECONDS)
+        return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+
+    def holders(self, name: str) -> list[coterie.Party]:
+        return self._look("holders", name)
+
+    def waiters(self, name: str) -> list[coterie.Party]:
+        return self._look("waiters", name)
+
+    def _look(self, what: str, name: str) -> list[coterie.Party]:
+        async def look() -> list[coterie.Party]:
+            async with coterie.connect(f"file:{self.folder}") as c:
+                parties: list[coterie.Party] = await getattr(c, what)(name)
+                return parties
+
+        return asyncio.run(look())
+
+    def end(self) -> None:
+        for process in self._started:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.communicate()
+
+
+@contextlib.contextmanager
+def directory(folder: Path) -> Iterator[Directory]:
+    opened = Directory(folder)
+    try:
+        yield opened
+    finally:
+        opened.end()
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait until something is the case in other processes, which send no events."""
+    limit = time.monotonic() + BOUND_SECONDS
+    while not condition():
+        assert time.monotonic() < limit, "it has not happened in time"
+        time.sleep(0.002)
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().rstrip("\n")
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait(BOUND_SECONDS)

@@ -1,0 +1,52 @@
+"""Stepping by hand a process that watches others, and mutants that only a crash brings to light."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coterie.process import Outbox
+from tests.harness import Hand, Mutant
+
+if TYPE_CHECKING:
+    from coterie.process import Process
+
+
+class WatchingHand(Hand):
+    """Begun already, unless told not to be; keeps whom the process watches."""
+
+    def __init__(self, process: Process[Any], *, incarnation: int = 0) -> None:
+        super().__init__(process)
+        self.watched: set[int] = set()
+        out = self._out()
+        out.incarnation = incarnation
+        self.seat.start(out)
+        self.begun_with = self._carry_out(out)
+
+    def call(self, name: str) -> list[Any]:
+        out = self._out()
+        self.seat.call(name, out)
+        return self._carry_out(out)
+
+    def receive(self, sender: int, message: Any) -> list[Any]:
+        out = self._out()
+        self.seat.receive(sender, message, out)
+        return self._carry_out(out)
+
+    def down(self, peer: int) -> list[Any]:
+        self.watched.remove(peer)
+        out = self._out()
+        self.seat.down(peer, out)
+        return self._carry_out(out)
+
+    def _carry_out(self, out: Outbox[Any]) -> list[Any]:
+        for peer, wanted in out.watches:
+            (self.watched.add if wanted else self.watched.discard)(peer)
+        return [*out.sends, *out.events]
+
+
+@dataclass(frozen=True)
+class CrashMutant(Mutant):
+    """A broken line that an exploration with so many crashes must notice."""
+
+    crashes: int = 1
