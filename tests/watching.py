@@ -49,4 +49,5 @@ class WatchingHand(Hand):
 class CrashMutant(Mutant):
     """A broken line that an exploration with so many crashes must notice."""
 
+    entries: int = 0
     crashes: int = 1

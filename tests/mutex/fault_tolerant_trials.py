@@ -31,8 +31,8 @@ class Trials:
     def __call__(self, seed: int) -> Trial:
         random = Random(f"{seed}/fault-tolerant")
         size = self.size or random.randint(3, 13)
-        families = ["plane", "plane", "grid", "majority", "tree"]
-        coterie = self.coterie or random.choice(families[: 5 if size < 9 else 3])
+        families = ["plane", "plane", "grid", "singleton", "tree", "majority"]
+        coterie = self.coterie or random.choice(families[: 6 if size < 9 else 4])
         parameters = {
             "sigma": str(SIGMA),
             "lambda": random.choice(["1", "0.000001"]),
@@ -43,10 +43,10 @@ class Trials:
         setup = algorithm("fault-tolerant").setup(size, None, parameters)
         settings = settings_of(setup)
         latencies = [Uniform(0.0, SIGMA), Uniform(0.9 * SIGMA, SIGMA), Constant(SIGMA)]
-        crashes = random.randint(1, size - 1)
+        crashes = random.choice([1, random.randint(1, size - 1)])
         return Trial(
             processes=[self.process(me, (), settings=settings) for me in settings.members],
-            workload=Closed(3, hold=random.choice([Uniform(0.0, 60.0), Uniform(0.0, 6.0)])),
+            workload=Closed(3, hold=random.choice([Uniform(0.0, 80.0), Uniform(0.0, 6.0)])),
             network=Network(latency=random.choice(latencies)),
             faults=random_crashes(
                 seed, size, duration=DURATION, crashes=crashes, returns=self.returns

@@ -81,9 +81,9 @@ class Child:
         if os.WIFSTOPPED(status):
             self._stop_too()
             return
-        self._close()
         code = os.waitstatus_to_exitcode(status)
         self._status.set_result(code if code >= 0 else KILLED_BY - code)
+        self._close()
 
     def _stop_too(self) -> None:
         """Follow Ctrl-Z: the shell sees us stop, and gets the terminal back."""

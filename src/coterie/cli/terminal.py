@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ class Terminal:
 
     def lend(self, group: int) -> None:
         """Put that group into the foreground, if we are there."""
-        if self.present and os.tcgetpgrp(0) == self._own:
+        if self._in_foreground():
             self._set_foreground(group)
             self._lent = True
 
@@ -28,10 +29,18 @@ class Terminal:
             self._lent = False
             self._set_foreground(self._own)
 
+    def _in_foreground(self) -> bool:
+        try:
+            return self.present and os.tcgetpgrp(0) == self._own
+        except OSError:  # it is not our terminal, or it has hung up
+            return False
+
     def _set_foreground(self, group: int) -> None:
         # A group in the background that does this is stopped by SIGTTOU, unless it ignores it.
         before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
-            os.tcsetpgrp(0, group)
+            # The terminal may have hung up, or the group may have ended.
+            with contextlib.suppress(OSError):
+                os.tcsetpgrp(0, group)
         finally:
             signal.signal(signal.SIGTTOU, before)

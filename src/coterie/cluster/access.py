@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
@@ -131,6 +132,7 @@ class Seat:
         return attending
 
     async def leave(self) -> None:
-        """Close all links, and end the node."""
+        """Close all links, and end the node when it has heard our goodbye."""
         await self._links.stop()
+        await asyncio.sleep(0)
         await self._node.stop()

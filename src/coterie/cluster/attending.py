@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.handshake import Identity
     from coterie.cluster.link import Link
     from coterie.cluster.membership import Membership
+    from coterie.cluster.queues import Queues
     from coterie.cluster.voting import Voting
     from coterie.process import Event, ProcessId
 
@@ -57,6 +58,10 @@ class Host(Protocol):
     def learn(self, voter: ProcessId, answer: Concerned | Condition) -> None:
         """Take the answer to a question of ours."""
 
+    @property
+    def queues(self) -> Queues:
+        """The claims of this process."""
+
 
 class Attending:
     """The participant of one process."""
@@ -71,7 +76,7 @@ class Attending:
         self.lines: dict[ProcessId, Line] = {}
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
-        self._host = host
+        self.host = host
         self._driver = Driver(self._send, self.participant.ring, host.hear, _save_nothing)
         self._driver.step(self.participant.start, identity.name)
 
@@ -85,6 +90,7 @@ class Attending:
     def join_here(self, voter: ProcessId, voting: Voting) -> None:
         """Reach the voter of this very process."""
         self.lines[voter] = _Inside(self, voter, voting)
+        voting.companion = self
         self.connected(voter)
 
     def connected(self, voter: ProcessId) -> None:
@@ -130,9 +136,9 @@ class Attending:
             case Reply() | Ack() | Answer() | Nack():
                 self._driver.step(self.participant.receive, voter, frame)
             case HowAreYou():
-                self._send(voter, self._host.condition(frame))
+                self._send(voter, self.host.condition(frame))
             case Concerned() | Condition():
-                self._host.learn(voter, frame)
+                self.host.learn(voter, frame)
             case _:
                 raise ProtocolError(f"nobody has asked for a {type(frame).__name__}")
 

@@ -37,7 +37,7 @@ class ClusterEngine:
 
     def __init__(self, access: Access) -> None:
         """Prepare; `access` gets us in when the engine is opened."""
-        self.queues = Queues()
+        self._queues = Queues()
         self._access = access
         self._attending: Attending
         self._surveys: dict[int, Survey] = {}
@@ -46,9 +46,14 @@ class ClusterEngine:
         self._cut_off_since: float | None = None
         self._check: asyncio.TimerHandle | None = None
 
+    @property
+    def queues(self) -> Queues:
+        """The claims of this process."""
+        return self._queues
+
     async def open(self) -> None:
         """Get in; raises `Unavailable` if no node can be reached to learn the configuration from."""
-        self._attending = self.queues.attending = await self._access.enter(self)
+        self._attending = self._queues.attending = await self._access.enter(self)
 
     async def close(self) -> None:
         """End all claims, and say goodbye, so that nobody has to wait for a lease of ours."""
@@ -56,7 +61,7 @@ class ClusterEngine:
             self._check.cancel()
         for task in self._tasks:
             task.cancel()
-        self.queues.close()
+        self._queues.close()
         self._attending.stop()
         await self._access.leave()
 
@@ -64,8 +69,8 @@ class ClusterEngine:
         """Ask for a lock. The lease is the cluster's whatever `ttl` says."""
         if shared:
             raise UsageError(f"lock {name!r}: a cluster has no shared mode; leave out shared")
-        claim = ClusterClaim(self.queues, name, wait=wait)
-        self.queues.place(claim)
+        claim = ClusterClaim(self._queues, name, wait=wait)
+        self._queues.place(claim)
         if not claim.granted.done():
             self._arm_check()
             if not wait:
@@ -78,15 +83,15 @@ class ClusterEngine:
         """Take note of a lock that was acquired or lost."""
         match event:
             case Acquired(lock, token):
-                self.queues.acquired(lock, token)
+                self._queues.acquired(lock, token)
             case Lost(lock, token):
-                self.queues.lost(lock, token)
+                self._queues.lost(lock, token)
             case _:
                 raise AssertionError(f"a participant does not tell {event}")
 
     def condition(self, asked: HowAreYou) -> Condition:
         """Say how we stand to a lock."""
-        queue = self.queues.locks.get(asked.lock)
+        queue = self._queues.locks.get(asked.lock)
         me, local = self._attending.identity.name, len(queue.waiting) if queue else 0
         holder = queue.holder if queue else None
         if holder is not None and holder.valid():
@@ -169,7 +174,7 @@ class ClusterEngine:
         if claim.granted.done():
             return
         cut_off = not settings.quorums.contains_quorum(self._attending.reachable())
-        self.queues.end(claim)
+        self._queues.end(claim)
         if cut_off:
             claim.granted.set_exception(self._no_quorum(claim.lock))
         else:
@@ -189,7 +194,7 @@ class ClusterEngine:
         restarted would be back.
         """
         self._check = None
-        waiting = self.queues.waiting()
+        waiting = self._queues.waiting()
         if not waiting:
             self._cut_off_since = None
             return
@@ -200,7 +205,7 @@ class ClusterEngine:
             self._cut_off_since = clock.now()
         elif clock.now() - self._cut_off_since >= settings.lease:
             for claim in waiting:
-                self.queues.fail(claim, self._no_quorum(claim.lock))
+                self._queues.fail(claim, self._no_quorum(claim.lock))
         self._arm_check()
 
     def _arm_check(self) -> None:

@@ -59,6 +59,7 @@ class Link:
         self._tls = tls
         self._silence_seconds_max = silence_seconds_max
         self._unanswered_since: float | None = None
+        self._sent = clock.now()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -85,12 +86,14 @@ class Link:
         if connection is None:
             return
         now = clock.now()
-        if self._unanswered_since is None:
+        # Who waits for an answer sends again and again; after a long break the count begins anew.
+        if self._unanswered_since is None or now - self._sent > self._silence_seconds_max:
             self._unanswered_since = now
-        elif now - self._unanswered_since > self._silence_seconds_max:
+        self._sent = now
+        if now - self._unanswered_since > self._silence_seconds_max:
             connection.abort(f"no answer for {self._silence_seconds_max:g} s")
-            return
-        connection.send(frame)
+        else:
+            connection.send(frame)
 
     async def _keep(self) -> None:
         attempt = 0

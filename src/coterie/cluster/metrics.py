@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from coterie.cluster.attending import Attending
-    from coterie.cluster.queues import Queues
     from coterie.cluster.voting import Voting
 
 
@@ -55,7 +54,7 @@ def node_metrics(voting: Voting) -> str:
     """Write the figures of a voting node, and of the program that it is part of."""
     metrics = _voter(voting)
     if voting.companion is not None:
-        metrics += participant_metrics(*voting.companion)
+        metrics += participant_metrics(voting.companion)
     return render(metrics)
 
 
@@ -78,8 +77,9 @@ def _voter(voting: Voting) -> list[Metric]:
     ]
 
 
-def participant_metrics(queues: Queues, attending: Attending) -> list[Metric]:
+def participant_metrics(attending: Attending) -> list[Metric]:
     """Collect the figures of a program that takes locks."""
+    queues = attending.host.queues
     tally = queues.tally
     held = sum(queue.holder is not None for queue in queues.locks.values())
     names = [member.name for member in attending.membership.members]

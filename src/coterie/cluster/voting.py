@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from coterie.cluster import clock
+from coterie.cluster.connection import Connection
 from coterie.cluster.driver import ME, Driver
 from coterie.cluster.frames import (
     Concerned,
@@ -29,10 +30,8 @@ from coterie.process import Outbox
 
 if TYPE_CHECKING:
     from coterie.cluster.attending import Attending
-    from coterie.cluster.connection import Connection
     from coterie.cluster.frames import Hello, ToVoter
     from coterie.cluster.membership import Membership
-    from coterie.cluster.queues import Queues
     from coterie.cluster.storage import Memory, Storage
     from coterie.process import Event, ProcessId
 
@@ -63,7 +62,7 @@ class Voting:
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self.expired = 0  # sessions
-        self.companion: tuple[Queues, Attending] | None = None  # the participant in this process
+        self.companion: Attending | None = None  # the participant in this very process
         self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
         self._last_number = 0
         self._storage = storage
@@ -117,6 +116,9 @@ class Voting:
             connection.on_close = lambda _: self._dismiss(number)
         else:
             number, identity = self._number(hello.identity), hello.identity
+            before = self.lines.get(number)
+            if isinstance(before, Connection):
+                before.close("its owner has opened another one")
             connection.on_close = lambda _: self.leave(identity, connection)
         connection.receive = lambda frame: self.receive(number, identity, decode_to_voter(frame))
         self.enter(number, hello, connection)
