@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.catalogue import algorithm, algorithms, between, exactly
+from coterie.catalogue import Flaw, algorithm, algorithms, between, exactly
 from coterie.compare import compare
 from coterie.errors import CoterieError, UsageError
 from coterie.explore import check
@@ -70,3 +70,22 @@ def test_every_sound_variant_costs_what_theory_says(name: str, variant: str, siz
     entry = algorithm(name)
     comparison = compare(entry, entry.setup(size, variant))
     assert comparison.agrees, comparison
+
+
+FLAWED = [
+    (name, variant.name, variant.flaw)
+    for name, entry in algorithms().items()
+    for variant in entry.variants
+    if variant.flaw is not None
+]
+
+
+@pytest.mark.parametrize(("name", "variant", "flaw"), FLAWED)
+def test_every_unsound_variant_is_refuted_in_the_steps_it_says(
+    name: str, variant: str, flaw: Flaw
+) -> None:
+    entry = algorithm(name)
+    assert not entry.variant(variant).sound
+    processes = entry.build(entry.setup(flaw.size, variant, flaw.parameters))
+    verdict = check(processes, entries=flaw.entries, crashes=flaw.crashes)
+    assert (verdict.verdict, verdict.depth) == ("violated", flaw.steps)

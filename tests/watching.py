@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.process import Outbox
+from coterie.explore import Settles, Together
+from coterie.process import ElectionUser
 from tests.harness import Hand, Mutant
 
 if TYPE_CHECKING:
-    from coterie.process import Process
+    from collections.abc import Sequence
+
+    from coterie.process import Outbox, Process, Seat
 
 
 class WatchingHand(Hand):
@@ -51,3 +54,16 @@ class CrashMutant(Mutant):
 
     entries: int = 0
     crashes: int = 1
+    requesters: tuple[int, ...] | None = None
+
+
+def highest_leads(seats: Sequence[Seat | None]) -> bool:
+    """Tell whether all live users follow the highest live process."""
+    live = [seat for seat in seats if seat]
+    return all(
+        isinstance(seat.user, ElectionUser) and seat.user.leader == live[-1].process.me
+        for seat in live
+    )
+
+
+HIGHEST_LEADS = Settles("the highest leads", (Together(highest_leads),), "some follow another")

@@ -8,15 +8,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.config import Config, convert
 from coterie.cluster.inspecting import ClusterState, inspect
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
 from coterie.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 NAMES = "abcdefg"
 LEASE = 1.0
@@ -55,7 +57,6 @@ async def running(config: Config) -> AsyncIterator[list[Node]]:
     finally:
         for node in nodes:
             await node.stop()
-        await asyncio.sleep(0)
 
 
 async def until(condition: Callable[[], object], what: str) -> None:

@@ -20,14 +20,10 @@ async def line() -> None:
 
 async def hold(coordinator: coterie.Coordinator, name: str) -> None:
     try:
-        async with coordinator.lock(name) as held:
-            print("held", held.token, flush=True)
+        async with coordinator.lock(name):
             await line()
-            print("valid" if held.valid else "invalid", flush=True)
     except coterie.LockLost:
-        print("lost", flush=True)
         return
-    print("released", flush=True)
 
 
 async def turns(coordinator: coterie.Coordinator, name: str, path: str) -> None:
@@ -41,14 +37,16 @@ async def turns(coordinator: coterie.Coordinator, name: str, path: str) -> None:
                 longest, before = max(longest, now - before), now
                 entries += 1
                 if entries == 1:
-                    print("going", flush=True)
+                    pass
             await asyncio.sleep(0)
-    print("entries", entries, f"{longest:.3f}", flush=True)
 
 
 async def main(url: str, verb: str, *arguments: str) -> None:
     async with coterie.connect(url) as coordinator:
-        await {"hold": hold, "turns": turns}[verb](coordinator, *arguments)
+        if verb == "hold":
+            await hold(coordinator, *arguments)
+        else:
+            await turns(coordinator, *arguments)
 
 
 asyncio.run(main(*sys.argv[1:]))

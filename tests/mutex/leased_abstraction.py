@@ -47,10 +47,15 @@ class Timeless(Leased):
     time: float = 0.0
     starts: int = 0
     participants: int = 2
+    watchful: bool = False  # is told of crashes
     marks: set[str] = field(default_factory=set)  # got since the last start
 
     def start(self, out: Outbox[Message]) -> None:
         super().start(out)
+        if self.watchful:
+            for peer in range(1, self.participant.settings.voters + self.participants + 1):
+                if peer != self.me:
+                    out.watch(peer)
         if self.lapses:
             out.set_timer(LAPSE, 0)
         if self.reboots:
@@ -70,7 +75,6 @@ class Timeless(Leased):
             self._take_mark(message.name, out)
             return
         if isinstance(message, Data | Beat):
-            out.watch(sender)
             out.cancel_timer(f"expire {message.session.participant}")
         super().receive(sender, message, out)
 
@@ -95,6 +99,9 @@ class Timeless(Leased):
         if self.voter is not None:
             for name in [n for n, link in self.voter.sessions.items() if link.peer == peer]:
                 self._expire(name, out)
+        if peer <= self.participant.settings.voters:
+            self.participant.sessions.uplink(peer).silent = True
+            self.participant._finish(out)
 
     def _lapse(self, out: Outbox[Message]) -> None:
         self.lapses -= 1
@@ -161,12 +168,12 @@ def _supports(process: Timeless, name: str, number: int) -> bool:
     return bool(ballot and ballot.owned_by(name, number))
 
 
-PROPERTIES: tuple[Property, ...] = (
+SAFETY: tuple[Property, ...] = (
     Always("mutual exclusion", (at_most(1, valid),), "two hold the lock"),
     Always("fencing", (Together(largest_is_in_force),), "a token is used twice or out of order"),
     Sometimes("a hold", (at_least(1, valid),)),
-    CanAlwaysStill("entry stays possible", not_waiting, "can never enter"),
 )
+ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "can never enter")
 
 
 def cluster(
@@ -175,6 +182,7 @@ def cluster(
     clients: int = 2,
     lapses: dict[ProcessId, int] | None = None,
     reboots: dict[ProcessId, int] | None = None,
+    watchful: bool = False,
 ) -> list[Timeless]:
     """Build voters 1 to N and clients after them."""
     return [
@@ -185,6 +193,7 @@ def cluster(
             lapses=(lapses or {}).get(me, 0),
             reboots=(reboots or {}).get(me, 0),
             participants=clients,
+            watchful=watchful,
         )
         for me in range(1, settings.voters + clients + 1)
     ]

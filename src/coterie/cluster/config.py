@@ -24,7 +24,7 @@ from coterie.cluster.membership import Address, Member, Membership, parse_addres
 from coterie.cluster.security import Security, read_secret
 from coterie.coordinator.names import check_name
 from coterie.coteries import parse_coterie
-from coterie.errors import ConfigError, CoterieError
+from coterie.errors import ConfigError, UsageError
 from coterie.mutex.quorum.leased.settings import Policy, Settings
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def load(path: str | Path | None = None, flags: Mapping[str, str] | None = None)
         raise ConfigError(f"{path}: {_in_words(error)}") from None
     try:
         return check(written, path.parent, environment)
-    except CoterieError as error:
+    except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 
@@ -123,16 +123,23 @@ def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> 
     """Work out what was written; paths count from `folder`."""
     if not written.nodes:
         raise ConfigError("a cluster needs nodes: [nodes.NAME] with an address each")
-    members = tuple(
-        Member(check_name(name), parse_address(node.address))
-        for name, node in written.nodes.items()
-    )
-    membership = Membership(check_name(written.cluster), members, _settings(written))
+    try:
+        membership = _membership(written)
+    except UsageError as error:
+        raise ConfigError(str(error)) from None
     return Config(
         membership,
         _security(written, folder, environment),
         {name: _options(name, written, folder, environment) for name in written.nodes},
     )
+
+
+def _membership(written: ConfigFile) -> Membership:
+    members = tuple(
+        Member(check_name(name), parse_address(node.address))
+        for name, node in written.nodes.items()
+    )
+    return Membership(check_name(written.cluster), members, _settings(written))
 
 
 def _settings(written: ConfigFile) -> Settings:

@@ -25,7 +25,11 @@ LENGTH = struct.Struct(">I")
 HANDSHAKE_BYTES_MAX = 16 * 1024  # of a frame before the peer is known
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024  # that a peer has not read
+CLOSING_SECONDS_MAX = 1.0
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+
+# What the bytes of a faulty peer make us raise; msgspec passes on what it gets from text and depth.
+FAULTS = (ProtocolError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 logger = logging.getLogger("coterie.cluster")
 _encoder = msgspec.msgpack.Encoder()
@@ -46,6 +50,7 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.transport: asyncio.Transport
         self._opened = opened
+        self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._incoming = bytearray()
         self._outgoing = bytearray()
@@ -73,7 +78,7 @@ class Connection(asyncio.Protocol):
             self._incoming.clear()
         try:
             rest = self._hand_on(memoryview(data))
-        except (ProtocolError, msgspec.MsgspecError) as error:
+        except FAULTS as error:
             self.refuse(str(error))
             return
         if rest < len(data) and not self.closed:
@@ -105,6 +110,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever uses the connection, once."""
         self.closed = True
+        self._ended.set()
         if self.on_close is not None:
             on_close, self.on_close = self.on_close, None
             on_close(str(exc) if exc is not None else self._why)
@@ -149,6 +155,15 @@ class Connection(asyncio.Protocol):
         self._why = reason
         self.closed = True
         self.transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Wait until everything has left and the socket is closed, but not for ever."""
+        try:
+            async with asyncio.timeout(CLOSING_SECONDS_MAX):
+                await self._ended.wait()
+        except TimeoutError:
+            self.transport.abort()
+            await self._ended.wait()
 
 
 def _keep_alive(connection: socket.socket | Any) -> None:

@@ -76,6 +76,7 @@ async def consult(
     finally:
         connection.on_close = None
         connection.close("all is asked")
+        await connection.wait_closed()
 
 
 async def discover(addresses: Sequence[Address], cluster: str, security: Security) -> Membership:

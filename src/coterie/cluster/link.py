@@ -74,11 +74,14 @@ class Link:
 
     async def stop(self) -> None:
         """End the connection; what was sent before still leaves."""
-        if self._connection is not None:
-            self._connection.close("we have ended")
+        connection = self._connection
+        if connection is not None:
+            connection.close("we have ended")
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
+        if connection is not None:
+            await connection.wait_closed()
 
     def send(self, frame: msgspec.Struct) -> None:
         """Send, if there is a connection; sessions send again what got lost."""
@@ -117,6 +120,7 @@ class Link:
             await self._caller().greet(connection)
         except BaseException:
             connection.abort("the handshake failed")
+            await connection.wait_closed()
             raise
         return connection
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import weakref
 from typing import TYPE_CHECKING
 
 from coterie.cluster.connection import Connection
@@ -36,7 +37,7 @@ class Node:
         self.failed: asyncio.Future[None]
         self._new_cluster = new_cluster
         self._storage: Storage | None = None
-        self._connections: set[Connection] = set()
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._servers: list[asyncio.Server] = []
 
     async def start(self) -> None:
@@ -81,18 +82,17 @@ class Node:
             )
 
     def _greet(self, connection: Connection) -> None:
+        self._connections.add(connection)
         self._greeter.greet(connection)
 
     def _admit(self, connection: Connection, hello: Hello) -> None:
         level = logging.INFO if hello.role == "participant" else logging.DEBUG
         logger.log(level, "%s %r connected from %s", hello.role, hello.label, connection.peer)
         self.voting.admit(connection, hello)
-        self._connections.add(connection)
         forget = connection.on_close
         assert forget is not None, "admission says what a lost connection means"
 
         def close(reason: str) -> None:
-            self._connections.discard(connection)
             forget(reason)
             logger.log(level, "%s %r disconnected: %s", hello.role, hello.label, reason)
 
@@ -109,8 +109,11 @@ class Node:
             server.close()
         self._servers.clear()
         self.voting.stop()
-        for connection in list(self._connections):
+        connections = list(self._connections)
+        for connection in connections:
             connection.close("the node ends")
+        for connection in connections:
+            await connection.wait_closed()
         if self._storage is not None:
             self._storage.close()
             self._storage = None

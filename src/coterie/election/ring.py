@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import field
 
-from coterie.catalogue import Algorithm, Cost, ElectionCosts, Setup, Variant, exactly
+from coterie.catalogue import Algorithm, Cost, ElectionCosts, Flaw, Setup, Variant, exactly
 from coterie.clocks import LogicalTime, Stamp
 from coterie.process import Elected, Outbox, Payload, ProcessId
 from coterie.process import Election as Elector
@@ -93,8 +93,8 @@ class Ring(Elector[Message]):
         self._announce(message, out)
 
     def _announce(self, message: Coordinator, out: Outbox[Message]) -> None:
-        """Follow the highest and tell the next; what we passed on of that election has arrived."""
-        self.passed = [(to, other) for to, other in self.passed if other.name != message.name]
+        """Follow the highest and tell the next; the list that led to it needs no care any more."""
+        self._forget(message.name)
         self._follow(max(message.ring), out)
         self._tell_who_comes_after(self.me, message, out)
 
@@ -113,9 +113,18 @@ class Ring(Elector[Message]):
 
     def _pass_on(self, to: ProcessId, message: Message, out: Outbox[Message]) -> None:
         out.send(to, message)
+        self._forget(message.name)
         if to != self.me:
             self.passed.append((to, message))
-            self._watch(out)
+        self._watch(out)
+
+    def _forget(self, name: Stamp) -> None:
+        """Care no more for what this supersedes: the same election, and older ones of its beginner."""
+        self.passed = [
+            (to, message)
+            for to, message in self.passed
+            if message.name.process != name.process or message.name > name
+        ]
 
     def _watch(self, out: Outbox[Message]) -> None:
         """Watch whoever matters, and nobody else."""
@@ -192,6 +201,7 @@ ALGORITHM = Algorithm(
             "as-told",
             "the result goes round until it is back at its sender, maybe for ever",
             sound=False,
+            flaw=Flaw(size=3, steps=6, entries=0, crashes=2),
         ),
     ),
 )

@@ -44,7 +44,7 @@ def client_delay(quorums: Quorums) -> Cost:
 def _synchronisation_delay(quorums: Quorums) -> Cost:
     """Follow Release to the common arbiters and Locked from them, for every leaver and waiter."""
     if len(quorums) == 1:
-        return exactly(0, "no second process")
+        return exactly(0, "0")
     members = {me: frozenset(quorum) for me, quorum in quorums.items()}
     delays: set[int] = set()
     for leaver, first in members.items():
@@ -54,4 +54,4 @@ def _synchronisation_delay(quorums: Quorums) -> Cost:
                 delays.add(max((arbiter != leaver) + (arbiter != waiter) for arbiter in common))
         if delays == {1, 2}:  # there is no third
             break
-    return between(min(delays), max(delays), "2, or 1 if an end is the common arbiter")
+    return between(min(delays), max(delays), "1 or 2")

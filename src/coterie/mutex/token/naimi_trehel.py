@@ -105,12 +105,10 @@ ALGORITHM = Algorithm(
     process=NaimiTrehel,
     build=_build,
     costs=Costs(
-        idle=lambda setup: between(
-            min(2, _worst(setup)), _worst(setup), "2 to N, H(N - 1) with random requesters"
-        ),
+        idle=lambda setup: between(min(2, _worst(setup)), _worst(setup), "2 to N, mean H(N - 1)"),
         again=lambda setup: exactly(0, "0"),
         saturated=lambda setup: between(0, _worst(setup), "0 to N"),
-        client_delay=lambda setup: between(0, _worst(setup), "2 to N, or 0 with the token"),
+        client_delay=lambda setup: between(0, _worst(setup), "2 to N"),
         synchronisation_delay=lambda setup: exactly(1, "1"),
     ),
     assumes=("reliable links", "no crash"),

@@ -111,7 +111,7 @@ def _twice_diameter(setup: Setup) -> int:
 
 def _synchronisation_delay(setup: Setup) -> Cost:
     tree: Tree = setup.parameters["tree"]
-    return between(min(1, tree.diameter), tree.diameter, "distance, 1 to diameter")
+    return between(min(1, tree.diameter), tree.diameter, "distance")
 
 
 ALGORITHM = Algorithm(
@@ -127,12 +127,8 @@ ALGORITHM = Algorithm(
     costs=Costs(
         idle=_idle,
         again=lambda setup: exactly(0, "0"),
-        saturated=lambda setup: between(
-            0, _twice_diameter(setup), "about 4(N - 1)/N, at most 2 · diameter"
-        ),
-        client_delay=lambda setup: between(
-            0, _twice_diameter(setup), "2 · distance, or 0 with the token"
-        ),
+        saturated=lambda setup: between(0, _twice_diameter(setup), "0 to 2 · diameter"),
+        client_delay=lambda setup: between(0, _twice_diameter(setup), "2 · distance"),
         synchronisation_delay=_synchronisation_delay,
     ),
     assumes=("reliable links", "no crash"),

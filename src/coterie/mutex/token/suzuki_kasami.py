@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from coterie.catalogue import Algorithm, Costs, Setup, Variant, between, exactly
+from coterie.catalogue import Algorithm, Costs, Flaw, Setup, Variant, between, exactly
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
 FIRST_HOLDER: ProcessId = 1
@@ -136,6 +136,7 @@ ALGORITHM = Algorithm(
             "survey",
             "as the 1987 survey prints it: requests are kept by the holder only",
             sound=False,
+            flaw=Flaw(size=3, steps=8),
         ),
     ),
 )

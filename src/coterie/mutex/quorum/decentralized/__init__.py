@@ -40,13 +40,13 @@ def _alone(setup: Setup) -> Cost:
     """Count Ask, Vote and Return for each replica; a replica asks itself for nothing."""
     count = len(_electorate(setup)[0])
     least = 3 * (count - 1)
-    return between(least, least if count == setup.size else 3 * count, "3n, a replica 3(n - 1)")
+    return between(least, least if count == setup.size else 3 * count, "3n or 3(n - 1)")
 
 
 def _contended(setup: Setup) -> Cost:
     replicas, needed = _electorate(setup)
     least = 2 * (len(replicas) - 1) + needed - 1
-    return between(least, math.inf, "2n a try, and each vote given back")
+    return between(least, math.inf, "2n a try, + votes back")
 
 
 def _client_delay(setup: Setup) -> Cost:
@@ -56,8 +56,8 @@ def _client_delay(setup: Setup) -> Cost:
 
 def _synchronisation_delay(setup: Setup) -> Cost:
     if setup.size == 1:
-        return exactly(0, "no second process")
-    return between(1, math.inf, "2 and the rest of a pause")
+        return exactly(0, "0")
+    return between(1, math.inf, "2 + a pause")
 
 
 def _parse_count(text: str, default: int | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import Algorithm, Parameter, Setup, Variant
+from coterie.catalogue import Algorithm, Flaw, Parameter, Setup, Variant
 from coterie.coteries import parse_coterie
 from coterie.mutex.quorum.costs import voting_costs
 from coterie.mutex.quorum.maekawa.displaced import Basic, Deferred, Displaced, Survey
@@ -51,9 +51,19 @@ ALGORITHM = Algorithm(
     variants=(
         Variant("eager", "whoever is not inside gives a lock back as soon as it is asked for"),
         Variant("displaced", "the rules of 1985, and who is displaced is told so"),
-        Variant("deferred", "the rules of 1985: who is displaced is not told", sound=False),
-        Variant("survey", "an early inquiry is forgotten, as the 1987 survey prints", sound=False),
-        Variant("basic", "no lock is ever asked back", sound=False),
+        Variant(
+            "deferred",
+            "the rules of 1985: who is displaced is not told",
+            sound=False,
+            flaw=Flaw(size=4, steps=14, parameters={"coterie": "grid"}),
+        ),
+        Variant(
+            "survey",
+            "an early inquiry is forgotten, as the 1987 survey prints",
+            sound=False,
+            flaw=Flaw(size=3, steps=7),
+        ),
+        Variant("basic", "no lock is ever asked back", sound=False, flaw=Flaw(size=3, steps=6)),
     ),
     parameters=(
         Parameter(

@@ -1,0 +1,101 @@
+"""The figures that a node shows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+
+import pytest
+
+import coterie
+from coterie.cluster.config import convert
+from coterie.cluster.logs import JsonFormatter
+from coterie.cluster.metrics import Metric, gauge, render
+from tests.cluster.local_cluster import document, free_ports, running, url_of
+
+SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+$')
+
+
+def test_the_text_format_of_prometheus_is_kept() -> None:
+    text = render(
+        [gauge("a", "First.", 1.5), Metric("b", "counter", "Second.", [({"x": 'q"\\\n'}, 2)])]
+    )
+    assert text.splitlines() == [
+        "# HELP coterie_a First.",
+        "# TYPE coterie_a gauge",
+        "coterie_a 1.5",
+        "# HELP b Second.",
+        "# TYPE b counter",
+        r'b{x="q\"\\\n"} 2',
+    ]
+
+
+async def get(port: int, request: bytes) -> tuple[str, str]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = (await reader.read()).decode()
+    writer.close()
+    await writer.wait_closed()
+    head, _, body = answer.partition("\r\n\r\n")
+    return head, body
+
+
+def test_a_node_shows_its_figures_over_http() -> None:
+    made = document(3)
+    (port,) = free_ports(1)
+    made["nodes"]["a"]["metrics"] = f"127.0.0.1:{port}"
+    config = convert(made)
+
+    async def main() -> None:
+        async with (
+            running(config),
+            coterie.connect(url_of(config)) as coordinator,
+            coordinator.lock("x"),
+        ):
+            head, body = await get(port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert head.startswith("HTTP/1.1 200 OK")
+            assert f"Content-Length: {len(body)}" in head
+            samples = [line for line in body.splitlines() if not line.startswith("#")]
+            assert all(SAMPLE.match(line) for line in samples), samples
+            assert "coterie_voter_owned 1" in samples
+            assert 'coterie_voter_messages_total{direction="sent",kind="Reply"} 1' in samples
+            assert (await get(port, b"GET /x HTTP/1.1\r\n\r\n"))[0].startswith("HTTP/1.1 404")
+            assert (await get(port, b"POST / HTTP/1.1\r\n\r\n"))[0].startswith("HTTP/1.1 405")
+            assert await get(port, b"x" * 10_000 + b"\r\n\r\n") == ("", "")
+
+    asyncio.run(main())
+
+
+def test_logs_are_json_on_request() -> None:
+    error = ValueError("why")
+    cause = (ValueError, error, None)
+    record = logging.LogRecord("coterie", logging.WARNING, "", 1, "link to %s", ("a",), cause)
+    entry = json.loads(JsonFormatter().format(record))
+    assert entry["level"] == "warning"
+    assert entry["message"] == "link to a"
+    assert "ValueError: why" in entry["error"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", entry["time"])
+
+
+def test_a_node_that_cannot_save_votes_no_more(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = convert(document(1, data="data"), tmp_path_factory.mktemp("node"))
+
+    async def main() -> None:
+        async with running(config) as (node,), coterie.connect(url_of(config)) as coordinator:
+
+            def full(_: bytes) -> None:
+                raise OSError(28, "No space left on device")
+
+            assert node._storage is not None
+            monkeypatch.setattr(node._storage, "save", full)
+            waiting = asyncio.ensure_future(coordinator.lock("x").acquire())
+            with pytest.raises(coterie.Unavailable, match="No space left on device"):
+                await node.failed
+            assert not waiting.done()
+            waiting.cancel()
+
+    asyncio.run(main())

@@ -1,0 +1,140 @@
+"""Frames on a connection: cut, joined, limited, and kept back from those who do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pytest
+
+from coterie.cluster.connection import BACKLOG_BYTES_MAX, HANDSHAKE_BYTES_MAX, Connection
+from coterie.cluster.frames import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Wire(asyncio.Transport):
+    """The other side of a connection, as far as tests need it."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("192.0.2.1", 5)})
+        self.written: list[bytes] = []
+        self.reading = True
+        self.ended = ""
+        self.unread = 0
+
+    def write(self, data: Any) -> None:
+        self.written.append(bytes(data))
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.ended = self.ended or "closed"
+
+    def abort(self) -> None:
+        self.ended = "aborted"
+
+
+def framed(*contents: bytes) -> bytes:
+    return b"".join(struct.pack(">I", len(content)) + content for content in contents)
+
+
+class End(NamedTuple):
+    """One end of a connection, and what it was given."""
+
+    connection: Connection
+    wire: Wire
+    frames: list[bytes]
+
+
+def on_a_connection(test: Callable[[End], object]) -> None:
+    async def main() -> None:
+        end = End(Connection(lambda _: None), Wire(), [])
+        end.connection.connection_made(end.wire)
+        end.connection.receive = lambda frame: end.frames.append(bytes(frame))
+        outcome = test(end)
+        if asyncio.iscoroutine(outcome):
+            await outcome
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("piece", range(1, 16))
+def test_frames_arrive_whole_however_the_bytes_are_cut(piece: int) -> None:
+    def test(end: End) -> None:
+        stream = framed(b"one", b"", b"three", b"4")
+        for start in range(0, len(stream), piece):
+            end.connection.data_received(stream[start : start + piece])
+        assert end.frames == [b"one", b"", b"three", b"4"]
+
+    on_a_connection(test)
+
+
+def test_what_a_turn_sends_leaves_in_one_write() -> None:
+    async def test(end: End) -> None:
+        for reason in ("a", "b", "c"):
+            end.connection.send(Refusal(reason))
+        assert end.wire.written == []
+        await asyncio.sleep(0)
+        (written,) = end.wire.written
+        assert written == framed(*(msgspec.msgpack.encode(Refusal(r)) for r in "abc"))
+
+    on_a_connection(test)
+
+
+def test_an_oversize_frame_ends_the_connection_with_a_log_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def test(end: End) -> None:
+        end.connection.data_received(struct.pack(">I", HANDSHAKE_BYTES_MAX + 1))
+        assert end.wire.ended == "closed"
+        end.connection.data_received(framed(b"late"))
+        assert end.frames == []
+
+    with caplog.at_level(logging.WARNING):
+        on_a_connection(test)
+    assert "192.0.2.1:5 refused: a frame of 16385 bytes" in caplog.text
+
+
+def test_who_does_not_read_is_not_read_from() -> None:
+    def test(end: End) -> None:
+        end.connection.pause_writing()
+        assert not end.wire.reading
+        end.connection.resume_writing()
+        assert end.wire.reading
+
+    on_a_connection(test)
+
+
+def test_who_never_reads_is_cut_off() -> None:
+    async def test(end: End) -> None:
+        end.wire.unread = BACKLOG_BYTES_MAX + 1
+        end.connection.send(Refusal("x"))
+        await asyncio.sleep(0)
+        assert end.wire.ended == "aborted"
+        end.connection.send(Refusal("nothing happens on a closed connection"))
+
+    on_a_connection(test)
+
+
+def test_the_end_of_a_connection_is_told_once_with_its_reason() -> None:
+    def test(end: End) -> None:
+        reasons: list[str] = []
+        end.connection.on_close = reasons.append
+        end.connection.close("enough")
+        end.connection.connection_lost(None)
+        end.connection.connection_lost(None)
+        assert reasons == ["enough"]
+
+    on_a_connection(test)

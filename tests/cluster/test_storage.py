@@ -1,0 +1,105 @@
+"""What a node keeps on disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from coterie.cluster import clock
+from coterie.cluster.storage import Storage
+from coterie.errors import ConfigError, Unavailable
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.voter import Voter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(tmp_path / "node")
+
+
+def test_the_bound_is_read_back(storage: Storage) -> None:
+    assert storage.read() == b""
+    storage.save(b"17")
+    storage.save(b"18")
+    assert storage.read() == b"18"
+
+
+def test_the_bound_is_synced_before_it_takes_the_name(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.save(b"17")
+    at_sync: list[bytes] = []
+
+    def sync(_: int) -> None:
+        at_sync.append(storage.read())
+
+    monkeypatch.setattr(os, "fsync", sync)
+    storage.save(b"18")
+    assert at_sync == [b"17", b"18"], "the file, then the directory"
+
+
+def test_a_save_that_fails_leaves_the_old_bound(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.save(b"17")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        storage.save(b"18")
+    assert storage.read() == b"17"
+
+
+def test_a_damaged_bound_is_not_guessed_at(storage: Storage, tmp_path: Path) -> None:
+    (tmp_path / "node" / "bound").write_bytes(b"17\0\0")
+    with pytest.raises(ConfigError, match="is damaged"):
+        storage.read()
+
+
+def test_two_processes_cannot_run_one_node(storage: Storage, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="another process runs a node"):
+        Storage(tmp_path / "node")
+    storage.close()
+    Storage(tmp_path / "node").close()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unavailable, match="file/node: Not a directory"):
+        Storage(tmp_path / "file" / "node")
+
+
+def remember(storage: Storage) -> Voter:
+    voter = Voter(Settings(3), clock=7)
+    storage.remember("configuration", voter, {"identity": "label"})
+    return voter
+
+
+def test_a_memory_is_used_once(storage: Storage) -> None:
+    voter = remember(storage)
+    memory = storage.recall("configuration")
+    assert memory is not None
+    assert memory.voter == voter
+    assert storage.recall("configuration") is None
+
+
+@pytest.mark.parametrize("change", ["boot", "configuration", "torn"])
+def test_a_memory_of_another_boot_or_configuration_or_a_torn_one_is_dropped(
+    storage: Storage, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(storage)
+    if change == "boot":
+        monkeypatch.setattr(clock, "boot", lambda: "another")
+    if change == "torn":
+        path = tmp_path / "node" / "memory"
+        path.write_bytes(path.read_bytes()[:-3])
+    assert storage.recall("other" if change == "configuration" else "configuration") is None
+    assert not (tmp_path / "node" / "memory").exists()
