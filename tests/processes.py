@@ -68,9 +68,12 @@ class Directory:
 
     def end(self) -> None:
         for process in self._started:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.communicate()
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        stream.close()
 
 
 @contextlib.contextmanager

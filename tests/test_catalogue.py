@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.catalogue import Flaw, algorithm, algorithms, between, exactly
-from coterie.compare import compare
+from coterie.catalogue import Flaw, algorithm, algorithms, between, elections, exactly, mutexes
+from coterie.compare import compare, compare_election
 from coterie.errors import CoterieError, UsageError
 from coterie.explore import check
 
@@ -33,7 +33,7 @@ def test_there_is_at_least_one_process(size: int) -> None:
 
 
 def test_an_unknown_variant_or_parameter_is_named() -> None:
-    with pytest.raises(UsageError, match="unknown variant of maekawa: 'lazy'.*eager"):
+    with pytest.raises(UsageError, match=r"unknown variant of maekawa: 'lazy'.*eager"):
         algorithm("maekawa").setup(3, "lazy")
     with pytest.raises(UsageError, match="unknown parameter of centralized: 'tree'"):
         algorithm("centralized").setup(3, None, {"tree": "star"})
@@ -42,7 +42,7 @@ def test_an_unknown_variant_or_parameter_is_named() -> None:
 def test_a_coterie_that_cannot_be_is_named() -> None:
     with pytest.raises(CoterieError, match="6"):
         algorithm("maekawa").setup(43, None, {"coterie": "plane:6"})
-    with pytest.raises(CoterieError, match="intersect|common"):
+    with pytest.raises(CoterieError, match=r"intersect|common"):
         algorithm("maekawa").setup(4, None, {"coterie": "1,2 3,4"})
 
 
@@ -53,22 +53,46 @@ def test_a_cost_is_a_number_or_a_range() -> None:
     assert not exactly(4, "").allows(4.1)
 
 
-SOUND = [(name, v.name) for name, entry in algorithms().items() for v in entry.variants if v.sound]
+def test_every_algorithm_is_a_mutex_or_an_election() -> None:
+    assert {**mutexes(), **elections()} == algorithms()
+    assert {"bully", "ring"} <= set(elections())
+
+
+SOUND = [(name, v.name) for name, entry in mutexes().items() for v in entry.variants if v.sound]
+SOUND_ELECTIONS = [
+    (name, v.name) for name, entry in elections().items() for v in entry.variants if v.sound
+]
 
 
 @pytest.mark.parametrize(("name", "variant"), SOUND)
-def test_every_sound_variant_is_verified_with_three_processes(name: str, variant: str) -> None:
+def test_every_sound_mutex_is_verified_with_three_processes(name: str, variant: str) -> None:
     entry = algorithm(name)
     verdict = check(entry.build(entry.setup(3, variant)))
     assert verdict.verdict == "verified", verdict.reason
     assert verdict.sometimes["contention"]
 
 
+@pytest.mark.parametrize(("name", "variant"), SOUND_ELECTIONS)
+def test_every_sound_election_is_verified_with_three_processes(name: str, variant: str) -> None:
+    entry = algorithm(name)
+    for crashes in (0, 1, 2):
+        verdict = check(entry.build(entry.setup(3, variant)), entries=0, crashes=crashes)
+        assert verdict.verdict == "verified", verdict.reason
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 @pytest.mark.parametrize(("name", "variant"), SOUND)
-def test_every_sound_variant_costs_what_theory_says(name: str, variant: str, size: int) -> None:
+def test_every_sound_mutex_costs_what_theory_says(name: str, variant: str, size: int) -> None:
     entry = algorithm(name)
     comparison = compare(entry, entry.setup(size, variant))
+    assert comparison.agrees, comparison
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize(("name", "variant"), SOUND_ELECTIONS)
+def test_every_sound_election_costs_what_theory_says(name: str, variant: str, size: int) -> None:
+    entry = algorithm(name)
+    comparison = compare_election(entry, entry.setup(size, variant))
     assert comparison.agrees, comparison
 
 

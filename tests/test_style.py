@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.catalogue import algorithms
+from coterie.catalogue import algorithm, algorithms
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "coterie"
@@ -89,7 +89,8 @@ def test_public_names_are_listed_sorted_and_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_each_algorithm_has_its_tests_mutants_scenarios_and_page(name: str) -> None:
-    tests = (ROOT / "tests" / "mutex" / f"test_{name.replace('-', '_')}.py").read_text()
+    kind = algorithm(name).process.__module__.split(".")[1]  # mutex or election
+    tests = (ROOT / "tests" / kind / f"test_{name.replace('-', '_')}.py").read_text()
     assert "MUTANTS" in tests
     assert "transitions" in tests, "the exploration has pinned counts"
     assert len(list((ROOT / "tests" / "scenarios").glob(f"{name}-*.txt"))) >= 2

@@ -61,6 +61,7 @@ class Manual:
         self.crashed: set[ProcessId] = set()
         self.records: list[AnyRecord] = []
         self._letters = 0
+        self._lives: dict[ProcessId, int] = dict.fromkeys(self.seats, -1)  # starts without memory
 
     def start(self, time: float, process: ProcessId, *, amnesia: bool = True) -> Outbox[Any]:
         """Let a process begin, or begin again with its memory as it was or without any."""
@@ -71,6 +72,7 @@ class Manual:
                 self.seats[process] = seat(self._algorithm.build(self._setup)[process - 1])
         if not amnesia:
             return Outbox(process, time)
+        self._lives[process] += 1
         return self._step(time, process, self.seats[process].start)
 
     def call(self, time: float, process: ProcessId, name: str) -> Outbox[Any]:
@@ -116,6 +118,7 @@ class Manual:
         self, time: float, process: ProcessId, handler: Callable[[Outbox[Any]], None]
     ) -> Outbox[Any]:
         out: Outbox[Any] = Outbox(process, time)
+        out.incarnation = self._lives[process]
         handler(out)
         for receiver, message in out.sends:
             self._letters += 1

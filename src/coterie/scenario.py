@@ -21,7 +21,8 @@ asks for. The commands are:
     repeat 1 > 2            deliver it and keep it, to be delivered once more
     drop 1 > 2              lose it
     ring 2 NAME             let a timer run out
-    crash 2                 stop a process for good
+    crash 2                 stop a process
+    restart 2               let it begin anew, without memory
     down 1 2                let 1, who watches 2, hear that it has crashed
     suspect 1 2             let 1, who watches 2, hear so wrongly
     run                     deliver whatever is on its way, oldest first, until nothing is
@@ -166,9 +167,9 @@ class _Play:
             case ["down" | "suspect" as verb, process, peer]:
                 wrongly = verb == "suspect"
                 return self._down(line, self._process(process), self._process(peer), wrongly)
-            case ["crash", process]:
-                self.world.crash(self.time, self._process(process))
-                return []
+            case ["crash" | "restart" as verb, process]:
+                move = self._crash if verb == "crash" else self._restart
+                return move(line, self._process(process))
             case [call, process]:
                 return self._call(line, call, self._process(process))
             case _:
@@ -178,6 +179,17 @@ class _Play:
         if process in self.world.crashed or call not in self.world.seats[process].user.calls():
             raise self._impossible(line)
         return self._step(functools.partial(self.world.call, self.time, process, call))
+
+    def _crash(self, line: str, process: ProcessId) -> list[str]:
+        if process in self.world.crashed:
+            raise self._impossible(line)
+        self.world.crash(self.time, process)
+        return []
+
+    def _restart(self, line: str, process: ProcessId) -> list[str]:
+        if process not in self.world.crashed:
+            raise self._impossible(line)
+        return self._step(functools.partial(self.world.start, self.time, process))
 
     def _ring(self, line: str, process: ProcessId, timer: str) -> list[str]:
         if timer not in self.world.timers[process]:
@@ -265,6 +277,7 @@ class _Play:
             for peer in sorted(self.world.watched[me] - set(alive))
         ]
         crashes = [f"crash {alive[0]} to {alive[-1]}"] if alive else []
+        crashes += [f"restart {me}" for me in sorted(self.world.crashed)]
         return [*calls, *dict.fromkeys(links), *rings, *downs, *crashes, "run", "show"]
 
     def _show(self) -> list[str]:
@@ -315,7 +328,7 @@ def _kind(letter: Letter) -> str:
 def from_trace(trace: Trace) -> str:
     """Write the scenario of a run, such as a counterexample that the explorer has found.
 
-    Runs in which processes pause or start again have none.
+    Runs in which processes pause, or come back with their memory, have none.
     """
     script = _Script(trace)
     for record in trace.records:
@@ -359,8 +372,11 @@ class _Script:
                 self.commands.append(f"crash {process}")
             case Started(_, process) if process not in self.begun:
                 self.begun.add(process)
+            case Started(_, process, amnesia) if amnesia:
+                self.crashed.discard(process)
+                self.commands.append(f"restart {process}")
             case Started() | Paused() | Resumed():
-                raise UsageError("no scenario for a run in which processes pause or start again")
+                raise UsageError("no scenario for a run in which processes pause, or keep memory")
             case Told() | Violated():
                 pass
 

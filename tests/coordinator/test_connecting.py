@@ -38,7 +38,7 @@ def test_a_bad_configuration_is_refused(text: str) -> None:
 
 
 def test_an_unknown_coordinator_is_refused_with_the_choices() -> None:
-    with pytest.raises(UsageError, match="'carrier-pigeon'; choose from: file"):
+    with pytest.raises(UsageError, match=r"'carrier-pigeon'; choose from: .*file"):
         coterie.connect("carrier-pigeon://a")
     with pytest.raises(UsageError, match="URL"):
         coterie.connect("somewhere")

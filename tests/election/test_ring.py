@@ -228,7 +228,7 @@ def test_a_higher_process_that_comes_back_takes_over(seed: int) -> None:
 
 
 MUTANTS = {
-    "leader not watched": CrashMutant("wanted.add(self.leader)", "pass"),
+    "leader not watched": CrashMutant(" | {self.leader or self.me}", ""),
     "successor not watched": CrashMutant("self.passed.append((to, message))", "pass"),
     "dead not skipped": CrashMutant("self._pass_on(self._successor(peer), message, out)", "pass"),
     "dead member not skipped": CrashMutant(

@@ -49,6 +49,7 @@ class Timeless(Leased):
     participants: int = 2
     watchful: bool = False  # is told of crashes
     marks: set[str] = field(default_factory=set)  # got since the last start
+    gone: set[ProcessId] = field(default_factory=set)  # crashed; what they sent may still come
 
     def start(self, out: Outbox[Message]) -> None:
         super().start(out)
@@ -77,6 +78,8 @@ class Timeless(Leased):
         if isinstance(message, Data | Beat):
             out.cancel_timer(f"expire {message.session.participant}")
         super().receive(sender, message, out)
+        if sender in self.gone and isinstance(message, Data | Beat):
+            self._expire(message.session.participant, out)
 
     def ring(self, timer: str, out: Outbox[Message]) -> None:
         out.now = self.time
@@ -92,10 +95,13 @@ class Timeless(Leased):
             self._expire(timer.removeprefix("expire "), out)
         elif timer == PARTICIPANT:
             self.participant.ring(timer, out)
+        else:
+            out.set_timer(timer, 0)  # no session expires by the voter's own clock here
 
     def down(self, peer: ProcessId, out: Outbox[Message]) -> None:
         """Take the report of a crash for the end of all patience with that process."""
         out.now = self.time
+        self.gone.add(peer)
         if self.voter is not None:
             for name in [n for n, link in self.voter.sessions.items() if link.peer == peer]:
                 self._expire(name, out)

@@ -45,7 +45,8 @@ def choose(
 ) -> Choice:
     """Check a user's choices."""
     entry = algorithm(name)
-    parameters = {name: value for name, value in given.items() if value is not None}
+    # Click writes an option --t-max as t_max.
+    parameters = {name.replace("_", "-"): v for name, v in given.items() if v is not None}
     setup = entry.setup(size, variant, parameters)
     header = Header(
         algorithm=entry.name, size=size, variant=setup.variant, parameters=parameters, seed=seed

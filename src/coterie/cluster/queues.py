@@ -47,7 +47,7 @@ class ClusterClaim:
 
     def valid(self) -> bool:
         """Tell whether the claim is granted and in force now, by the clock."""
-        return self._queues.remaining(self) > 0
+        return self._queues.is_in_force(self)
 
     async def release(self) -> None:
         """End the claim, whatever has become of it."""
@@ -141,6 +141,17 @@ class Queues:
         if queue is None or queue.holder is not claim:
             return 0.0
         return self.attending.participant.remaining(claim.lock, clock.now())
+
+    def is_in_force(self, claim: ClusterClaim) -> bool:
+        """Tell the same as a yes or no, mostly without looking at the votes.
+
+        Before `sound_until` no hold can have lapsed that has not been found to be lost.
+        """
+        queue = self.locks.get(claim.lock)
+        if queue is None or queue.holder is not claim or claim.lost.done():
+            return False
+        participant, now = self.attending.participant, clock.now()
+        return now < participant.sound_until or participant.valid(claim.lock, now)
 
     def waiting(self) -> list[ClusterClaim]:
         """List all who wait."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import field
 
 from coterie.catalogue import Algorithm, Cost, ElectionCosts, Flaw, Setup, Variant, exactly
+from coterie.election.watches import watch_only
 from coterie.errors import ProtocolError
 from coterie.process import Elected, Outbox, Payload, ProcessId
 from coterie.process import Election as Elector
@@ -117,13 +118,7 @@ class Bully(Elector[Message]):
             out.tell(Elected(leader))
 
     def _watch(self, peers: Iterable[ProcessId], out: Outbox[Message]) -> None:
-        """Watch these and nobody else."""
-        wanted = set(peers)
-        for peer in sorted(self.watched - wanted):
-            out.unwatch(peer)
-        for peer in sorted(wanted - self.watched):
-            out.watch(peer)
-        self.watched = wanted
+        self.watched = watch_only(peers, self.watched, out)
 
 
 class AsTold(Bully):

@@ -2,9 +2,8 @@
 
 Whoever misses the leader sends a list with its id to the next process, who adds its own and passes
 it on; processes that are down are skipped. Whoever finds itself in the list knows the live ring, and
-sends it round once more, so that everybody knows it too: the highest in it leads. To be down and to be
-reported by the failure detector are the same thing here, as in a synchronous system where a time-out
-is never wrong.
+sends it round once more, so that everybody knows it too: the highest in it leads. To be down is to be
+reported by the failure detector, as in a synchronous system where a time-out is never wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from msgspec import field
 
 from coterie.catalogue import Algorithm, Cost, ElectionCosts, Flaw, Setup, Variant, exactly
 from coterie.clocks import LogicalTime, Stamp
+from coterie.election.watches import watch_only
 from coterie.process import Elected, Outbox, Payload, ProcessId
 from coterie.process import Election as Elector
 
@@ -127,15 +127,8 @@ class Ring(Elector[Message]):
         ]
 
     def _watch(self, out: Outbox[Message]) -> None:
-        """Watch whoever matters, and nobody else."""
-        wanted = {to for to, _ in self.passed}
-        if self.leader not in (None, self.me):
-            wanted.add(self.leader)
-        for peer in sorted(self.watched - wanted):
-            out.unwatch(peer)
-        for peer in sorted(wanted - self.watched):
-            out.watch(peer)
-        self.watched = wanted
+        matters = {to for to, _ in self.passed} | {self.leader or self.me}
+        self.watched = watch_only(matters - {self.me}, self.watched, out)
 
     def _successor(self, process: ProcessId) -> ProcessId:
         return process % self.size + 1

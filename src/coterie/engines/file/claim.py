@@ -74,11 +74,6 @@ class FileClaim:
             self.lost.set_result("the coordinator was closed")
         self._end()
 
-    @property
-    def ended(self) -> bool:
-        """Tell whether there is nothing left of it."""
-        return self._asking.done() and self._ticket is None
-
     def _end(self) -> None:
         self._asking.cancel()
         self.granted.cancel()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -27,7 +28,7 @@ class FileEngine:
     def __init__(self, folder: Path) -> None:
         """Use that directory; it is made when the engine is opened."""
         self.folder = folder
-        self._claims: list[FileClaim] = []
+        self._claims: weakref.WeakSet[FileClaim] = weakref.WeakSet()
 
     async def open(self) -> None:
         """Make the directory, readable by this user alone unless it is there already."""
@@ -38,15 +39,13 @@ class FileEngine:
 
     async def close(self) -> None:
         """End all claims."""
-        for claim in self._claims:
+        for claim in list(self._claims):
             claim.close()
-        self._claims.clear()
 
     def place(self, name: str, *, shared: bool, ttl: float | None, wait: bool) -> FileClaim:
         """Ask for a lock. The lease does not matter: the system knows at once who is dead."""
-        self._claims = [claim for claim in self._claims if not claim.ended]
         claim = FileClaim(self.folder, Queue(self.folder, name), shared=shared, wait=wait)
-        self._claims.append(claim)
+        self._claims.add(claim)
         return claim
 
     async def holders(self, name: str) -> list[Party]:

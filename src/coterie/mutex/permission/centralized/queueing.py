@@ -1,23 +1,17 @@
 """Mutual exclusion by asking one coordinator: 3 messages an entry.
 
 The coordinator lets one process in at a time and queues the others in the order in which their
-requests arrive. It is also the bottleneck, and everything stops when it does. With many resources
-the work is shared: each resource has its own instance, and its name chooses the coordinator.
+requests arrive. It is also the bottleneck, and everything stops when it does.
 """
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import field
 
-from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Setup, Variant, between, exactly
 from coterie.errors import ProtocolError
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Request(Payload, frozen=True):
@@ -96,77 +90,3 @@ class Denying(Centralized):
     def _be_advised(self, sender: ProcessId) -> None:
         # Only advice, which its Grant may overtake: whoever is inside by then ignores it.
         pass
-
-
-VARIANTS: dict[str, type[Centralized]] = {"silent": Centralized, "denied": Denying}
-
-
-def coordinator_of(resource: str, members: Iterable[ProcessId]) -> ProcessId:
-    """Choose the member that ranks highest for this resource, the same everywhere and for ever.
-
-    Each member's rank depends on itself and the resource alone (rendezvous hashing), so when one
-    leaves, only the resources that it coordinated move.
-    """
-    return max(members, key=lambda member: hashlib.sha256(f"{member} {resource}".encode()).digest())
-
-
-def _coordinator(setup: Setup) -> ProcessId:
-    resource = setup.parameters["resource"]
-    return coordinator_of(resource, range(1, setup.size + 1)) if resource else 1
-
-
-def _build(setup: Setup) -> list[Centralized]:
-    process, coordinator = VARIANTS[setup.variant], _coordinator(setup)
-    return [process(me, coordinator) for me in range(1, setup.size + 1)]
-
-
-def _requesters(setup: Setup) -> list[ProcessId]:
-    """Leave the coordinator out, for whom an entry costs nothing, unless it is alone."""
-    coordinator = _coordinator(setup)
-    return [me for me in range(1, setup.size + 1) if me != coordinator] or [coordinator]
-
-
-def _three(setup: Setup) -> Cost:
-    return exactly(3 if setup.size > 1 else 0, "3")
-
-
-def _saturated(setup: Setup) -> Cost:
-    if setup.variant == "denied" and setup.size > 1:
-        return between(3, 4, "3, and 1 if it had to wait")
-    return _three(setup)
-
-
-ALGORITHM = Algorithm(
-    name="centralized",
-    family="permission",
-    summary="ask one coordinator, who keeps a queue",
-    citation=(
-        "M. Maekawa, K. Shimizu and J. Hamano. Concurrency control in distributed processing"
-        " systems (in Japanese). Joho Shori, 1987; folklore before."
-    ),
-    process=Centralized,
-    build=_build,
-    costs=Costs(
-        idle=_three,
-        again=_three,
-        saturated=_saturated,
-        client_delay=lambda setup: exactly(2 if setup.size > 1 else 0, "2"),
-        synchronisation_delay=lambda setup: exactly(2, "2"),
-    ),
-    assumes=("reliable links", "no crash"),
-    bears=("reordering",),
-    causal=False,
-    variants=(
-        Variant("silent", "those who must wait hear nothing until it is their turn"),
-        Variant("denied", "those who must wait are told so, and stay in the queue"),
-    ),
-    parameters=(
-        Parameter(
-            "resource",
-            "",
-            "the name of what is locked, which picks the coordinator; none picks process 1",
-            lambda text, size: text,
-        ),
-    ),
-    requesters=_requesters,
-)

@@ -1,15 +1,10 @@
-"""Mutual exclusion by a token that goes round a ring: 1 message an entry when everybody wants in.
-
-Whoever has the token may enter, and passes it on when it leaves. Nobody asks for the token: it comes
-by, also when nobody wants it, so an idle ring is never quiet. To keep that bearable, a process that
-wants nothing keeps the token for a pause before it passes it on.
-"""
+"""A token that goes round a ring: as the lectures tell it, and made anew when it is lost."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from coterie.catalogue import (
     Algorithm,
@@ -22,62 +17,27 @@ from coterie.catalogue import (
     exactly,
     unknown,
 )
-from coterie.errors import ConfigError, ProtocolError, UsageError
-from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
+from coterie.errors import ConfigError, UsageError
+from coterie.mutex.token.token_ring.regenerating import Epoch, Regenerating
+from coterie.mutex.token.token_ring.rotating import PAUSE, Token, TokenRing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.process import Mutex, ProcessId
+
+__all__ = [
+    "ALGORITHM",
+    "PAUSE",
+    "Epoch",
+    "Regenerating",
+    "Token",
+    "TokenRing",
+    "parse_pause",
+    "parse_ring",
+]
 
 FIRST_HOLDER: ProcessId = 1
-PAUSE = "PAUSE"
-
-
-class Token(Payload, frozen=True):
-    """The right to enter."""
-
-
-Message: TypeAlias = Token
-
-
-class TokenRing(Mutex[Message]):
-    """A process that waits for the token to come by."""
-
-    successor: ProcessId
-    pause: float  # how long we keep a token that we do not want
-    token: bool = False
-    wants: bool = False  # from acquire until release: with the token, inside
-
-    def start(self, out: Outbox[Message]) -> None:
-        """Set the token going, if we are the one to begin with it."""
-        if self.token:
-            out.set_timer(PAUSE, self.pause)
-
-    def acquire(self, out: Outbox[Message]) -> None:
-        """Enter with the token in hand, or wait for it."""
-        self.wants = True
-        if self.token:
-            out.cancel_timer(PAUSE)
-            out.tell(Entered())
-
-    def release(self, out: Outbox[Message]) -> None:
-        """Pass the token on, even if we shall want it again: the others come first."""
-        self.wants = False
-        self._pass_on(out)
-
-    def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
-        """Enter if we want to, or keep the token for a pause."""
-        if self.token:
-            raise ProtocolError(f"process {self.me} got a second token from {sender}")
-        self.token = True
-        if self.wants:
-            out.tell(Entered())
-        else:
-            out.set_timer(PAUSE, self.pause)
-
-    def ring(self, timer: str, out: Outbox[Message]) -> None:
-        """Pass the token on, the pause being over."""
-        self._pass_on(out)
-
-    def _pass_on(self, out: Outbox[Message]) -> None:
-        self.token = False
-        out.send(self.successor, Token())
 
 
 def parse_ring(text: str, size: int) -> tuple[ProcessId, ...]:
@@ -110,14 +70,14 @@ def parse_pause(text: str) -> float:
     return pause
 
 
-def _build(setup: Setup) -> list[TokenRing]:
+def _build(setup: Setup) -> Sequence[Mutex[Any]]:
     ring: tuple[ProcessId, ...] = setup.parameters["ring"]
+    ids, pause = range(1, setup.size + 1), setup.parameters["pause"]
+    if setup.variant == "regenerating":
+        first = Epoch(FIRST_HOLDER, 0)
+        return [Regenerating(me, ring, pause, first, token=me == FIRST_HOLDER) for me in ids]
     successor = dict(zip(ring, (*ring[1:], ring[0]), strict=True))
-    pause = setup.parameters["pause"]
-    return [
-        TokenRing(me, successor[me], pause, token=me == FIRST_HOLDER)
-        for me in range(1, setup.size + 1)
-    ]
+    return [TokenRing(me, successor[me], pause, token=me == FIRST_HOLDER) for me in ids]
 
 
 def _per_entry(setup: Setup, low: float, high: float, formula: str) -> Cost:
@@ -160,7 +120,14 @@ ALGORITHM = Algorithm(
     assumes=("reliable links", "no crash"),
     bears=("reordering",),
     causal=False,
-    variants=(Variant("rotating", "the token goes round all the time"),),
+    variants=(
+        Variant("rotating", "the token goes round all the time"),
+        Variant(
+            "regenerating",
+            "a token that a crash has taken is made anew",
+            bears=("crash",),
+        ),
+    ),
     parameters=(
         Parameter("ring", "ascending", "the order: ascending, or ids such as 1,3,2", parse_ring),
         Parameter(

@@ -1,0 +1,137 @@
+"""`coterie serve` and `coterie status`, as a shell sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from coterie.cli import run
+from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Run three nodes on this machine."""
+    command = [*COTERIE, "serve", "--dev", "3", "--port", "0", "--lease", "2s", "-q"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline().decode().strip()
+        assert line.startswith("coterie://127.0.0.1:")
+        yield line
+        server.terminate()
+        _, talk = server.communicate(timeout=PATIENCE_SECONDS)
+        assert server.returncode == 0
+        assert f"export COTERIE_URL={line}" in talk.decode()
+
+
+def test_all_nodes_of_a_healthy_cluster_vote(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "--url", url]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[::2][:2] for line in out.splitlines()[1:]] == [
+        ["n1", "votes"],
+        ["n2", "votes"],
+        ["n3", "votes"],
+    ]
+    assert "cluster dev: healthy" in err
+
+
+def test_locks_and_waiters_are_listed(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    hold = [*COTERIE, "lock", "nightly"]
+    environment = os.environ | {"COTERIE_URL": url}
+    holder = subprocess.Popen(
+        hold, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    waiter = subprocess.Popen(
+        hold, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        first, second = (holder, waiter)
+        if not _holds(holder, url, capsys):
+            first, second = second, first
+        assert first.stdout is not None
+        name, token = first.stdout.readline().split()
+        locks = _locks(url, capsys)
+        assert [(lock["name"], lock["holders"][0]["token"]) for lock in locks] == [
+            (name, int(token))
+        ]
+        assert locks[0]["waiters"][0]["owner"].endswith(f":{second.pid}")
+        assert run(["status", "locks", "--url", url]) == 0
+        assert f"nightly  {locks[0]['holders'][0]['owner']}" in capsys.readouterr().out
+        assert run(["status", "waiters", "--url", url]) == 0
+        assert f":{second.pid}" in capsys.readouterr().out
+    finally:
+        for process in (holder, waiter):
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_SECONDS)
+
+
+def _locks(url: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    assert run(["status", "locks", "--url", url, "-o", "json"]) == 0
+    locks: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["locks"]
+    return locks
+
+
+def _holds(process: subprocess.Popen[str], url: str, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Wait until one of the two holds and the other waits; tell whether it is this one that holds."""
+    while True:
+        locks = _locks(url, capsys)
+        if locks and locks[0]["holders"] and locks[0]["waiters"]:
+            return str(locks[0]["holders"][0]["owner"]).endswith(f":{process.pid}")
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("empty_folder")
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["serve", "--port", "1"], 64, "--port and --lease belong to --dev"),
+        (["serve", "--dev", "3", "--node", "a"], 64, "--dev needs no configuration"),
+        (["serve"], 78, "there is no coterie.toml"),
+        (["status", "--url", "file:"], 64, "status asks the nodes of a cluster"),
+        (["status", "graphs"], 64, "'graphs' is not one of"),
+    ],
+)
+def test_what_makes_no_sense_is_said(
+    arguments: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == status
+    assert message in capsys.readouterr().err
+
+
+def test_a_node_has_to_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "coterie.toml"
+    path.write_text('[nodes.a]\naddress = "127.0.0.1:1"\n[nodes.b]\naddress = "127.0.0.1:2"\n')
+    monkeypatch.delenv("COTERIE_NODE", raising=False)
+    assert run(["serve", "--config", str(path)]) == 64
+    assert "which node is this? --node, one of: a, b" in capsys.readouterr().err
+    assert run(["serve", "--config", str(path), "--node", "c"]) == 78
+    assert "no node is called 'c'" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    port = url.rpartition(":")[2]
+    assert run(["serve", "--dev", "1", "--port", port]) == 69
+    assert f"on 127.0.0.1:{port}: " in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_not_there_is_no_quorum(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coterie.cluster.consulting.DISCOVERY_SECONDS_MAX", 0.2)
+    assert run(["status", "--url", "coterie://127.0.0.1:1"]) == 69
+    assert "no node of the cluster can be reached" in capsys.readouterr().err
