@@ -159,6 +159,11 @@ class Algorithm:
             unknown(f"variant of {self.name}", name, [variant.name for variant in self.variants])
         )
 
+    def faults_borne(self, variant: str) -> tuple[str, ...]:
+        """Name the faults under which this variant stays safe and live."""
+        chosen = self.variant(variant)
+        return (*self.bears, *chosen.bears) if chosen.sound else ()
+
     def setup(
         self, size: int, variant: str | None = None, parameters: Mapping[str, str] | None = None
     ) -> Setup:

@@ -155,18 +155,18 @@ def compare_election(algorithm: Algorithm, setup: Setup) -> ElectionComparison:
     live = range(1, setup.size)
     step = max(1, len(live) // NOTICERS_MAX)
     noticers = sorted({*live[::step], *live[-1:]})
-    alone = [_elect(algorithm, setup, [noticer]) for noticer in noticers] or [0]
+    alone = [election_messages(algorithm, setup, [noticer]) for noticer in noticers] or [0]
     return ElectionComparison(
         algorithm=algorithm.name,
         variant=setup.variant,
         processes=setup.size,
         best=_measure(min(alone), costs.best(setup)),
         worst=_measure(max(alone), costs.worst(setup)),
-        together=_measure(_elect(algorithm, setup, live), costs.together(setup)),
+        together=_measure(election_messages(algorithm, setup, live), costs.together(setup)),
     )
 
 
-def _elect(algorithm: Algorithm, setup: Setup, noticers: Iterable[ProcessId]) -> int:
+def election_messages(algorithm: Algorithm, setup: Setup, noticers: Iterable[ProcessId]) -> int:
     """Count the messages of an election that these processes begin.
 
     All messages arrive before the detector says anything more, and then only to those who take part:
@@ -176,17 +176,13 @@ def _elect(algorithm: Algorithm, setup: Setup, noticers: Iterable[ProcessId]) ->
     for process in world.seats:
         world.start(0.0, process)
     world.crash(0.0, setup.size)
-    due = [(noticer, setup.size) for noticer in noticers]
+    due = list(noticers)
     while due:
-        for process, peer in due:
-            world.down(0.0, process, peer)
+        for process in due:
+            world.down(0.0, process, setup.size)
         _deliver_everything(world)
         part = {record.sender for record in world.records if isinstance(record, Sent)}
-        due = [
-            (process, setup.size)
-            for process in sorted(part)
-            if world.watched[process] & world.crashed
-        ]
+        due = [process for process in sorted(part) if setup.size in world.watched[process]]
     users = [world.seats[process].user for process in range(1, setup.size)]
     assert all(isinstance(user, ElectionUser) and user.leader == len(users) for user in users)
     return sum(isinstance(record, Sent) for record in world.records)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coterie.catalogue import algorithm
-from coterie.compare import compare_election
+from coterie.compare import compare_election, election_messages
 from coterie.election.bully import AsTold, Bully, Coordinator, Election, Ok
 from coterie.errors import ProtocolError
 from coterie.explore import check
@@ -178,6 +178,14 @@ def messages(name: str) -> int:
 
 def test_the_example_of_the_lectures_takes_15_messages() -> None:
     assert messages("bully-lecture") == 15
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 13])
+def test_whoever_notices_those_above_it_run_an_election_each(size: int) -> None:
+    entry = algorithm("bully")
+    for noticer in range(1, size):
+        messages = election_messages(entry, entry.setup(size), [noticer])
+        assert messages == (size - noticer) ** 2 + size - 1
 
 
 @pytest.mark.parametrize("size", [2, 3, 7, 13])

@@ -7,12 +7,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from coterie.catalogue import algorithm
-from coterie.mutex.quorum.fault_tolerant import settings_of
+from coterie.coteries import Coterie, UpdateTable
+from coterie.mutex.quorum.fault_tolerant.parameters import settings_of
 from coterie.mutex.quorum.fault_tolerant.process import FaultTolerant
 from coterie.simulate import Closed, Constant, Network, Trial, Uniform, random_crashes
 
 if TYPE_CHECKING:
     from coterie.process import Outbox, ProcessId
+    from coterie.simulate import Latency
 
 SIGMA = 2.0
 DURATION = 100.0
@@ -42,7 +44,11 @@ class Trials:
         }
         setup = algorithm("fault-tolerant").setup(size, None, parameters)
         settings = settings_of(setup)
-        latencies = [Uniform(0.0, SIGMA), Uniform(0.9 * SIGMA, SIGMA), Constant(SIGMA)]
+        latencies: list[Latency] = [
+            Uniform(0.0, SIGMA),
+            Uniform(0.9 * SIGMA, SIGMA),
+            Constant(SIGMA),
+        ]
         crashes = random.choice([1, random.randint(1, size - 1)])
         return Trial(
             processes=[self.process(me, (), settings=settings) for me in settings.members],
@@ -130,3 +136,25 @@ class NoJoining(FaultTolerant):
     def start(self, out: Outbox[Any]) -> None:
         super().start(out)
         self.joining = False
+
+
+class EqualImagesDeleteEachOther(FaultTolerant):
+    """Q works on a list: of two quorums that have become the same, neither is kept."""
+
+    def coterie(self) -> Coterie:
+        table = UpdateTable.cyclic(self.settings.members)
+        coterie = Coterie(self.settings.members, self.settings.quorums)
+        for dead in sorted(self._down()):
+            table = table.after([dead])
+            stand_in = table.stand_in(dead)
+            images = [
+                (quorum - {dead}) | {stand_in} if dead in quorum else quorum
+                for quorum in coterie.quorums
+            ]
+            kept = [
+                image
+                for place, image in enumerate(images)
+                if not any(image <= other for i, other in enumerate(images) if i != place)
+            ]
+            coterie = Coterie([me for me in coterie.members if me != dead], kept)
+        return coterie

@@ -11,19 +11,29 @@ bound allow are among these.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import field
 
-from coterie.explore import Always, CanAlwaysStill, Property, Sometimes, Together, at_least, at_most
-from coterie.explore import not_waiting
+from coterie.explore import (
+    Always,
+    CanAlwaysStill,
+    Property,
+    Sometimes,
+    Together,
+    at_least,
+    at_most,
+    not_waiting,
+)
 from coterie.mutex.quorum.leased.bid import State
 from coterie.mutex.quorum.leased.frames import Beat, Data, Frame
 from coterie.mutex.quorum.leased.participant import PARTICIPANT, participant
 from coterie.mutex.quorum.leased.process import LOCK, Leased
-from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox, Payload, ProcessId, Seat
+
+if TYPE_CHECKING:
+    from coterie.mutex.quorum.leased.settings import Settings
 
 LAPSE = "lapse"
 REBOOT = "reboot"
@@ -51,7 +61,7 @@ class Timeless(Leased):
     marks: set[str] = field(default_factory=set)  # got since the last start
     gone: set[ProcessId] = field(default_factory=set)  # crashed; what they sent may still come
 
-    def start(self, out: Outbox[Message]) -> None:
+    def start(self, out: Outbox[Any]) -> None:
         super().start(out)
         if self.watchful:
             for peer in range(1, self.participant.settings.voters + self.participants + 1):
@@ -62,15 +72,15 @@ class Timeless(Leased):
         if self.reboots:
             out.set_timer(REBOOT, 0)
 
-    def acquire(self, out: Outbox[Message]) -> None:
+    def acquire(self, out: Outbox[Any]) -> None:
         out.now = self.time
         super().acquire(out)
 
-    def release(self, out: Outbox[Message]) -> None:
+    def release(self, out: Outbox[Any]) -> None:
         out.now = self.time
         super().release(out)
 
-    def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
+    def receive(self, sender: ProcessId, message: Message, out: Outbox[Any]) -> None:
         out.now = self.time
         if isinstance(message, Mark):
             self._take_mark(message.name, out)
@@ -81,7 +91,7 @@ class Timeless(Leased):
         if sender in self.gone and isinstance(message, Data | Beat):
             self._expire(message.session.participant, out)
 
-    def ring(self, timer: str, out: Outbox[Message]) -> None:
+    def ring(self, timer: str, out: Outbox[Any]) -> None:
         out.now = self.time
         if timer == LAPSE:
             self._lapse(out)
@@ -98,7 +108,7 @@ class Timeless(Leased):
         else:
             out.set_timer(timer, 0)  # no session expires by the voter's own clock here
 
-    def down(self, peer: ProcessId, out: Outbox[Message]) -> None:
+    def down(self, peer: ProcessId, out: Outbox[Any]) -> None:
         """Take the report of a crash for the end of all patience with that process."""
         out.now = self.time
         self.gone.add(peer)
@@ -109,7 +119,7 @@ class Timeless(Leased):
             self.participant.sessions.uplink(peer).silent = True
             self.participant._finish(out)
 
-    def _lapse(self, out: Outbox[Message]) -> None:
+    def _lapse(self, out: Outbox[Any]) -> None:
         self.lapses -= 1
         self.time += self.participant.settings.lease + 1
         out.now = self.time
@@ -119,7 +129,7 @@ class Timeless(Leased):
         if self.lapses:
             out.set_timer(LAPSE, 0)
 
-    def _take_mark(self, name: str, out: Outbox[Message]) -> None:
+    def _take_mark(self, name: str, out: Outbox[Any]) -> None:
         assert self.voter is not None
         self.marks.add(name)
         if name in self.voter.sessions:
@@ -127,11 +137,11 @@ class Timeless(Leased):
         if self.voter.abstains() and len(self.marks) == self.participants:
             out.set_timer(MARKS_END, 0)
 
-    def _expire(self, name: str, out: Outbox[Message]) -> None:
+    def _expire(self, name: str, out: Outbox[Any]) -> None:
         assert self.voter is not None
         self.voter._finish(self.voter._drop(name), out)
 
-    def _reboot(self, out: Outbox[Message]) -> None:
+    def _reboot(self, out: Outbox[Any]) -> None:
         """Forget everything but the bound."""
         assert self.voter is not None
         self.reboots -= 1

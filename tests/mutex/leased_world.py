@@ -8,21 +8,19 @@ breach ends the run.
 from __future__ import annotations
 
 import heapq
-import importlib
-import inspect
 import itertools
-import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from random import Random
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from coterie.process import Outbox
+from tests.mutex.leased_faults import FAULTS_END, LEASE, Link, Node, write_script
+from tests.mutex.leased_kit import Kit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PACKAGE = "coterie.mutex.quorum.leased"
 PROFILES = ("mixed", "crash", "net", "pause", "wild", "calm", "oneway", "mesh")
 COTERIES = (
     ("majority", 1),
@@ -37,8 +35,6 @@ COTERIES = (
     ("plane:2", 7),
     ("singleton", 2),
 )
-FAULTS_END = 120.0
-LEASE = 10.0
 EVENTS_MAX = 100_000
 
 
@@ -59,7 +55,7 @@ class Plan:
     settings: Any = None
     acquisitions: int = 6
 
-    def draw(self, kit: Any) -> None:
+    def draw(self, kit: Kit) -> None:
         """Draw everything; `kit` is the package under test, whole or broken."""
         random = self.random
         self.coterie, self.voters = random.choice(COTERIES)
@@ -84,41 +80,6 @@ class Plan:
 
 
 @dataclass
-class Node:
-    """A process: a part of the protocol with its clock, its timers and its disk."""
-
-    me: int
-    rate: float
-    offset: float
-    part: Any = None
-    incarnation: int = 0
-    name: str = ""
-    alive: bool = False
-    paused: bool = False
-    disk: bytes = b""
-    timers: dict[str, int] = field(default_factory=dict)
-    inbox: list[Callable[[], None]] = field(default_factory=list)
-    rings: list[Callable[[], None]] = field(default_factory=list)
-
-    def clock(self, time: float) -> float:
-        return self.rate * time + self.offset
-
-
-@dataclass
-class Link:
-    """The connection of a participant with a voter, in both directions."""
-
-    epoch: int = 0  # connections so far
-    up: bool = True
-    cut: list[bool] = field(default_factory=lambda: [False, False])  # upward, downward: for ever
-    stalled: list[bool] = field(default_factory=lambda: [False, False])
-    last: list[float] = field(default_factory=lambda: [0.0, 0.0])  # latest arrival
-
-    def carries(self, direction: int) -> bool:
-        return self.up and not self.cut[direction] and not self.stalled[direction]
-
-
-@dataclass
 class User:
     """The body of a program that uses one lock of one participant."""
 
@@ -131,8 +92,8 @@ class User:
 class World:
     """One run."""
 
-    def __init__(self, seed: int, profile: str, kit: Any = None) -> None:
-        self.kit = kit or load()
+    def __init__(self, seed: int, profile: str, kit: Kit | None = None) -> None:
+        self.kit = kit or Kit()
         self.seed = seed
         self.plan = Plan(profile, Random(f"{profile}/{seed}"))
         self.plan.draw(self.kit)
@@ -162,9 +123,9 @@ class World:
     def run(self) -> World:
         for node in (*self.voters.values(), *self.participants.values()):
             self.boot(node)
-        Script(self).write()
+        write_script(self)
         for who in self.users:
-            self.after(self.random.uniform(0, 20), lambda who=who: self._think(who))
+            self.after(self.random.uniform(0, 20), partial(self._think, who))
         expiry = self.plan.settings.expiry
         limit = FAULTS_END + 40 * expiry + 60
         while self.heap and self.now < limit and not self._is_served():
@@ -216,7 +177,7 @@ class World:
         else:
             home = self.random.randint(1, self.plan.voters)
             node.part = self.kit.participant.participant(self.plan.settings, home)
-        self.step(node, lambda out: node.part.start(node.name, out))
+        self.step(node, partial(node.part.start, node.name))
 
     def step(self, node: Node, handler: Callable[[Outbox[Any]], None]) -> Outbox[Any]:
         out: Outbox[Any] = Outbox(node.me, node.clock(self.now))
@@ -230,7 +191,7 @@ class World:
             number = node.timers[name] = next(self.numbers)
             self.after(
                 max(0.0, after or 0.0) / node.rate,
-                lambda name=name, number=number: self._ring(node, name, number),
+                partial(self._ring, node, name, number),
             )
         for event in out.events:
             self._hear(node, event)
@@ -242,10 +203,10 @@ class World:
         if not node.alive or node.timers.get(name) != number:
             return
         if node.paused:
-            node.rings.append(lambda: self._ring(node, name, number))
+            node.rings.append(partial(self._ring, node, name, number))
             return
         del node.timers[name]
-        self.step(node, lambda out: node.part.ring(name, out))
+        self.step(node, partial(node.part.ring, name))
 
     def crash(self, node: Node) -> None:
         node.alive = node.paused = False
@@ -259,7 +220,7 @@ class World:
         self.boot(node)
         for who in self.users:
             if who[0] == node.me:
-                self.after(self.random.uniform(0, 2), lambda who=who: self._think(who))
+                self.after(self.random.uniform(0, 2), partial(self._think, who))
 
     def pause(self, node: Node) -> None:
         node.paused = node.alive
@@ -285,19 +246,21 @@ class World:
             return
         time = self.now + self.random.uniform(0.5, 1.5) * self.delay
         link.last[direction] = time = max(time, link.last[direction])
-        epoch = link.epoch
+        arrive = partial(self._arrive, pair, direction, link.epoch, frame)
         calm = self.now > FAULTS_END
         if calm or self.random.random() >= self.noise:
-            self.at(time, lambda: self._arrive(pair, direction, epoch, frame))
+            self.at(time, arrive)
         if not calm and self.random.random() < self.noise:
             again = time + self.random.uniform(0, LEASE)
-            self.at(again, lambda: self._arrive(pair, direction, epoch, frame))
+            self.at(again, arrive)
 
     def _arrive(self, pair: tuple[int, int], direction: int, epoch: int, frame: Any) -> None:
         link = self.links[pair]
         if link.epoch != epoch or not link.up:
             if not link.cut[direction] and self.random.random() < 0.2:  # read late
-                self.after(self.random.uniform(0, 15), lambda: self.deliver(pair, direction, frame))
+                self.after(
+                    self.random.uniform(0, 15), partial(self.deliver, pair, direction, frame)
+                )
             return
         if link.carries(direction):
             self.deliver(pair, direction, frame)
@@ -308,9 +271,9 @@ class World:
         if not node.alive:
             return
         if node.paused:
-            node.inbox.append(lambda: self.deliver(pair, direction, frame))
+            node.inbox.append(partial(self.deliver, pair, direction, frame))
             return
-        self.step(node, lambda out: node.part.receive(sender, frame, out))
+        self.step(node, partial(node.part.receive, sender, frame))
 
     def sever(self, pair: tuple[int, int]) -> None:
         self.links[pair].up = False
@@ -325,9 +288,9 @@ class World:
         link.epoch += 1
         link.last = [self.now, self.now]
         if not voter.paused:
-            self.step(voter, lambda out: voter.part.connected(participant.name, out))
+            self.step(voter, partial(voter.part.connected, participant.name))
         if not participant.paused:
-            self.step(participant, lambda out: participant.part.connected(pair[1], out))
+            self.step(participant, partial(participant.part.connected, pair[1]))
 
     # Users
 
@@ -336,27 +299,27 @@ class World:
         if not node.alive or user.phase != "idle" or user.left <= 0:
             return
         if node.paused:
-            node.rings.append(lambda: self._think(who))
+            node.rings.append(partial(self._think, who))
             return
         user.phase, user.life = "waiting", user.life + 1
         life = user.life
         known = node.part.bids.get(who[1])
         was_kept = known is not None
-        out = self.step(node, lambda out: node.part.acquire(who[1], out))
+        out = self.step(node, partial(node.part.acquire, who[1]))
         if was_kept and user.phase == "inside":
             self.free += 1
             if out.sends:
                 raise Breach("a free re-acquisition sent frames")
         if self.random.random() < 0.15:
-            self.after(self.random.uniform(0, 20), lambda: self._give_up(who, life))
+            self.after(self.random.uniform(0, 20), partial(self._give_up, who, life))
 
     def _give_up(self, who: tuple[int, str], life: int) -> None:
         user, node = self.users[who], self.participants[who[0]]
         if user.life != life or user.phase != "waiting" or not node.alive or node.paused:
             return
         user.phase, user.life = "idle", user.life + 1
-        self.step(node, lambda out: node.part.withdraw(who[1], out))
-        self.after(self.random.uniform(0, 3), lambda: self._think(who))
+        self.step(node, partial(node.part.withdraw, who[1]))
+        self.after(self.random.uniform(0, 3), partial(self._think, who))
 
     def _hear(self, node: Node, event: Any) -> None:
         who = node.me, event.lock
@@ -366,7 +329,7 @@ class World:
             if self.plan.profile == "calm":
                 raise Breach(f"{who} lost its hold and nothing went wrong")
             life = user.life  # a user who is just leaving has nothing left to do
-            self.after(self.random.choice((0, 1, 30)), lambda: self._leave(who, life))
+            self.after(self.random.choice((0, 1, 30)), partial(self._leave, who, life))
             return
         if user.phase != "waiting":
             raise Breach(f"{who} entered without asking")
@@ -375,21 +338,21 @@ class World:
         self._check_token(node, event.lock, event.token)
         hold = self.random.choice((0.0, 0.3, 2.0, 3 * LEASE * self.random.random()))
         life = user.life
-        self.after(hold * self.random.random(), lambda: self._write(who, life))
-        self.after(hold, lambda: self._leave(who, life))
+        self.after(hold * self.random.random(), partial(self._write, who, life))
+        self.after(hold, partial(self._leave, who, life))
 
     def _leave(self, who: tuple[int, str], life: int) -> None:
         user, node = self.users[who], self.participants[who[0]]
         if user.life != life or user.phase != "inside" or not node.alive:
             return
         if node.paused:
-            node.rings.append(lambda: self._leave(who, life))
+            node.rings.append(partial(self._leave, who, life))
             return
         user.phase, user.life = "idle", user.life + 1
         user.left -= 1
-        self.step(node, lambda out: node.part.release(who[1], out))
+        self.step(node, partial(node.part.release, who[1]))
         if any(user.left for (me, _), user in self.users.items() if me == who[0]):
-            self.after(self.random.choice((0.0, 0.5, 3.0, 20.0)), lambda: self._think(who))
+            self.after(self.random.choice((0.0, 0.5, 3.0, 20.0)), partial(self._think, who))
         elif self.random.random() < 0.3:
             self.step(node, node.part.close)
 
@@ -444,130 +407,3 @@ class World:
 
     def _is_valid(self, node: Node, lock: str) -> bool:
         return bool(node.part.valid(lock, node.clock(self.now)))
-
-
-class Script:
-    """What goes wrong in a run, drawn before it begins."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.random = world.random
-
-    def write(self) -> None:
-        profile = self.world.plan.profile
-        if profile in ("mixed", "crash", "wild"):
-            self._crashes(self.random.randint(1, 3 if profile == "mixed" else 6))
-        if profile in ("mixed", "net", "wild"):
-            self._breaks(self.random.randint(1, 12))
-            self._partitions(self.random.randint(0, 3))
-        if profile in ("mixed", "pause", "wild"):
-            self._pauses(self.random.randint(1, 5))
-        if profile == "oneway":
-            self._half_cut()
-        if profile == "mesh":
-            self._mesh()
-
-    def _window(self, longest: float) -> tuple[float, float]:
-        start = self.random.uniform(0, FAULTS_END - 1)
-        return start, min(FAULTS_END, start + self.random.uniform(0.1, longest))
-
-    def _anybody(self) -> Node:
-        nodes = [*self.world.voters.values(), *self.world.participants.values()]
-        return self.random.choice(nodes)
-
-    def _crashes(self, count: int) -> None:
-        world = self.world
-        for _ in range(count):
-            node = self._anybody()
-            start, end = self._window(2.5 * LEASE)
-            world.at(start, lambda node=node: world.crash(node))
-            world.at(end, lambda node=node: world.restart(node))
-
-    def _pauses(self, count: int) -> None:
-        world = self.world
-        for _ in range(count):
-            node = self._anybody()
-            start, end = self._window(3 * LEASE)
-            world.at(start, lambda node=node: world.pause(node))
-            world.at(end, lambda node=node: world.resume(node))
-
-    def _breaks(self, count: int) -> None:
-        world = self.world
-        for _ in range(count):
-            pair = self.random.choice(list(world.links))
-            start, end = self._window(self.random.choice((1.0, 3 * LEASE)))
-            world.at(start, lambda pair=pair: world.sever(pair))
-            world.at(end, lambda pair=pair: world.reconnect(pair))
-
-    def _partitions(self, count: int) -> None:
-        """Stall some links, in one direction or in both."""
-        world = self.world
-        for _ in range(count):
-            start, end = self._window(3 * LEASE)
-            directions = self.random.choice(([0], [1], [0, 1]))
-            for link in world.links.values():
-                if self.random.random() < 0.5:
-                    world.at(start, lambda link=link, ways=directions: _stall(link, ways, True))
-                    world.at(end, lambda link=link, ways=directions: _stall(link, ways, False))
-
-    def _half_cut(self) -> None:
-        """Let one participant never hear some voters, or never be heard by them."""
-        unlucky = self.random.choice(list(self.world.participants))
-        direction = self.random.choice((0, 1))
-        start = self.random.uniform(0, FAULTS_END)
-        for (participant, _), link in self.world.links.items():
-            if participant == unlucky and self.random.random() < 0.7:
-                self.world.at(start, lambda link=link: _cut(link, direction))
-
-    def _mesh(self) -> None:
-        """Let some pairs never meet, and some voters stay down."""
-        start = self.random.uniform(0, FAULTS_END)
-        for link in self.world.links.values():
-            if self.random.random() < 0.25:
-                self.world.at(start, lambda link=link: [_cut(link, way) for way in (0, 1)])
-        for voter in self.world.voters.values():
-            if self.random.random() < 0.2:
-                self.world.at(start, lambda voter=voter: self.world.crash(voter))
-
-
-def _stall(link: Link, ways: list[int], stalled: bool) -> None:
-    for way in ways:
-        link.stalled[way] = stalled
-
-
-def _cut(link: Link, direction: int) -> None:
-    link.cut[direction] = True
-
-
-class Kit:
-    """The modules of the protocol, as installed or broken."""
-
-    def __init__(self, **modules: Any) -> None:
-        self.__dict__.update(modules)
-
-
-def load(package: str = PACKAGE) -> Kit:
-    names = ("settings", "participant", "voter")
-    return Kit(**{name: importlib.import_module(f"{package}.{name}") for name in names})
-
-
-ORDER = (
-    "settings frames tokens events uplink downlink ballot bid choice sending sessions bidding"
-    " keeping participant polling voter process"
-)
-
-
-def broken(changes: dict[str, tuple[str, str]]) -> Kit:
-    """Import the whole package anew under another name, with one line changed in some modules."""
-    alias = f"leased_broken_{abs(hash(str(changes)))}"
-    modules: dict[str, ModuleType] = {}
-    sys.modules[alias] = ModuleType(alias)
-    for name in ORDER.split():
-        source = inspect.getsource(importlib.import_module(f"{PACKAGE}.{name}"))
-        old, new = changes.get(name, ("", ""))
-        assert not old or source.count(old) == 1, f"{old!r} stands {source.count(old)} times"
-        source = source.replace(old, new) if old else source
-        module = modules[name] = ModuleType(f"{alias}.{name}")
-        sys.modules[module.__name__] = module  # where msgspec looks up the types of fields
-        exec(source.replace(PACKAGE, alias), module.__dict__)  # noqa: S102 - our own source
-    return Kit(**modules)

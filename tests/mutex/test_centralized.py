@@ -21,7 +21,7 @@ from coterie.process import Channel, Entered
 from coterie.simulate import Burst, Closed, Exponential, Network, Simulation
 from tests.harness import Hand, Mutant, broken, build, explore
 
-MODULE = "coterie.mutex.permission.centralized"
+MODULE = "coterie.mutex.permission.centralized.queueing"
 
 
 def test_a_client_asks_the_coordinator_and_enters_when_let_in() -> None:

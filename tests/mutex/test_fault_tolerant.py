@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.harness import Hand, build
 
 from coterie.catalogue import algorithm
 from coterie.clocks import Stamp
@@ -21,6 +20,7 @@ from coterie.mutex.quorum.fault_tolerant.messages import (
 )
 from coterie.mutex.quorum.maekawa.messages import Inquire, Locked, Release, Relinquish, Request
 from coterie.process import Entered, Outbox, encode
+from tests.harness import Hand, build
 
 T_D, T_MAX, QUARANTINE = 5.0, 20.0, 7.0  # with sigma = 2 and lambda = 1, the defaults
 MINE = Stamp(1, 4)
@@ -196,7 +196,8 @@ def test_the_same_news_again_does_not_prolong_the_quarantine() -> None:
 
 def test_the_quarantine_is_longer_than_twice_sigma_and_lambda() -> None:
     for sigma, lambda_ in ((2.0, 1.0), (1.0, 0.1)):
-        settings = Player(sigma=str(sigma), **{"lambda": str(lambda_)}).process.settings
+        chosen = {"sigma": str(sigma), "lambda": str(lambda_)}
+        settings = Player(4, None, **chosen).process.settings
         assert settings.quarantine > 2 * (sigma + lambda_)
         assert settings.t_d == 2 * sigma + lambda_
 
@@ -366,6 +367,19 @@ def test_what_was_sent_by_or_to_an_earlier_incarnation_is_dropped() -> None:
     assert returned.receive(5, IsAllright()) == []
     returned.receive(5, Welcome(2, 3, (0, 0, 0, 4, 0, 0, 0)))
     assert returned.receive(5, IsAllright()) == [(5, Allright())]
+
+
+def test_a_welcome_by_who_has_crashed_since_makes_nobody_known() -> None:
+    """Its Hold, sent before the crash, would otherwise be minded for ever."""
+    player = Player()
+    player.start(1)
+    player.receive(6, Up(2, 1))
+    player.receive(2, Welcome(1, 3, (0, 0, 0, 2, 0, 0, 0)))
+    player.receive(2, Hold())
+    assert player.process.holders == set()
+    player.receive(2, Up(2, 1))
+    player.receive(2, Hold())
+    assert player.process.holders == {2}
 
 
 # Bad choices, and what every algorithm owes

@@ -7,7 +7,7 @@ from statistics import mean
 
 import pytest
 
-from coterie.catalogue import Setup, algorithm
+from coterie.catalogue import Costs, Setup, algorithm
 from coterie.compare import compare
 from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.explore import check
@@ -200,6 +200,7 @@ def test_on_every_tree_the_measured_cost_is_that_of_theory(tree: str) -> None:
 
 def test_the_cost_of_a_round_is_computed_from_the_tree() -> None:
     entry = algorithm("raymond")
+    assert isinstance(entry.costs, Costs)
     for tree, links in (("star", 12), ("chain", 12), ("binary", 16)):
         cost = entry.costs.idle(entry.setup(7, None, {"tree": tree}))
         assert (cost.low, cost.high) == (2 * links / 7, 2 * links / 7)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.catalogue import Setup, algorithm
+from coterie.catalogue import Costs, algorithm
 from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.explore import check
 from coterie.mutex.token.token_ring import PAUSE, Token, TokenRing
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MODULE = "coterie.mutex.token.token_ring"
+PROCESS = f"{MODULE}.rotating"
 
 
 def member(*, token: bool = False, wants: bool = False) -> TokenRing:
@@ -182,6 +183,7 @@ def test_saturated_an_entry_costs_one_message_and_a_hand_over_takes_one() -> Non
 def test_the_wait_for_a_free_section_is_a_round_with_its_pauses_at_most(pause: str) -> None:
     entry = algorithm("token-ring")
     setup = entry.setup(6, None, {"pause": pause})
+    assert isinstance(entry.costs, Costs)
     limit = entry.costs.client_delay(setup)
     assert limit.high == 6 + 5 * float(pause)
     result = Simulation(entry.build(setup), workload=Poisson(0.02, 20_000)).run()
@@ -244,7 +246,12 @@ MUTANTS = {
     "enters without asking": Mutant("if self.wants:", "if True:", size=2),
     "token copied": Mutant("self.token = False\n", "pass\n", size=2),
     "never goes anywhere": Mutant("out.send(self.successor,", "out.send(self.me,", size=2),
-    "two begin with it": Mutant("token=me == FIRST_HOLDER", "token=me <= FIRST_HOLDER + 1"),
+}
+MUTANTS_OF_THE_RING = {
+    "two begin with it": Mutant(
+        "TokenRing(me, successor[me], pause, token=me == FIRST_HOLDER)",
+        "TokenRing(me, successor[me], pause, token=me <= FIRST_HOLDER + 1)",
+    ),
     "someone is left out": Mutant("(*ring[1:], ring[0])", "(*ring[1:], ring[1])"),
 }
 
@@ -252,9 +259,21 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_line_is_noticed(name: str) -> None:
     mutant = MUTANTS[name]
-    module = broken(MODULE, mutant)
-    ring = tuple(range(1, mutant.size + 1))
-    processes = module.ALGORITHM.build(Setup(mutant.size, "rotating", {"ring": ring, "pause": 1.0}))
-    # Where all ask, whoever leaves moves the token; where one asks, nothing but the pauses does.
-    verdicts = [check(processes, requesters=asking).verdict for asking in (ring, ring[-1:])]
-    assert "violated" in verdicts
+    process = broken(PROCESS, mutant).TokenRing
+    ids = range(1, mutant.size + 1)
+    assert noticed([process(me, me % mutant.size + 1, 1.0, token=me == 1) for me in ids])
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_THE_RING)
+def test_a_broken_ring_is_noticed(name: str) -> None:
+    mutant = MUTANTS_OF_THE_RING[name]
+    entry = broken(MODULE, mutant).ALGORITHM
+    assert noticed(entry.build(entry.setup(mutant.size, "rotating")))
+
+
+def noticed(processes: Sequence[Any]) -> bool:
+    """Check. Where all ask, whoever leaves moves the token; where one asks, only the pauses do."""
+    ring = range(1, len(processes) + 1)
+    return "violated" in [
+        check(processes, requesters=asking).verdict for asking in (ring, ring[-1:])
+    ]

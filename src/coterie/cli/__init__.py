@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 
 import click
 
@@ -61,4 +62,7 @@ def run(arguments: list[str] | None = None) -> int:
     except CoterieError as error:
         click.echo(f"coterie: {error}", err=True)
         return error.exit_status
+    except Exception:  # noqa: BLE001 - our own bug: shown whole, and told from the child's status
+        traceback.print_exc()
+        return CoterieError.exit_status
     return status if isinstance(status, int) else 0

@@ -71,7 +71,7 @@ def _facts(algorithm: Algorithm) -> dict[str, Any]:
                 "name": variant.name,
                 "summary": variant.summary,
                 "sound": variant.sound,
-                "bears": [*algorithm.bears, *variant.bears] if variant.sound else [],
+                "bears": algorithm.faults_borne(variant.name),
             }
             for variant in algorithm.variants
         ],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coterie.catalogue import unknown
+from coterie.catalogue import ElectionCosts, unknown
 from coterie.cli.options import Choice, choose
 from coterie.errors import UsageError
 from coterie.simulate import (
@@ -17,6 +17,7 @@ from coterie.simulate import (
     OneAtATime,
     Poisson,
     Trial,
+    Workload,
     parse_fault,
     parse_latency,
     random_crashes,
@@ -26,7 +27,7 @@ from coterie.simulate import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.simulate import Fault, Workload
+    from coterie.simulate import Fault
 
 PLAN_OPTIONS = (
     "workload",
@@ -74,6 +75,8 @@ class PlannedTrials:
 
 
 def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
+    if isinstance(choice.algorithm.costs, ElectionCosts):
+        return Workload()  # nobody has to ask: the processes notice crashes by themselves
     requesters = list(choice.algorithm.requesters(choice.setup))
     entries, rate, hold = plan["entries"], plan["rate"], parse_latency(plan["hold"])
     total = entries * len(requesters)
@@ -93,7 +96,7 @@ def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
 
 def _faults(choice: Choice, plan: dict[str, Any], size: int, seed: int) -> Sequence[Fault]:
     faults = [parse_fault(text) for text in plan["faults"]]
-    count, bears = plan["crashes"], choice.algorithm.bears
+    count, bears = plan["crashes"], choice.algorithm.faults_borne(choice.setup.variant)
     if count is None:
         return faults
     if "crash" in bears:

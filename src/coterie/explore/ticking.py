@@ -42,7 +42,7 @@ class Numbered(Generic[Thing]):
 
 
 class State(NamedTuple):
-    """One moment. Mails are kept for the dead, too, and empty."""
+    """One moment. The dead have mail only as long as somebody may return."""
 
     turn: ProcessId
     seats: tuple[int, ...]
@@ -56,7 +56,7 @@ class State(NamedTuple):
 class Move(NamedTuple):
     """What happens next, to the process whose turn it is."""
 
-    kind: str  # deliver, ring, call, crash, return or pass
+    kind: str  # deliver, lose, ring, call, crash, return or pass
     name: str = ""  # of the timer or the call
     sender: ProcessId = 0
     sent: int = WHOLE  # fewer than all: it dies when so many messages of the step have left
@@ -105,7 +105,7 @@ class TickingWorld:
         self._later_timers: dict[int, int] = {}  # a tick later
         self._later_mails: dict[int, int] = {}
         self._outcomes: dict[tuple[Any, ...], Outcome] = {}
-        self._calls: dict[int, tuple[str, ...]] = {}
+        self._calls: dict[int, tuple[str, ...]] = {DEAD: ()}
         self._inside: dict[int, bool] = {DEAD: False}
         self._waiting: dict[int, bool] = {DEAD: False}
 
@@ -139,24 +139,23 @@ class TickingWorld:
         """List what may happen next."""
         place = state.turn - 1
         seat = state.seats[place]
-        if seat == DEAD:
-            if state.returns:
-                yield from self._whole_or_cut(state, START)
-            yield Move("pass")
-            return
+        if seat == DEAD and state.returns:
+            yield from self._whole_or_cut(state, START)
         mail = self._mails.things[state.mails[place]]
         late = any(age >= self.bounds.delay_max for _, _, age in mail)
         due = [name for name, left in self._timers.things[state.timers[place]] if left <= 0]
         last = 0
         for sender, _, age in mail:
-            if sender != last and age >= self.bounds.delay_min:
+            if sender != last and age >= self.bounds.delay_min and seat == DEAD:
+                yield Move("lose", sender=sender)
+            elif sender != last and age >= self.bounds.delay_min:
                 yield from self._whole_or_cut(state, Move("deliver", sender=sender))
             last = sender
         for name in due if not late else ():
             yield from self._whole_or_cut(state, Move("ring", name))
         for name in self._calls[seat]:
             yield from self._whole_or_cut(state, Move("call", name))
-        if state.crashes:
+        if state.crashes and seat != DEAD:
             yield Move("crash")
         if not late and not due:
             yield Move("pass")
@@ -177,20 +176,29 @@ class TickingWorld:
             return self._tick(state)._replace(turn=1)
         if move.kind == "crash":
             return self._crash(state)
+        if move.kind == "lose":
+            return self._take(state, move.sender)
         outcome = self.outcome(state, move)
         if move.kind == "deliver":
-            mail = self._mails.things[state.mails[place]]
-            first = next(i for i, (sender, _, _) in enumerate(mail) if sender == move.sender)
-            rest = self._mails.number(mail[:first] + mail[first + 1 :])
-            state = state._replace(mails=_put(state.mails, place, rest))
+            state = self._take(state, move.sender)
         elif move.kind == "ring":
             armed = self._timers.things[state.timers[place]]
             left = self._timers.number(tuple(timer for timer in armed if timer[0] != move.name))
             state = state._replace(timers=_put(state.timers, place, left))
         elif move.kind == "return":
             lives = _put(state.lives, place, state.lives[place] + 1)
-            state = state._replace(lives=lives, returns=state.returns - 1)
+            state = self._drop_dead_letters(
+                state._replace(lives=lives, returns=state.returns - 1), place
+            )
         return self._after(state, outcome, move.sent)
+
+    def _take(self, state: State, sender: ProcessId) -> State:
+        """Take the oldest letter of that sender out of the mail of whose turn it is."""
+        place = state.turn - 1
+        mail = self._mails.things[state.mails[place]]
+        first = next(i for i, letter in enumerate(mail) if letter[0] == sender)
+        rest = self._mails.number(mail[:first] + mail[first + 1 :])
+        return state._replace(mails=_put(state.mails, place, rest))
 
     def outcome(self, state: State, move: Move) -> Outcome:
         """Run the handler, or look up what came of it before."""
@@ -244,7 +252,7 @@ class TickingWorld:
         sends = outcome.sends if sent == WHOLE else outcome.sends[:sent]
         for to, message in sends:
             mail = self._mails.things[mails[to - 1]]
-            if state.seats[to - 1] != DEAD:
+            if state.seats[to - 1] != DEAD or state.returns:  # it may be back when they arrive
                 letters = sorted((*mail, (state.turn, message, 0)), key=lambda letter: letter[0])
                 mails[to - 1] = self._mails.number(tuple(letters))
         state = state._replace(mails=tuple(mails))
@@ -263,12 +271,24 @@ class TickingWorld:
 
     def _crash(self, state: State) -> State:
         place = state.turn - 1
+        if not state.returns:
+            state = state._replace(mails=_put(state.mails, place, self._mails.number(())))
         return state._replace(
             seats=_put(state.seats, place, DEAD),
             timers=_put(state.timers, place, self._timers.number(())),
-            mails=_put(state.mails, place, self._mails.number(())),
             crashes=state.crashes - 1,
         )
+
+    def _drop_dead_letters(self, state: State, place: int) -> State:
+        """Forget what is under way to the dead who can return no more; one returns at `place`."""
+        if state.returns:
+            return state
+        nothing = self._mails.number(())
+        mails = [
+            nothing if seat == DEAD and i != place else mail
+            for i, (seat, mail) in enumerate(zip(state.seats, state.mails, strict=True))
+        ]
+        return state._replace(mails=tuple(mails))
 
     def _tick(self, state: State) -> State:
         """Let time go on for everything at once."""

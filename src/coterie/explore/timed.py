@@ -112,7 +112,7 @@ class _Search:
             state = self.states[current]
             for move in world.moves(state):
                 self.transitions += 1
-                if move.kind not in ("pass", "crash"):
+                if move.kind not in ("pass", "crash", "lose"):
                     error = world.outcome(state, move).error
                     if error is not None:
                         return "no failure", error, current, move

@@ -40,6 +40,7 @@ class _Teller:
         self.links: dict[tuple[ProcessId, ProcessId], list[tuple[int, Payload]]] = {}
         self.lives = dict.fromkeys(range(1, world.size + 1), -1)
         self.letters = 0
+        self.may_return = world.bounds.returns > 0
         self.living = set(self.lives)
         for process in self.lives:
             self.make(START, process, 0.0)
@@ -50,6 +51,10 @@ class _Teller:
         match move.kind:
             case "crash":
                 self._crash(process, time)
+                return
+            case "lose":
+                number, _ = self.links[move.sender, process].pop(0)
+                self._drop(time, number, move.sender, process)
                 return
             case "deliver":
                 number, message = self.links[move.sender, process].pop(0)
@@ -79,14 +84,17 @@ class _Teller:
     def _send(self, time: float, sender: ProcessId, receiver: ProcessId, message: Payload) -> None:
         self.letters += 1
         self.records.append(trace.sent(time, self.letters, sender, receiver, message))
-        if receiver in self.living:
-            self.links.setdefault((sender, receiver), []).append((self.letters, message))
-        else:
-            self._drop(time, self.letters, sender, receiver)
+        self.links.setdefault((sender, receiver), []).append((self.letters, message))
+        if receiver not in self.living and not self.may_return:
+            self._drop_all(time, receiver)
 
     def _crash(self, process: ProcessId, time: float) -> None:
         self.records.append(trace.Crashed(time, process))
         self.living.discard(process)
+        if not self.may_return:
+            self._drop_all(time, process)
+
+    def _drop_all(self, time: float, process: ProcessId) -> None:
         for (sender, receiver), link in self.links.items():
             if receiver == process:
                 for number, _ in link:

@@ -106,7 +106,8 @@ class Simulation(Engine):
             events=self._events,
             violations=violations,
         )
-        result.facts = self._facts()
+        if not violations:  # after which a process may be in no state to tell
+            result.facts = self._facts()
         return result
 
     def _facts(self) -> dict[str, Any]:

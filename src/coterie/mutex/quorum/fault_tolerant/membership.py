@@ -92,7 +92,7 @@ class Membership(Detector, kw_only=True):
         """Change over to the coterie after this news."""
 
     def _meet(self, sender: ProcessId, process: ProcessId, version: int) -> None:
-        """Listen to whoever is back once it says so itself: what it sent before has come before."""
+        """Listen to a process from when it speaks as what we know it to be; links keep the order."""
         if sender == process and version == self.versions[process - 1]:
             self.strangers.discard(sender)
 
@@ -104,4 +104,4 @@ class Membership(Detector, kw_only=True):
         for process, version in enumerate(welcome.versions, 1):
             if version > self.versions[process - 1]:
                 self._note(process, version, out)
-        self.strangers.discard(sender)
+        self._meet(sender, sender, welcome.versions[sender - 1])

@@ -92,6 +92,7 @@ class Sender(msgspec.Struct, array_like=True):
 
     def _beat(self, voter: ProcessId, uplink: Uplink, out: Outbox[Frame]) -> None:
         uplink.sent = out.now
+        uplink.asked = min(uplink.asked, out.now)
         out.send(voter, Beat(self._session(uplink), uplink.delivered, self.clock, out.now))
 
     def _session(self, uplink: Uplink) -> SessionName:

@@ -8,6 +8,7 @@ must not keep its own session there alive.
 from __future__ import annotations
 
 import enum
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -54,6 +55,7 @@ class Uplink(msgspec.Struct, array_like=True):
     resumed: float = NEVER  # when the session began, or went on after a silence
     sent: float = NEVER  # when the last frame was sent
     heard: float = NEVER  # when the last frame came
+    asked: float = math.inf  # when the first heartbeat since then was sent
 
     def is_used(self) -> bool:
         """Tell whether anything depends on the session."""
@@ -76,9 +78,8 @@ class Uplink(msgspec.Struct, array_like=True):
 
     def waits_since(self) -> float:
         """Give the time since when an answer is due."""
-        if not self.unacked:
-            return float("inf")
-        return max(self.heard, self.unacked[0].first)
+        due = min(self.unacked[0].first if self.unacked else math.inf, self.asked)
+        return max(self.heard, due)
 
     def open(self, now: float) -> None:
         """Begin the next session, without a round trip: the first frame opens it."""
@@ -94,6 +95,7 @@ class Uplink(msgspec.Struct, array_like=True):
         self.unacked = []
         self.locks = set()
         self.lease = self.resumed = self.sent = self.heard = NEVER
+        self.asked = math.inf
 
     def pack(self, now: float) -> Parcel:
         """Give what was posted in this step a number, and keep it."""
@@ -108,6 +110,7 @@ class Uplink(msgspec.Struct, array_like=True):
         self.nonce = frame.session.nonce
         self.lease = max(self.lease, frame.echo + lease)
         self.heard = now
+        self.asked = math.inf
         self.grace = frame.grace
         self.unacked = [parcel for parcel in self.unacked if parcel.seq > frame.ack]
 

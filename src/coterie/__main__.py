@@ -1,0 +1,5 @@
+"""`python -m coterie` is the command `coterie`."""
+
+from coterie.cli import main
+
+main()

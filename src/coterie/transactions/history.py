@@ -1,0 +1,143 @@
+"""What transactions did: reads and writes in the order of events, and how each transaction ended.
+
+    {"transaction": "T1", "op": "read", "key": "x", "value": null}
+    {"transaction": "T1", "op": "write", "key": "x", "value": 1, "version": 10}
+    {"transaction": "T1", "op": "commit"}
+
+A read tells what it saw, null for a key that nobody has written. A write may tell the place of its
+version in the order of all versions of the key: a whole number or a list of them, such as the time
+and the site of a stamp. Without versions the values written to a key must differ, so that a value
+that was read tells who wrote it. Fields of other names are left aside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from coterie.errors import UsageError
+
+Name: TypeAlias = str | int  # of a transaction
+Key: TypeAlias = str | int
+Version: TypeAlias = int | tuple[int, ...]
+
+OPERATIONS = ("read", "write", "commit", "abort")
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One line of a history."""
+
+    transaction: Name
+    op: str  # one of OPERATIONS
+    key: Key | None = None
+    value: Any = msgspec.UNSET
+    version: Version | None = None
+
+
+class Access(NamedTuple):
+    """A read or a write."""
+
+    line: int
+    op: str
+    key: Key
+    value: Any
+    version: Version | None
+
+
+class Outcome(Enum):
+    """How a transaction ended, as far as the history tells."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """The reads and writes of one transaction, in its order."""
+
+    name: Name
+    first: int  # line of its first event
+    last: int  # line of its last event, its end if it has ended
+    outcome: Outcome = Outcome.UNKNOWN
+    accesses: list[Access] = field(default_factory=list)
+
+
+class History:
+    """Transactions in the order in which they began, gathered event by event."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.transactions: dict[Name, Transaction] = {}
+        self._lines = 0
+
+    def add(self, event: Event, line: int | None = None) -> None:
+        """Append an event; without a line given, it stands on the next."""
+        line = self._lines = self._lines + 1 if line is None else line
+        transaction = self.transactions.get(event.transaction)
+        if transaction is None:
+            transaction = Transaction(event.transaction, line, line)
+            self.transactions[event.transaction] = transaction
+        elif transaction.outcome is not Outcome.UNKNOWN:
+            outcome = transaction.outcome.value
+            raise UsageError(
+                f"line {line}: {event.transaction} has {outcome} on line {transaction.last}"
+                " and does nothing more"
+            )
+        transaction.last = line
+        match event.op:
+            case "read" | "write":
+                transaction.accesses.append(_access(event, line))
+            case "commit":
+                transaction.outcome = Outcome.COMMITTED
+            case "abort":
+                transaction.outcome = Outcome.ABORTED
+            case _:
+                choices = ", ".join(OPERATIONS)
+                raise UsageError(f"line {line}: op is one of {choices}, not {event.op!r}")
+
+
+def _access(event: Event, line: int) -> Access:
+    if event.key is None:
+        raise UsageError(f"line {line}: a {event.op} needs a key")
+    if event.value is msgspec.UNSET:
+        hint = " (null for a key never written)" if event.op == "read" else ""
+        raise UsageError(f"line {line}: a {event.op} needs a value{hint}")
+    if event.op == "write" and event.value is None and event.version is None:
+        raise UsageError(
+            f"line {line}: a write of null needs a version, to be told from a key never written"
+        )
+    return Access(line, event.op, event.key, event.value, event.version)
+
+
+def parse_history(content: bytes) -> History:
+    """Read JSON lines, or say what is wrong and on which line."""
+    history = History()
+    decode = msgspec.json.Decoder(Event).decode
+    for line, text in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if not text.strip():
+            continue
+        try:
+            event = decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageError(f"line {line}: {_complaint(error)}") from None
+        history.add(event, line)
+    return history
+
+
+def _complaint(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    return str(error).replace("`$.", "`").removeprefix("JSON is malformed: ")
+
+
+def identity(value: Any) -> Any:
+    """Give something hashable that is equal for equal JSON values, and only for those."""
+    if value is None or type(value) in (int, str, float):
+        return value
+    return msgspec.json.encode(value, order="sorted")

@@ -1,0 +1,10 @@
+"""Checkers of histories: is there a serial order with the same outcome, and if not, what is wrong?
+
+`check` judges a `History`, be it one that states the versions of keys (a store that keeps a log of
+them) or one of what clients saw alone (any other store).
+"""
+
+from coterie.transactions.serializability.checker import check
+from coterie.transactions.serializability.report import Anomaly, Dependency, Report
+
+__all__ = ["Anomaly", "Dependency", "Report", "check"]

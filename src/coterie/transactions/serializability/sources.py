@@ -1,0 +1,72 @@
+"""Where a value that was read came from."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coterie.errors import UsageError
+from coterie.transactions.history import Access, Key, Name, Transaction, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Write(NamedTuple):
+    """A write and whose it is."""
+
+    owner: Transaction
+    access: Access
+
+
+class Sources:
+    """All writes of a history, by what they wrote."""
+
+    def __init__(self, transactions: Iterable[Transaction]) -> None:
+        """Index the writes; without versions, no two of a key may write the same."""
+        self.versioned: dict[Key, None] = {}  # keys of which some write states a version
+        self._writes: dict[tuple[Key, Any], list[Write]] = {}
+        self._final: dict[tuple[Name, Key], Access] = {}
+        for transaction in transactions:
+            for access in transaction.accesses:
+                if access.op == "write":
+                    self._index(Write(transaction, access))
+
+    def _index(self, write: Write) -> None:
+        access = write.access
+        same = self._writes.setdefault((access.key, identity(access.value)), [])
+        if same and access.version is None and same[-1].access.version is None:
+            raise UsageError(
+                f"line {access.line}: {access.key} = {shown(access.value)} is written on line"
+                f" {same[-1].access.line}, too; without versions, the values of a key must differ"
+            )
+        same.append(write)
+        self._final[write.owner.name, access.key] = access
+        if access.version is not None:
+            self.versioned[access.key] = None
+
+    def final(self, owner: Name, key: Key) -> Access:
+        """Give the last write of a transaction to a key: the one that stays if it commits."""
+        return self._final[owner, key]
+
+    def is_final(self, write: Write) -> bool:
+        """Tell whether its owner writes the key no more."""
+        return self._final[write.owner.name, write.access.key] is write.access
+
+    def of(self, read: Access) -> Write | None:
+        """Find the write that a read saw; None if nobody has written that."""
+        same = self._writes.get((read.key, identity(read.value)), [])
+        if read.version is not None:
+            same = [write for write in same if write.access.version in (None, read.version)]
+        elif same and (read.value is None or any(w.owner is not same[0].owner for w in same)):
+            raise UsageError(
+                f"line {read.line}: {read.key} = {shown(read.value)} may be of several versions;"
+                " the read must say which it saw"
+            )
+        return same[-1] if same else None
+
+
+def shown(value: Any) -> str:
+    """Write a value as JSON, cut short if it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:37]}..."

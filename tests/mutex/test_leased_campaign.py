@@ -1,0 +1,158 @@
+"""The leased lock in a hostile world: random seeds hold every promise, broken rules are found out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from tests.mutex.leased_kit import broken
+from tests.mutex.leased_world import PROFILES, Breach, World
+
+SEEDS = 40  # of each profile
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_random_runs_hold_every_promise(profile: str) -> None:
+    """Exclusion by `valid()`, tokens that only grow, free re-entry, and progress after the faults."""
+    runs = [World(seed, profile).run() for seed in range(SEEDS)]
+    assert sum(world.entries for world in runs) > 10 * SEEDS
+    assert sum(world.free for world in runs) > SEEDS
+    if profile in ("mixed", "pause", "wild"):
+        assert sum(world.losses for world in runs) > 0
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    one, other = (World(7, "mixed").run() for _ in range(2))
+    assert (one.events, one.now, one.last_token) == (other.events, other.now, other.last_token)
+
+
+def test_an_overtaken_holder_is_rejected_by_the_resource_and_a_valid_one_never() -> None:
+    assert sum(World(seed, "wild").run().rejected for seed in range(SEEDS)) > 0
+
+
+class Rule(NamedTuple):
+    """A rule switched off, and the profile whose runs must find it out."""
+
+    module: str
+    old: str
+    new: str
+    profile: str
+
+
+MUTANTS = {
+    "restarted voter votes at once": Rule(
+        "voter", "if out.saved or self.cautious:", "if self.cautious:", "crash"
+    ),
+    "restarted voter forgets its token floor": Rule(
+        "voter",
+        'self.bound = self.floor = self.clock = int(out.saved or b"0")',
+        'self.bound = int(out.saved or b"0")',
+        "crash",
+    ),
+    "bound is not what was handed out": Rule(
+        "polling", "str(self.bound).encode()", 'b"1"', "crash"
+    ),
+    "revocation does not raise the floor to the end of the interval": Rule(
+        "polling",
+        "self._take_back(ballot, ballot.owner.high)",
+        "self._take_back(ballot, 0)",
+        "wild",
+    ),
+    "release does not raise the floor": Rule(
+        "polling",
+        "if tenure is not None:\n                    self._take_back(ballot, used)",
+        "if tenure is not None:\n                    self._take_back(ballot, 0)",
+        "calm",
+    ),
+    "participant uses tokens outside the granted intervals": Rule(
+        "tokens", "if interval.supports(token)", "if token", "calm"
+    ),
+    "voter accepts frames of sessions it does not know": Rule(
+        "voter",
+        "self._open(frame.session, sender, out) if opening else []",
+        "self._open(frame.session, sender, out)",
+        "crash",
+    ),
+    "lease counted from receipt of the acknowledgement": Rule(
+        "uplink", "frame.echo + lease", "now + lease", "pause"
+    ),
+    "voter expires sessions without the drift allowance": Rule(
+        "settings",
+        "self.lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin",
+        "self.lease",
+        "net",
+    ),
+    "participant does not look at leases": Rule(
+        "bidding", "if lease(voter) > out.now}", "if lease(voter)}", "pause"
+    ),
+    "holder does not look at leases": Rule(
+        "bid", "{voter: lease(voter) for", "{voter: 1e9 for", "net"
+    ),
+    "no preempting inquiry": Rule(
+        "ballot",
+        "2 if self.queue[0].order() < tenure.claim.order() else 1",
+        "1",
+        "calm",
+    ),
+    "no inquiry on behalf of younger requests": Rule(
+        "polling", "if level > ballot.told:", "if level > max(1, ballot.told):", "calm"
+    ),
+    "participant yields while inside": Rule(
+        "bidding", "elif bid.state is State.WAIT and level == 2:", "elif level == 2:", "calm"
+    ),
+    "participant accepts grants of withdrawn requests": Rule(
+        "participant", "if bid is None or body.number != bid.number:", "if bid is None:", "mixed"
+    ),
+    "voter obeys a release of a request that is not the owner's": Rule(
+        "polling",
+        "if tenure is not None:\n                    self._take_back(ballot, used)",
+        "if ballot.owner is not None:\n                    self._take_back(ballot, used)",
+        "calm",
+    ),
+    "participant keeps beating on a session that does not answer": Rule(
+        "sending", "uplink.silent = True", "pass", "mesh"
+    ),
+    "participant without a reachable quorum keeps its votes": Rule(
+        "bidding",
+        "self._withdraw_votes(lock)\n            bid.parked = True",
+        "bid.parked = False",
+        "mesh",
+    ),
+    "no sequence check on replies": Rule(
+        "sessions", "frame.seq == uplink.delivered + 1:", "True:", "mixed"
+    ),
+    "no sequence check on data": Rule(
+        "downlink", "if seq != self.delivered + 1:", "if False:", "net"
+    ),
+    "votes of a lost session are kept": Rule(
+        "keeping", "            bid.drop(voter)\n", "", "crash"
+    ),
+    "input is handled before the clock is looked at": Rule(
+        "participant",
+        "        self._look_at_the_clock(out)\n        arrival",
+        "        arrival",
+        "pause",
+    ),
+    "a frozen vote counts for ever": Rule(
+        "keeping", "bid.share(voter).frozen = loss.lease", "bid.share(voter).frozen = 1e9", "crash"
+    ),
+    "repair goes below the floor": Rule(
+        "ballot",
+        "if claim.hold == 1 and claim.stamp <= self.floor]",
+        "if False]",
+        "crash",
+    ),
+}
+SEEDS_MAX = 400
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_rule_switched_off_is_found_out(name: str) -> None:
+    module, old, new, profile = MUTANTS[name]
+    kit = broken(module, old, new)
+    for seed in range(SEEDS_MAX):
+        try:
+            World(seed, profile, kit).run()
+        except (Breach, AssertionError, KeyError):
+            return
+    pytest.fail(f"{SEEDS_MAX} seeds of {profile} did not notice")
