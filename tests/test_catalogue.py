@@ -7,7 +7,7 @@ import pytest
 from coterie.catalogue import Flaw, algorithm, algorithms, between, elections, exactly, mutexes
 from coterie.compare import compare, compare_election
 from coterie.errors import CoterieError, UsageError
-from coterie.explore import check
+from coterie.explore import check, needs_clock
 
 
 def test_the_first_four_are_there() -> None:
@@ -64,7 +64,15 @@ SOUND_ELECTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "variant"), SOUND)
+# Those who need a clock are explored by their own tests, with bounds chosen with care.
+SOUND_WITHOUT_CLOCK = [
+    (name, variant)
+    for name, variant in SOUND
+    if not needs_clock(algorithm(name).build(algorithm(name).setup(3, variant)))
+]
+
+
+@pytest.mark.parametrize(("name", "variant"), SOUND_WITHOUT_CLOCK)
 def test_every_sound_mutex_is_verified_with_three_processes(name: str, variant: str) -> None:
     entry = algorithm(name)
     verdict = check(entry.build(entry.setup(3, variant)))

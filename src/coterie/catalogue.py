@@ -138,7 +138,7 @@ class Algorithm:
     costs: Costs | ElectionCosts  # by the kind of its processes
     assumes: tuple[str, ...]  # beyond the channel, which the process declares
     bears: tuple[str, ...]  # faults under which it stays safe and live
-    causal: bool  # requests ordered by happened-before are served in that order
+    causal: bool  # a request is served before those that its own messages led to
     variants: tuple[Variant, ...]  # the default first
     parameters: tuple[Parameter, ...] = ()
     requesters: Callable[[Setup], Sequence[int]] = field(

@@ -147,6 +147,8 @@ def _text(happening: AnyRecord | Exception) -> str:
             text = f"{call} {process}"
         case Rang(_, process, timer):
             text = f"ring {process} {timer}"
+        case Noticed(_, process, peer):
+            text = f"down {process} {peer}"
         case Started(_, process) | Crashed(_, process):
             text = f"{type(happening).__name__.lower()} {process}"
         case Exception():

@@ -36,23 +36,13 @@ import functools
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.catalogue import algorithm, unknown
+from coterie.catalogue import unknown
 from coterie.errors import CoterieError, UsageError
 from coterie.manual import Letter, Manual
 from coterie.process import Channel, MutexUser, Phase
+from coterie.script import Script
 from coterie.trace import (
-    Called,
-    Crashed,
-    Delivered,
-    Dropped,
     Header,
-    Noticed,
-    Paused,
-    Rang,
-    Resumed,
-    Sent,
-    Started,
-    Told,
     Trace,
     Violated,
     label,
@@ -62,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.process import Outbox, ProcessId
-    from coterie.trace import AnyRecord
 
 RUN_LIMIT = 10_000  # deliveries after which `run` gives up: some algorithms are never quiet
 
@@ -168,8 +157,7 @@ class _Play:
                 wrongly = verb == "suspect"
                 return self._down(line, self._process(process), self._process(peer), wrongly)
             case ["crash" | "restart" as verb, process]:
-                move = self._crash if verb == "crash" else self._restart
-                return move(line, self._process(process))
+                return self._crash_or_restart(line, verb, self._process(process))
             case [call, process]:
                 return self._call(line, call, self._process(process))
             case _:
@@ -180,16 +168,13 @@ class _Play:
             raise self._impossible(line)
         return self._step(functools.partial(self.world.call, self.time, process, call))
 
-    def _crash(self, line: str, process: ProcessId) -> list[str]:
-        if process in self.world.crashed:
+    def _crash_or_restart(self, line: str, verb: str, process: ProcessId) -> list[str]:
+        if (process in self.world.crashed) == (verb == "crash"):
             raise self._impossible(line)
+        if verb == "restart":
+            return self._step(functools.partial(self.world.start, self.time, process))
         self.world.crash(self.time, process)
         return []
-
-    def _restart(self, line: str, process: ProcessId) -> list[str]:
-        if process not in self.world.crashed:
-            raise self._impossible(line)
-        return self._step(functools.partial(self.world.start, self.time, process))
 
     def _ring(self, line: str, process: ProcessId, timer: str) -> list[str]:
         if timer not in self.world.timers[process]:
@@ -330,73 +315,7 @@ def from_trace(trace: Trace) -> str:
 
     Runs in which processes pause, or come back with their memory, have none.
     """
-    script = _Script(trace)
+    script = Script(trace)
     for record in trace.records:
         script.write(record)
     return perform(script.text()).transcript
-
-
-class _Script:
-    """The commands that lead through the records of a trace."""
-
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.commands: list[str] = []
-        self.links: dict[tuple[int, int], list[Sent]] = {}
-        self.begun: set[int] = set()
-        self.crashed: set[int] = set()
-        self.reorders = False
-        self.arrivals = [x.number for x in trace.records if isinstance(x, Delivered)]
-
-    def write(self, record: AnyRecord) -> None:
-        """Add the command that makes the record happen, unless it follows from the others."""
-        match record:
-            case Sent(_, _, sender, receiver):
-                self.links.setdefault((sender, receiver), []).append(record)
-            case Called(_, process, call):
-                self.commands.append(f"{call} {process}")
-            case Delivered(_, number):
-                self.arrivals.remove(number)
-                again = number in self.arrivals
-                self._pick("repeat" if again else "deliver", record, keep=again)
-            case Dropped():
-                self._pick("drop", record)
-            case Rang(_, process, timer):
-                self.commands.append(f"ring {process} {timer}")
-            case Noticed(_, process, peer):
-                self.commands.append(
-                    f"{'down' if peer in self.crashed else 'suspect'} {process} {peer}"
-                )
-            case Crashed(_, process):
-                self.crashed.add(process)
-                self.commands.append(f"crash {process}")
-            case Started(_, process) if process not in self.begun:
-                self.begun.add(process)
-            case Started(_, process, amnesia) if amnesia:
-                self.crashed.discard(process)
-                self.commands.append(f"restart {process}")
-            case Started() | Paused() | Resumed():
-                raise UsageError("no scenario for a run in which processes pause, or keep memory")
-            case Told() | Violated():
-                pass
-
-    def _pick(self, verb: str, record: Delivered | Dropped, *, keep: bool = False) -> None:
-        link = self.links[record.sender, record.receiver]
-        place = next(i for i, sent in enumerate(link) if sent.number == record.number)
-        which = f" {link[place].label}" if place else ""
-        self.reorders |= bool(place) and verb != "drop"
-        self.commands.append(f"{verb} {record.sender} > {record.receiver}{which}")
-        if not keep:
-            del link[place]
-
-    def text(self) -> str:
-        """Give the scenario, without what the commands cause; a violation is shown at the end."""
-        header = self.trace.header
-        choices = {"variant": header.variant, **header.parameters}
-        if self.reorders and algorithm(header.algorithm).channel is Channel.FIFO:
-            choices["channel"] = Channel.UNORDERED.value
-        first = [header.algorithm, str(header.size)]
-        first += [f"{name}={value}" for name, value in choices.items() if value]
-        title = [f"# {header.title}"] if header.title else []
-        shows = any(isinstance(record, Violated) for record in self.trace.records)
-        return "\n".join([*title, shlex.join(first), *self.commands, *["show"] * shows])

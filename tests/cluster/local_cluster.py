@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 import subprocess
 import sys
@@ -141,6 +142,8 @@ class Program:
     def read(self) -> list[str]:
         """Wait for the next line, and split it."""
         assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE_SECONDS)
+        assert ready, "the program says nothing"
         line = self.process.stdout.readline()
         assert line, "the program ended without a word"
         return line.split()

@@ -1,6 +1,6 @@
 """A program for tests: it does with a lock what it is told, and says what happened.
 
-hold NAME         hold until a line comes; say `held TOKEN`, then `released` or `lost`
+hold NAME         hold until a line comes; say `held TOKEN`, then `valid`, `released` or `lost`
 turns NAME FILE   again and again, until a line comes: append the token to FILE under the lock
 """
 
@@ -14,16 +14,25 @@ import time
 import coterie
 
 
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
 async def line() -> None:
     await asyncio.to_thread(sys.stdin.readline)
 
 
 async def hold(coordinator: coterie.Coordinator, name: str) -> None:
     try:
-        async with coordinator.lock(name):
+        async with coordinator.lock(name) as held:
+            say("held", held.token)
             await line()
+            say("valid" if held.valid else "invalid")
     except coterie.LockLost:
+        say("lost")
         return
+    say("released")
 
 
 async def turns(coordinator: coterie.Coordinator, name: str, path: str) -> None:
@@ -37,8 +46,9 @@ async def turns(coordinator: coterie.Coordinator, name: str, path: str) -> None:
                 longest, before = max(longest, now - before), now
                 entries += 1
                 if entries == 1:
-                    pass
+                    say("going")
             await asyncio.sleep(0)
+    say("entries", entries, f"{longest:.3f}")
 
 
 async def main(url: str, verb: str, *arguments: str) -> None:

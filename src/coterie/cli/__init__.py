@@ -21,6 +21,7 @@ COMMANDS = (
     "compare",
     "check",
     "deadlock",
+    "history",
 )
 
 

@@ -12,12 +12,15 @@ from coterie.cli.options import Choice, choose, parameter_options, trace_option,
 from coterie.cli.output import output_option, print_json
 from coterie.cli.progress import ProgressLine
 from coterie.errors import UsageError
-from coterie.explore import Progress, Verdict, check
+from coterie.explore import Progress, Verdict, check, check_timed, needs_clock
 from coterie.process import Channel
 from coterie.scenario import from_trace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from coterie.process import Process
 
 
 @click.command("check")
@@ -65,6 +68,8 @@ def command(
     search = {name: options.pop(name) for name in SEARCH_OPTIONS}
     names = list(algorithms()) if everything else [str(algorithm)]
     choices = [choose(name, size, variant, options) for name in names]
+    if everything:  # a search with a clock is long unless its bounds are chosen with care
+        choices = [choice for choice in choices if not needs_clock(choice.build())]
     verdicts = []
     for choice in choices:
         verdict = _search(choice, **search)
@@ -104,8 +109,10 @@ def _search(
             f" {progress.states_per_second:,.0f} states/s"
         )
 
-    verdict = check(
-        choice.build(),
+    processes = choice.build()
+    search = _check_with_clock if needs_clock(processes) else check
+    verdict = search(
+        processes,
         entries=_entries(entries),
         channel=Channel(channel) if channel else None,
         max_seconds=max_time,
@@ -115,6 +122,21 @@ def _search(
     )
     line.close()
     return verdict
+
+
+def _check_with_clock(
+    processes: Sequence[Process[Any]], *, entries: int | None, crashes: int, **options: Any
+) -> Verdict:
+    """Explore in ticks of one unit of time; a message takes as long as the processes allow."""
+    if entries is None:
+        raise UsageError("--entries takes a number where the search has a clock")
+    meaningless = ("channel", "losses", "duplicates", "suspicions", "exact", "canonical")
+    for name in meaningless:
+        if options.pop(name):
+            raise UsageError(f"--{name} means nothing where the search has a clock")
+    bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
+    delays = (1, int(min(bounds)))
+    return check_timed(processes, delays=delays, entries=entries, crashes=crashes, **options)
 
 
 def _entries(text: str) -> int | None:

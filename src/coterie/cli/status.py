@@ -30,7 +30,8 @@ HEALTH = {0: "healthy", 1: "degraded", 69: "no quorum"}
 def command(*, view: str, url: str | None, watch: bool, every: float, output: str) -> int:
     """Ask the nodes of a cluster: nodes, locks or waiters.
 
-    Exits with 0 if all nodes vote, 1 if some do not and a quorum does, 69 if there is no quorum.
+    Exits with 0 if all nodes vote and no program has lost its connection, 1 if not all is well but
+    a quorum votes, 69 if there is no quorum.
     """
     while True:
         state = asyncio.run(_inspect(url, view))
@@ -91,8 +92,9 @@ def _node(node: NodeState) -> list[Any]:
     abstains = report.abstains_seconds
     standing = f"abstains for {abstains:.1f} s" if abstains else "votes"
     up = f"{report.up_seconds:.0f} s"
-    programs, owned, waiting = len(report.sessions), report.owned, report.waiting
-    return [node.name, node.address, standing, up, programs, owned, waiting]
+    away = sum(not session.connected for session in report.sessions)
+    programs = f"{len(report.sessions)} ({away} away)" if away else len(report.sessions)
+    return [node.name, node.address, standing, up, programs, report.owned, report.waiting]
 
 
 def _since(seconds: float) -> str:

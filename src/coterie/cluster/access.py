@@ -55,8 +55,8 @@ class Links:
     def start(self, attending: Attending, voter: ProcessId, addresses: Sequence[Address]) -> None:
         """Call one voter, at any of these addresses, for as long as we run."""
         node = self._membership.members[voter - 1].name
-        expiry = self._membership.settings.expiry
-        link = Link(node, addresses, lambda: self._caller(node), self._tls, expiry)
+        lease = self._membership.settings.lease
+        link = Link(node, addresses, lambda: self._caller(node), self._tls, lease)
         self._links.append(link)
         attending.join(voter, link)
 

@@ -104,11 +104,16 @@ def _names(states: list[NodeState]) -> list[str]:
 
 
 def _health(membership: Membership, states: list[NodeState]) -> int:
+    """Judge; while programs are not back at a node, the next one had better not be restarted."""
+    reports = [state.report for state in states if state.report is not None]
     up = [voter for voter, state in enumerate(states, 1) if state.report is not None]
-    abstaining = any(state.report and state.report.abstains_seconds for state in states)
     if not membership.settings.quorums.contains_quorum(up):
         return NO_QUORUM
-    return DEGRADED if abstaining or len(up) < len(states) else HEALTHY
+    complete = len(up) == len(states) and all(
+        not report.abstains_seconds and all(session.connected for session in report.sessions)
+        for report in reports
+    )
+    return HEALTHY if complete else DEGRADED
 
 
 async def _survey(consultations: dict[int, Consultation], locks: list[str]) -> list[LockState]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DIAL_SECONDS_MAX = 3.0
 FIRST_PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 1.0
+CALLS_PER_LEASE = 8
 LASTED_SECONDS = 1.0  # a connection that held so long was a good one
 
 logger = logging.getLogger("coterie.cluster")
@@ -47,9 +48,12 @@ class Link:
         addresses: Sequence[Address],
         caller: Callable[[], Caller],
         tls: ssl.SSLContext | None,
-        silence_seconds_max: float,
+        lease: float,
     ) -> None:
-        """Prepare; a node that leaves us without any answer for that long is called anew."""
+        """Prepare; a node that does not answer for a lease is called anew.
+
+        One that is away is called again several times within a lease, so that it may restart.
+        """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
         self.connected: Callable[[], None]
@@ -57,7 +61,8 @@ class Link:
         self._addresses = addresses
         self._caller = caller
         self._tls = tls
-        self._silence_seconds_max = silence_seconds_max
+        self._silence_seconds_max = lease
+        self._pause_seconds_max = min(PAUSE_SECONDS_MAX, lease / CALLS_PER_LEASE)
         self._unanswered_since: float | None = None
         self._sent = clock.now()
         self._connection: Connection | None = None
@@ -112,7 +117,7 @@ class Link:
                 pause = FIRST_PAUSE_SECONDS
             attempt += 1
             await asyncio.sleep(pause * random.uniform(0.5, 1))
-            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+            pause = min(2 * pause, self._pause_seconds_max)
 
     async def _call(self, address: Address) -> Connection:
         connection = await dial(address, self._tls)

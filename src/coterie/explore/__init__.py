@@ -18,6 +18,7 @@ from coterie.explore.properties import (
     not_waiting,
     waiting,
 )
+from coterie.explore.timed import check_timed, needs_clock
 from coterie.explore.verdict import Progress, Verdict
 
 __all__ = [
@@ -33,8 +34,10 @@ __all__ = [
     "at_least",
     "at_most",
     "check",
+    "check_timed",
     "declared_channel",
     "inside",
+    "needs_clock",
     "not_waiting",
     "waiting",
 ]

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.errors import UsageError
+from coterie.errors import ConfigError, UsageError
 from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
@@ -184,6 +184,11 @@ def _validate(
     ids = [process.me for process in processes]
     if ids != list(range(1, len(ids) + 1)):
         raise UsageError(f"the processes must be numbered 1 to {len(ids)} in order, not {ids}")
+    if any(process.delay_max() is not None for process in processes):
+        raise ConfigError(
+            "these processes rely on messages that take no longer than so long, and here a message"
+            " may take for ever: explore them with a clock, by check_timed"
+        )
     amounts = {"entries": entries, "crashes": faults.crash, "losses": faults.lose}
     amounts |= {"duplicates": faults.duplicate, "suspicions": faults.suspect}
     amounts |= {"max_states": budget.max_states}

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 PROGRESS_INTERVAL_SECONDS = 0.5
 
 
+def needs_clock(processes: Sequence[Process[Any]]) -> bool:
+    """Tell whether some process relies on messages that take no longer than so long."""
+    return any(process.delay_max() is not None for process in processes)
+
+
 def check_timed(
     processes: Sequence[Process[Any]],
     *,
@@ -39,6 +44,7 @@ def check_timed(
     crashes: int = 0,
     returns: int = 0,
     max_states: int | None = None,
+    max_seconds: float | None = None,
     header: Header | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Verdict:
@@ -56,6 +62,7 @@ def check_timed(
         crashes: at most so many crashes, each at any point, also half-way through a broadcast.
         returns: at most so many times a crashed process starts again, without memory.
         max_states: give up after so many states.
+        max_seconds: give up after about so long.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """
@@ -67,7 +74,7 @@ def check_timed(
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
     world = TickingWorld(seats, Bounds(*delays, crashes, returns))
     header = header or Header(algorithm="?", size=len(processes))
-    return _Search(world, max_states, progress).run(header)
+    return _Search(world, max_states, max_seconds, progress).run(header)
 
 
 @dataclass
@@ -76,6 +83,7 @@ class _Search:
 
     world: TickingWorld
     max_states: int | None
+    max_seconds: float | None
     progress: Callable[[Progress], None] | None
     numbers: dict[State, int] = field(default_factory=dict)
     states: list[State] = field(default_factory=list)
@@ -85,6 +93,7 @@ class _Search:
     targets: array[int] = field(default_factory=lambda: array("l"))
     transitions: int = 0
     contended: bool = False
+    stopped: bool = False  # by the budget
     begun: float = field(default_factory=time.monotonic)
     reported: float = 0.0
 
@@ -93,11 +102,12 @@ class _Search:
         self._number(self.world.initial(), 0, Move("pass"), 0)
         finding = self._explore() or self._find_stuck()
         if finding is None:
-            unfinished = len(self.states) == self.max_states
-            reason = f"all {len(self.states):,} states were seen, and nothing is wrong with them"
-            if unfinished:
-                reason = f"{len(self.states):,} states were seen, with nothing wrong so far"
-            return self._verdict("unfinished" if unfinished else "verified", None, reason)
+            count = f"{len(self.states):,}"
+            if self.stopped:
+                reason = f"the budget was spent after {count} states, with nothing wrong so far"
+                return self._verdict("unfinished", None, reason)
+            reason = f"all {count} reachable states were seen, and nothing is wrong with them"
+            return self._verdict("verified", None, reason)
         name, reason, state, last = finding
         verdict = self._verdict("violated", name, reason)
         moves = self._path(state) + ([last] if last else [])
@@ -108,7 +118,7 @@ class _Search:
     def _explore(self) -> tuple[str, str, int, Move | None] | None:
         world = self.world
         current = 0
-        while current < len(self.states) and len(self.states) != self.max_states:
+        while current < len(self.states) and not self.stopped:
             state = self.states[current]
             for move in world.moves(state):
                 self.transitions += 1
@@ -128,8 +138,14 @@ class _Search:
                         who = " and ".join(map(str, inside))
                         return "mutual exclusion", f"{who} are inside together", number, None
             current += 1
+            self.stopped = self._is_spent()
             self._report(self.depths[current - 1])
         return None
+
+    def _is_spent(self) -> bool:
+        if self.max_states is not None and len(self.states) >= self.max_states:
+            return True
+        return self.max_seconds is not None and time.monotonic() - self.begun > self.max_seconds
 
     def _number(self, state: State, parent: int, move: Move, depth: int) -> int:
         number = self.numbers.setdefault(state, len(self.states))
@@ -141,7 +157,7 @@ class _Search:
 
     def _find_stuck(self) -> tuple[str, str, int, Move | None] | None:
         """Find the first state from which somebody who waits can never enter."""
-        if len(self.states) == self.max_states:
+        if self.stopped:
             return None
         sources, targets = (np.asarray(ends, np.int32) for ends in (self.sources, self.targets))
         graph = Backward(len(self.states), sources, targets)

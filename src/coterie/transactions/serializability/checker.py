@@ -88,7 +88,7 @@ class _Judge:
             order, tangled = self._try(self._guess(nodes, pairs, ranks), ended)
             if not tangled:
                 return _Verdict(serializable=True, order=order)
-        return self._search([n for n in topological if n < self.size], effort)
+        return self._search(topological, pairs, effort)
 
     def cycles(self) -> list[Anomaly]:
         """Name the cycles of the likeliest order of versions."""
@@ -120,13 +120,14 @@ class _Judge:
         for source, target, _, _ in dependencies(readings, self.known):
             yield source, target
 
-    def _search(self, topological: list[int], effort: int) -> _Verdict:
-        if self.size > LARGEST:
+    def _search(
+        self, topological: list[int], pairs: list[tuple[int, int]], effort: int
+    ) -> _Verdict:
+        if len(topological) > LARGEST:
             return _Verdict(serializable=None)
-        read_from = [(r.writer, r.reader) for r in self.guessed if r.writer is not None]
-        search = Search(self.guessed, self.unknown, effort)
+        search = Search(self.size, self.guessed, self.unknown, effort)
         try:
-            order = search.run(topological, [*read_from, *self._stated()])
+            order = search.run(topological, pairs)
         except GivenUpError:
             return _Verdict(serializable=None)
         return _Verdict(serializable=order is not None, order=order)

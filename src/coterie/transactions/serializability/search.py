@@ -62,15 +62,24 @@ class _Order:
             return 0
         earlier = self.before[first] | 1 << first
         later = self.behind[second] | 1 << second
-        for node in members(earlier):
+        # Whoever stands before the second already stands before all that follow, and so on.
+        moved_earlier = earlier & ~self.before[second]
+        moved_later = later & ~self.behind[first]
+        for node in members(moved_earlier):
             self.behind[node] |= later
-        for node in members(later):
+        for node in members(moved_later):
             self.before[node] |= earlier
-        return earlier.bit_count() + later.bit_count()
+        return moved_earlier.bit_count() + moved_later.bit_count()
 
-    def serial(self) -> list[int]:
-        """Give a total order that respects this one."""
-        return sorted(range(len(self.before)), key=lambda node: self.before[node].bit_count())
+    def serial(self, size: int) -> list[int]:
+        """Give a total order of the first so many that respects this one, else near theirs."""
+        everyone = (1 << size) - 1
+
+        def place(node: int) -> tuple[int, int]:
+            earlier = self.before[node] & everyone
+            return (earlier | 1 << node).bit_length(), earlier.bit_count()
+
+        return sorted(range(size), key=place)
 
 
 def members(bits: int) -> Iterator[int]:
@@ -93,19 +102,29 @@ class Search:
 
     def __init__(
         self,
+        size: int,
         readings: Sequence[Reading],
         writers: Mapping[Key, Sequence[int]],
         effort: int = EFFORT,
     ) -> None:
-        """Take the reads to explain; their writers stand before them in the order to start from."""
-        sets = {key: sum(1 << number for number in numbers) for key, numbers in writers.items()}
-        self.readings = [
-            (reader, writer, sets.get(key, 0) & ~(1 << reader)) for reader, key, writer in readings
-        ]
+        """Take the reads of so many transactions, and all who write the keys they read."""
+        self.size = size
+        self.readings = readings
         self.effort = effort
+        self.writers: dict[Key, int] = {}  # as bits
+        self.reads: list[list[tuple[Key, int | None]]] = [[] for _ in range(size)]
+        self.written: list[list[Key]] = [[] for _ in range(size)]
+        for reader, key, writer in readings:
+            self.reads[reader].append((key, writer))
+        for key, numbers in writers.items():
+            self.writers[key] = sum(1 << number for number in numbers)
+            for number in numbers:
+                self.written[number].append(key)
 
     def run(self, topological: Sequence[int], pairs: Iterable[tuple[int, int]]) -> list[int] | None:
         """Find a serial order that respects the pairs, or None if there is none.
+
+        The pairs are those that are certain, and `topological` an order of all nodes in them.
 
         Raises:
             GivenUpError: the effort was not enough to tell.
@@ -119,9 +138,10 @@ class Search:
                 self._follow_up(order)
             except _ContradictionError:
                 continue
-            choice = self._choice(order)
+            serial = order.serial(self.size)
+            choice = self._wrong(serial)
             if choice is None:
-                return order.serial()
+                return serial
             likely, other = choice
             untried += [(order.copy(), other), (order, likely)]
         return None
@@ -130,32 +150,40 @@ class Search:
         """Put in order whatever has no choice any more, until nothing changes."""
         moved = 1
         while moved:
-            moved = sum(self._explain(order, *reading) for reading in self.readings)
+            moved = sum(self._explain(order, reading) for reading in self.readings)
             self._spend(len(self.readings) + moved)
 
-    def _explain(self, order: _Order, reader: int, writer: int | None, rivals: int) -> int:
+    def _explain(self, order: _Order, reading: Reading) -> int:
         """Put rivals behind the reader if they stand behind the writer, and the other way round."""
+        reader, key, writer = reading
+        if writer is None:
+            return 0  # the pairs to start from have put everyone else behind the reader
         moved = 0
-        replacing = rivals if writer is None else rivals & order.behind[writer]
-        for rival in members(replacing & ~order.behind[reader]):
+        rivals = self.writers[key] & ~(1 << reader | 1 << writer)
+        for rival in members(rivals & order.behind[writer] & ~order.behind[reader]):
             moved += order.put(reader, rival)
-        if writer is not None:
-            replaced = rivals & order.before[reader] & ~(1 << writer)
-            for rival in members(replaced & ~order.before[writer]):
-                moved += order.put(rival, writer)
+        for rival in members(rivals & order.before[reader] & ~order.before[writer]):
+            moved += order.put(rival, writer)
         return moved
 
-    def _choice(self, order: _Order) -> tuple[_Pair, _Pair] | None:
-        """Find a rival that may stand on either side, with the likelier side first."""
-        self._spend(len(self.readings))
-        for reader, writer, rivals in self.readings:
-            if writer is None:
-                continue
-            free = rivals & ~(order.before[writer] | order.behind[reader] | 1 << writer)
-            if free:
-                rival = next(members(free))
-                replaced, replacing = _Pair(rival, writer), _Pair(reader, rival)
-                return (replaced, replacing) if rival < writer else (replacing, replaced)
+    def _wrong(self, serial: Sequence[int]) -> tuple[_Pair, _Pair] | None:
+        """Find a reader that would see the version of a rival: two ways out, the likelier first.
+
+        The rival goes before the writer or behind the reader. It may be on either side, or what
+        follows from the order so far would have put it there.
+        """
+        self._spend(self.size)
+        latest: dict[Key, int] = {}
+        for node in serial:
+            for key, writer in self.reads[node]:
+                rival = latest.get(key)
+                if rival != writer:
+                    assert rival is not None  # the writer stands before, and
+                    assert writer is not None  # readers of the beginning before all who write
+                    before, behind = _Pair(rival, writer), _Pair(node, rival)
+                    return (before, behind) if rival < writer else (behind, before)
+            for key in self.written[node]:
+                latest[key] = node
         return None
 
     def _spend(self, steps: int) -> None:

@@ -103,7 +103,7 @@ ALGORITHM = Algorithm(
     ),
     assumes=("reliable links", "no crash"),
     bears=("reordering",),
-    causal=False,
+    causal=True,
     variants=(
         Variant("silent", "those who must wait hear nothing until it is their turn"),
         Variant("denied", "those who must wait are told so, and stay in the queue"),

@@ -12,6 +12,7 @@ session per pair. Whoever runs them owns the sockets, the clock and the file:
     part.acquire(lock, out)      then wait for `Acquired(lock, token)` among out.events; it comes
                                  within the step if the votes are still in hand
     part.release(lock, out)      also after `Lost(lock, token)`, when the body has ended
+    part.reenter(lock, out)      release and acquire in one step, for the next task of the process
     part.withdraw(lock, out)     cancel or time-out of one that waits
     part.close(out)              orderly end, nothing held: voters need not wait for expiry
 

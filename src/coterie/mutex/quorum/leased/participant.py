@@ -46,6 +46,10 @@ class Participant(Keeper):
     def acquire(self, lock: str, out: Outbox[Frame]) -> None:
         """Ask for a lock; `Acquired` is told once, maybe within this step."""
         self._look_at_the_clock(out)
+        self._acquire(lock, out)
+        self._finish(out)
+
+    def _acquire(self, lock: str, out: Outbox[Frame]) -> None:
         bid = self.bids.get(lock)
         if bid is None:
             self._ask_anew(lock, out)
@@ -53,7 +57,6 @@ class Participant(Keeper):
             self._take_again(lock, out)
         else:
             raise MisuseError(f"lock {lock!r} is asked for already")
-        self._finish(out)
 
     def _take_again(self, lock: str, out: Outbox[Frame]) -> None:
         """5.2: the votes are in hand, so no message is needed unless they have lapsed."""
@@ -72,10 +75,20 @@ class Participant(Keeper):
     def release(self, lock: str, out: Outbox[Frame]) -> None:
         """Leave; also a hold that was lost ends with this."""
         self._look_at_the_clock(out)
+        self._release(lock, out)
+        self._finish(out)
+
+    def _release(self, lock: str, out: Outbox[Frame]) -> None:
         bid = self.bids.get(lock)
         if bid is None or bid.state is not State.HELD:
             raise MisuseError(f"lock {lock!r} is not held")
         self._leave(lock, out)
+
+    def reenter(self, lock: str, out: Outbox[Frame]) -> None:
+        """Leave, and ask again for another task of this process: one frame to each voter."""
+        self._look_at_the_clock(out)
+        self._release(lock, out)
+        self._acquire(lock, out)
         self._finish(out)
 
     def withdraw(self, lock: str, out: Outbox[Frame]) -> None:

@@ -119,7 +119,7 @@ ALGORITHM = Algorithm(
     ),
     assumes=("reliable links", "no crash"),
     bears=("reordering",),
-    causal=False,
+    causal=True,
     variants=(
         Variant("rotating", "the token goes round all the time"),
         Variant(

@@ -1,0 +1,83 @@
+"""`coterie history`: is what these transactions did serializable, and if not, why?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+import msgspec
+
+from coterie.cli.output import print_json, print_table
+from coterie.transactions.history import parse_history
+from coterie.transactions.serializability import check
+
+if TYPE_CHECKING:
+    from coterie.transactions.serializability import Anomaly, Report
+
+
+@click.command("history")
+@click.argument("file", type=click.File("rb"))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "svg"]),
+    default="table",
+    show_default=True,
+    help="How to print the result; svg draws the cycles, or the serial order.",
+)
+def command(file: BinaryIO, output: str) -> int:
+    r"""Say whether the history of FILE (- for standard input) is serializable, and if not, why.
+
+    A history is JSON lines in the order of events:
+
+    \b
+      {"transaction": "T1", "op": "read", "key": "x", "value": null}
+      {"transaction": "T1", "op": "write", "key": "x", "value": 1, "version": 10}
+      {"transaction": "T1", "op": "commit"}
+
+    The op is read, write, commit or abort. A read of a key never written sees null. The version is
+    the place of a write in the order of versions of its key; without versions, the values written
+    to a key must differ. Exits with 0 if it is serializable, 1 if not, 3 if that was not found out.
+    """
+    report = check(parse_history(file.read()))
+    match output:
+        case "json":
+            print_json(msgspec.to_builtins(report))
+        case "svg":
+            from coterie.diagram.serialization import (  # noqa: PLC0415 - only when drawing
+                draw_serialization,
+            )
+
+            click.echo(draw_serialization(report), nl=False)
+        case _:
+            _print(report)
+    return {True: 0, False: 1, None: 3}[report.serializable]
+
+
+VERDICTS = {True: "serializable", False: "not serializable", None: "unknown: too hard to tell"}
+
+
+def _print(report: Report) -> None:
+    plural = "" if report.transactions == 1 else "s"
+    click.echo(f"{VERDICTS[report.serializable]}: {report.transactions} transaction{plural}")
+    for names, fate in (
+        (report.presumed_committed, "counted as committed, for others have read from them"),
+        (report.left_out, "left out"),
+    ):
+        if names:
+            click.echo(f"of unknown outcome and {fate}: {', '.join(map(str, names))}")
+    if report.order:
+        click.echo(f"equivalent serial order: {', '.join(map(str, report.order))}")
+    for anomaly in report.anomalies:
+        _print_anomaly(anomaly)
+    if report.versions == "inferred" and any(len(a.dependencies) > 1 for a in report.anomalies):
+        click.echo("\nversions are not stated; with any order of them there is a cycle like these")
+
+
+def _print_anomaly(anomaly: Anomaly) -> None:
+    click.echo(f"\n{anomaly.name} ({anomaly.meaning}): {', '.join(map(str, anomaly.cycle))}")
+    rows = [
+        [f"  {edge.source} -> {edge.target}", edge.kind, edge.key, edge.text]
+        for edge in anomaly.dependencies
+    ]
+    print_table(["  edge", "kind", "key", "because"], rows)

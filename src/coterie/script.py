@@ -1,0 +1,94 @@
+"""The commands of a scenario that lead through a recorded run."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from coterie.catalogue import algorithm
+from coterie.errors import UsageError
+from coterie.process import Channel
+from coterie.trace import (
+    Called,
+    Crashed,
+    Delivered,
+    Dropped,
+    Noticed,
+    Paused,
+    Rang,
+    Resumed,
+    Sent,
+    Started,
+    Told,
+    Violated,
+)
+
+if TYPE_CHECKING:
+    from coterie.trace import AnyRecord, Trace
+
+
+class Script:
+    """The commands that lead through the records of a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        """Begin with no commands."""
+        self.trace = trace
+        self.commands: list[str] = []
+        self.links: dict[tuple[int, int], list[Sent]] = {}
+        self.begun: set[int] = set()
+        self.crashed: set[int] = set()
+        self.reorders = False
+        self.arrivals = [x.number for x in trace.records if isinstance(x, Delivered)]
+
+    def write(self, record: AnyRecord) -> None:
+        """Add the command that makes the record happen, unless it follows from the others."""
+        match record:
+            case Sent(_, _, sender, receiver):
+                self.links.setdefault((sender, receiver), []).append(record)
+            case Called(_, process, call):
+                self.commands.append(f"{call} {process}")
+            case Delivered(_, number):
+                self.arrivals.remove(number)
+                again = number in self.arrivals
+                self._pick("repeat" if again else "deliver", record, keep=again)
+            case Dropped():
+                self._pick("drop", record)
+            case Rang(_, process, timer):
+                self.commands.append(f"ring {process} {timer}")
+            case Noticed(_, process, peer):
+                self.commands.append(
+                    f"{'down' if peer in self.crashed else 'suspect'} {process} {peer}"
+                )
+            case Crashed(_, process):
+                self.crashed.add(process)
+                self.commands.append(f"crash {process}")
+            case Started(_, process) if process not in self.begun:
+                self.begun.add(process)
+            case Started(_, process, amnesia) if amnesia:
+                self.crashed.discard(process)
+                self.commands.append(f"restart {process}")
+            case Started() | Paused() | Resumed():
+                raise UsageError("no scenario for a run in which processes pause, or keep memory")
+            case Told() | Violated():
+                pass
+
+    def _pick(self, verb: str, record: Delivered | Dropped, *, keep: bool = False) -> None:
+        link = self.links[record.sender, record.receiver]
+        place = next(i for i, sent in enumerate(link) if sent.number == record.number)
+        which = f" {link[place].label}" if place else ""
+        self.reorders |= bool(place) and verb != "drop"
+        self.commands.append(f"{verb} {record.sender} > {record.receiver}{which}")
+        if not keep:
+            del link[place]
+
+    def text(self) -> str:
+        """Give the scenario, without what the commands cause; a violation is shown at the end."""
+        header = self.trace.header
+        choices = {"variant": header.variant, **header.parameters}
+        if self.reorders and algorithm(header.algorithm).channel is Channel.FIFO:
+            choices["channel"] = Channel.UNORDERED.value
+        first = [header.algorithm, str(header.size)]
+        first += [f"{name}={value}" for name, value in choices.items() if value]
+        title = [f"# {header.title}"] if header.title else []
+        shows = any(isinstance(record, Violated) for record in self.trace.records)
+        return "\n".join([*title, shlex.join(first), *self.commands, *["show"] * shows])

@@ -1,0 +1,84 @@
+"""`coterie simulate` with crashes that an algorithm bears, once and by the hundred."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from coterie.cli import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIGURE_5C = {(2, 3), (2, 4, 6), (3, 6), (2, 6, 7), (3, 4, 7)}
+
+
+def facts(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> dict[str, Any]:
+    assert run(["simulate", *arguments, "-o", "json"]) == status
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
+
+
+@pytest.mark.parametrize(("first", "second"), [(10, 30), (0, 0), (25, 3)])
+def test_after_two_crashes_all_are_served_and_the_coterie_is_figure_5c(
+    capsys: pytest.CaptureFixture[str], first: int, second: int
+) -> None:
+    faults = ["--fault", f"crash 1 @ {first}", "--fault", f"crash 5 @ {second}"]
+    told = facts(capsys, "fault-tolerant", "-N", "7", *faults)
+    assert told["unserved"] == 0
+    assert told["violations"] == []
+    assert told["late"] == 0
+    assert {tuple(quorum) for quorum in told["coterie"]} == FIGURE_5C
+    assert len(told["coterie"]) == len(FIGURE_5C)
+
+
+def test_a_campaign_of_random_faults_finds_nothing_wrong_with_the_repair(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    chart = tmp_path / "outages.svg"
+    options = ["-N", "5", "--random-faults", "--seeds", "60", "--entries", "2", "--hold", "3"]
+    told = facts(capsys, "fault-tolerant", *options, "--chart", str(chart))
+    assert (told["runs"], told["failures"], told["late"]) == (60, [], 0)
+    assert told["outage"]["count"] == told["crashes"] > 60
+    assert chart.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_campaign_shows_the_seeds_that_fail_and_how_to_see_one_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["fault-tolerant", "--variant", "published", "-N", "7", "--random-faults", "1"]
+    words += ["--hold", "60", "--entries", "2"]
+    monkeypatch.setattr("sys.argv", ["coterie", "simulate", *words, "--seeds", "40", "--jobs=2"])
+    assert run(["simulate", *words, "--seeds", "40", "--jobs=2"]) == 1
+    printed = capsys.readouterr().out
+    assert "safety: processes" in printed
+    again = printed.splitlines()[-1]
+    assert again.startswith(
+        "see again     coterie simulate fault-tolerant --variant published -N 7"
+    )
+    seed = again.split("--seed ")[1].split()[0]
+    assert facts(capsys, *words, "--seed", seed, status=1)["violations"]
+
+
+def test_messages_later_than_sigma_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["simulate", "fault-tolerant", "-N", "3", "--latency", "uniform:0,9"])
+    assert "which breaks an assumption" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "text"),
+    [
+        (["--t-max", "5"], 78, "T_max must be longer than T_d"),
+        (["--table", "1>2,2>1,3>4,4>3", "-N", "4"], 78, "replace only each other"),
+        (["--coterie", "1,2 2,9"], 78, "names 9, which is not a member"),
+        (["--random-faults", "5"], 64, "0 to 4 may crash, not 5"),
+        (["--seeds", "0"], 64, "0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    capsys: pytest.CaptureFixture[str], options: list[str], status: int, text: str
+) -> None:
+    assert run(["simulate", "fault-tolerant", *options]) == status
+    assert text in capsys.readouterr().err
