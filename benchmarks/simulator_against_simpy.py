@@ -69,7 +69,7 @@ class Node:
     def receive(self, sender: int, message: Request | Reply) -> None:
         if isinstance(message, Request):
             stamp = message.stamp
-            if stamp[0] > self.highest:  # noqa: PLR1730 - a call of max costs more than all the rest
+            if stamp[0] > self.highest:
                 self.highest = stamp[0]
             if self.stamp is not None and self.stamp < stamp:
                 self.deferred.add(sender)

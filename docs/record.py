@@ -78,10 +78,13 @@ def output_of(command: str, folder: Path) -> str:
     """Run a coterie command in the page's folder and return what it prints."""
     program, *arguments = shlex.split(command)
     assert program == "coterie", f"only coterie is run from pages, not {program}"
-    stdout = io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(stdout):
-        with contextlib.redirect_stderr(io.StringIO()):
-            run(arguments)
+    stdout, talk = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(talk),
+    ):
+        run(arguments)
     return stdout.getvalue()
 
 

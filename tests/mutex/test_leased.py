@@ -21,10 +21,10 @@ from coterie.simulate import Closed, Network, OneAtATime, Simulation, Uniform, p
 from coterie.trace import Header, Told
 from tests.harness import build, explore
 from tests.mutex.leased_abstraction import ENTRY, SAFETY, cluster
-from tests.mutex.leased_kit import broken
+from tests.mutex.leased_kit import Kit, broken
 from tests.mutex.test_leased_campaign import MUTANTS
 
-TIMES = {"lease": 1000.0, "heartbeat": 250.0, "hedge": 16.0, "unwind": 1000.0}
+TIMES: dict[str, Any] = {"lease": 1000.0, "heartbeat": 250.0, "hedge": 16.0, "unwind": 1000.0}
 
 
 def voters(count: int, policy: Policy = "quorum", **others: Any) -> Settings:
@@ -102,7 +102,7 @@ def test_processes_that_vote_themselves_are_explored_as_the_catalogue_builds_the
 
 def test_every_mutant_still_fits_the_code() -> None:
     for rule in MUTANTS.values():
-        assert broken(rule.module, rule.old, rule.new)
+        assert isinstance(broken(rule.module, rule.old, rule.new), Kit)
 
 
 # Costs, in lock messages and frames; heartbeats apart

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.harness import Hand, Mutant, broken, explore
 
 from coterie.clocks import Stamp
 from coterie.errors import ProtocolError
@@ -20,6 +19,7 @@ from coterie.mutex.quorum.maekawa.messages import (
     Request,
 )
 from coterie.process import Channel, Entered
+from tests.harness import Hand, Mutant, broken, explore
 
 EAGER = "coterie.mutex.quorum.maekawa.eager"
 DISPLACED = "coterie.mutex.quorum.maekawa.displaced"

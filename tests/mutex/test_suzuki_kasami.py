@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.harness import Hand, Mutant, broken, explore
 
 from coterie.catalogue import Setup
 from coterie.explore import check
 from coterie.mutex.token.suzuki_kasami import Request, SuzukiKasami, Token
 from coterie.process import Channel, Entered
+from tests.harness import Hand, Mutant, broken, explore
 
 MODULE = "coterie.mutex.token.suzuki_kasami"
 

@@ -75,7 +75,8 @@ def _draw_cycle(sheet: Sheet, anomaly: Anomaly, top: float) -> tuple[float, floa
     count = len(anomaly.cycle)
     radius = max(54.0, 90.0 * count / (2 * math.pi)) if count > 1 else 20.0
     widest = max(_half_width(str(name)) for name in anomaly.cycle)
-    centre = (MARGIN + radius + widest + 30, top + HEADER + radius + HEIGHT / 2)
+    rise = max(radius if count > 2 else 34.0, 9.0 * count)  # of the ring or the text beside it
+    centre = (MARGIN + radius + widest + 30, top + HEADER + rise)
     places = {
         name: _on_ring(centre, radius, index, count) for index, name in enumerate(anomaly.cycle)
     }
@@ -91,8 +92,7 @@ def _draw_cycle(sheet: Sheet, anomaly: Anomaly, top: float) -> tuple[float, floa
         sheet.text(left + 26, line + 4, edge.text)
         line += 18.0
     width = left + 26 + max(text_width(edge.text, 12.0) for edge in anomaly.dependencies) + MARGIN
-    height = HEADER + 2 * radius + HEIGHT + MARGIN
-    return width, max(height, HEADER + 18.0 * count + MARGIN)
+    return width, HEADER + 2 * rise + HEIGHT + MARGIN
 
 
 def _on_ring(centre: Point, radius: float, index: int, count: int) -> Point:
@@ -115,18 +115,11 @@ def _edge(sheet: Sheet, edge: Dependency, centre: Point, start: Point, end: Poin
     text = tip(f"{edge.source} before {edge.target}: {edge.text}")
     sheet.add("path", text, d=path, fill="none", stroke=colour, stroke_width=1.8)
     _head(sheet, shaft, point, colour)
-    label = (
-        middle[0] + (bend + 12) * across / length,
-        middle[1] + (bend * 0.5 + 12) * down / length,
-    )
-    sheet.text(
-        label[0],
-        label[1] + 4,
-        f"{edge.kind} {edge.key}",
-        text_anchor="middle",
-        font_size=11.0,
-        fill=colour,
-    )
+    label = f"{edge.kind} {edge.key}"
+    away = bend * 0.75 + 10
+    x = middle[0] + (away + text_width(label, 11.0) / 2) * across / length
+    y = middle[1] + away * down / length + 4
+    sheet.text(x, y, label, text_anchor="middle", font_size=11.0, fill=colour)
 
 
 def _leave(box: Point, towards: Point, name: str) -> Point:
