@@ -95,6 +95,9 @@ class Processes:
         process.kill()
         process.wait()
 
+    def signal(self, name: str, number: int) -> None:
+        self._nodes[name].send_signal(number)
+
     def stop(self, name: str) -> None:
         process = self._nodes.pop(name)
         process.terminate()

@@ -257,6 +257,17 @@ def test_a_restarted_node_is_joined_again_and_the_hold_goes_on() -> None:
     in_world(test)
 
 
+def test_a_hold_outlives_a_voter_that_stays_away_for_longer_than_a_lease() -> None:
+    async def test(made: World) -> None:
+        async with made.programs[0].lock("x") as held:
+            await made.nodes[0].stop()
+            uplink = made.attending().participant.sessions.uplink(1)
+            await until(lambda: uplink.silent, "the lease of that voter to end")
+            assert held.valid, "the other two support the token, however far apart they started"
+
+    in_world(test, lease=0.4)
+
+
 def test_without_a_quorum_a_wait_fails_with_the_reasons() -> None:
     async def test(made: World) -> None:
         for node in made.nodes[:2]:

@@ -151,7 +151,7 @@ def test_a_caller_that_claims_the_identity_of_another_is_refused(
 def test_a_proof_cannot_be_reflected_or_replayed() -> None:
     own = Credentials("test", "digest", SECRET.encode())
     hello = Hello(1, "test", "digest", "participant", "me", "me", b"1" * 32)
-    welcome = Welcome("a", "test", "digest", b"2" * 32, b"")
+    welcome = Welcome("a", "test", "digest", 7, "start", b"2" * 32, b"")
     proof = own.prove(b"caller", hello, welcome)
     assert proof != own.prove(b"node", hello, welcome)
     again = msgspec.structs.replace(welcome, challenge=b"3" * 32)

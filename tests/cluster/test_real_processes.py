@@ -32,6 +32,11 @@ def waiters(state: ClusterState, lock: str) -> int:
     return sum(len(each.waiters) for each in state.locks if each.name == lock)
 
 
+def up(state: ClusterState) -> float:
+    report = state.nodes[0].report
+    return report.up_seconds if report else 0.0
+
+
 def test_a_lock_goes_from_one_program_to_the_next_with_a_larger_token(cluster: Processes) -> None:
     first = cluster.program("hold", "x")
     _, token = first.read()
@@ -53,7 +58,8 @@ def test_killing_a_voter_does_not_interrupt_anybody(cluster: Processes, tmp_path
     for program in busy:
         program.read()
     cluster.kill("b")
-    cluster.wait(lambda state: state.health == DEGRADED, "the loss to be seen")
+    killed = cluster.wait(lambda state: state.health == DEGRADED, "the loss to be seen")
+    cluster.wait(lambda state: up(state) > up(killed) + 2 * LEASE, "more than a lease to pass")
     for program in busy:
         ((_, entries, longest),) = program.rest()
         assert int(entries) > 1
@@ -125,3 +131,39 @@ def test_a_rolling_restart_under_load_loses_no_lock_and_repeats_no_token(
     assert holder.rest() == [["valid"], ["released"]]
     tokens = tokens_of(log)
     assert tokens == sorted(set(tokens))
+
+
+def test_nodes_killed_one_after_the_other_lose_no_lock_if_each_has_its_abstention(
+    cluster: Processes, tmp_path: Path
+) -> None:
+    log = tmp_path / "tokens"
+    holder = cluster.program("hold", "y")
+    holder.read()
+    busy = cluster.program("turns", "x", str(log))
+    busy.read()
+    for name in "abc":
+        cluster.kill(name)
+        cluster.start(name)
+        cluster.wait(lambda state: state.health == HEALTHY, f"{name} to vote again")
+    busy.rest()
+    assert holder.rest() == [["valid"], ["released"]]
+    tokens = tokens_of(log)
+    assert tokens == sorted(set(tokens))
+
+
+def test_a_voter_that_is_stopped_for_more_than_a_lease_harms_nobody(cluster: Processes) -> None:
+    holder = cluster.program("hold", "y")
+    holder.read()
+    before = cluster.state()
+    cluster.signal("b", signal.SIGSTOP)
+    cluster.wait(lambda state: up(state) > up(before) + 2 * LEASE, "more than a lease to pass")
+
+    async def lock() -> int:
+        async with coterie.connect(cluster.url) as coordinator, coordinator.lock("x") as held:
+            return held.token
+
+    token = asyncio.run(lock())
+    cluster.signal("b", signal.SIGCONT)
+    cluster.wait(lambda state: state.health == HEALTHY, "the stopped voter to be back")
+    assert asyncio.run(lock()) > token
+    assert holder.rest() == [["valid"], ["released"]]

@@ -20,15 +20,15 @@ def test_random_runs_hold_every_promise(profile: str) -> None:
     assert sum(world.free for world in runs) > SEEDS
     if profile in ("mixed", "pause", "wild"):
         assert sum(world.losses for world in runs) > 0
+    if (
+        profile == "wild"
+    ):  # overtaken holders were rejected; a valid one never is, or the run breaks
+        assert sum(world.rejected for world in runs) > 0
 
 
 def test_the_same_seed_is_the_same_run() -> None:
     one, other = (World(7, "mixed").run() for _ in range(2))
     assert (one.events, one.now, one.last_token) == (other.events, other.now, other.last_token)
-
-
-def test_an_overtaken_holder_is_rejected_by_the_resource_and_a_valid_one_never() -> None:
-    assert sum(World(seed, "wild").run().rejected for seed in range(SEEDS)) > 0
 
 
 class Rule(NamedTuple):

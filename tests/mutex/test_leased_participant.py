@@ -169,6 +169,15 @@ def test_5_4_a_raise_is_asked_for_once() -> None:
     assert client.hear(1) == []
 
 
+def test_5_5_a_hold_begun_while_an_interval_moves_up_keeps_its_token() -> None:
+    client = waiting()
+    client.hear(1, grant(1, 9))
+    client.hear(2, grant(50, 59))
+    assert client.hear(3, grant(1, 9)) == [Acquired("a", 1)]
+    client.hear(1, Raised("a", 1, 50, 59))
+    assert client.part.valid("a", 0)
+
+
 def test_answers_to_a_withdrawn_request_are_ignored() -> None:
     client = waiting()
     assert client.call("withdraw") == [(v, Release("a", 1, 0)) for v in (1, 2, 3)]

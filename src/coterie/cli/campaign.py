@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from coterie.cli.output import number, print_json
+from coterie.cli.plan import ANY_NUMBER
 from coterie.cli.progress import ProgressLine
 from coterie.simulate import campaign
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from coterie.simulate import Report
 
 FAILURES_SHOWN = 5
+OF_CAMPAIGNS = ("seed", "seeds", "jobs", "chart_file", "output", "trace_file")
 
 
 def run_campaign(
@@ -56,7 +58,7 @@ def outage_chart(reports: dict[str, Report]) -> str:
     from coterie.diagram import Panel, Series, chart  # noqa: PLC0415 - only when drawing
 
     series = [Series(name, _distribution(report.outages)) for name, report in reports.items()]
-    return chart([Panel("share of the crashes that kept users out no longer", series, "time")])
+    return chart([Panel("share of crashes that kept users out for no longer", series, "time")])
 
 
 def _distribution(outages: Sequence[float]) -> list[tuple[float, float]]:
@@ -96,13 +98,22 @@ def _print(draw: PlannedTrials, report: Report) -> None:
 
 def _replay_command(seed: int) -> str:
     """Turn the command that was given into the one that shows a single seed."""
-    words = iter(sys.argv[1:])
-    kept: list[str] = []
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if name in {"--seeds", "--seed", "--jobs", "--chart"}:
-            if not equals:
-                next(words, None)
-        else:
-            kept.append(word)
-    return shlex.join(["coterie", *kept, "--seed", str(seed), "--trace", f"seed-{seed}.svg"])
+    context = click.get_current_context()
+    words = context.command_path.split()
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in OF_CAMPAIGNS:
+            words += _words(parameter, context.params[name])
+    return shlex.join([*words, "--seed", str(seed), "--trace", f"seed-{seed}.svg"])
+
+
+def _words(parameter: click.Parameter, value: Any) -> list[str]:
+    if isinstance(parameter, click.Argument):
+        return [str(value)]
+    if isinstance(value, bool):
+        return [parameter.opts[0] if value else parameter.secondary_opts[0]]
+    if value == ANY_NUMBER:
+        return [parameter.opts[0]]
+    values = value if parameter.multiple else [value]
+    return [word for one in values for word in (parameter.opts[-1], str(one))]

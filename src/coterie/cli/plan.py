@@ -96,9 +96,12 @@ def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
 
 def _faults(choice: Choice, plan: dict[str, Any], size: int, seed: int) -> Sequence[Fault]:
     faults = [parse_fault(text) for text in plan["faults"]]
-    count, bears = plan["crashes"], choice.algorithm.faults_borne(choice.setup.variant)
+    count = plan["crashes"]
     if count is None:
         return faults
+    # An unsound variant is put to the test that the algorithm is meant to stand.
+    variant = choice.algorithm.variant(choice.setup.variant)
+    bears = (*choice.algorithm.bears, *variant.bears)
     if "crash" in bears:
         if count == ANY_NUMBER:
             count = Random(f"{seed}/number of crashes").randrange(size)

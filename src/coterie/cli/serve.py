@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.duration import duration
+from coterie.cluster.classic import Classic
 from coterie.cluster.config import Config, convert, load
 from coterie.cluster.logs import log_to_stderr
 from coterie.cluster.membership import PORT
@@ -92,12 +93,13 @@ def _choose(config: Config, node: str | None) -> str:
 async def _serve(
     config: Config, names: list[str], ready: Callable[[], None], *, new_cluster: bool
 ) -> None:
-    nodes = [Node(config, name, new_cluster=new_cluster) for name in names]
+    nodes = [_node(config, name, new_cluster=new_cluster) for name in names]
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, over.set)
     async with contextlib.AsyncExitStack() as stack:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, over.set)
+            stack.callback(loop.remove_signal_handler, number)
         for node in nodes:
             await node.start()
             stack.push_async_callback(node.stop)
@@ -109,6 +111,12 @@ async def _serve(
         for failure in failures:
             if failure.done():
                 failure.result()
+
+
+def _node(config: Config, name: str, *, new_cluster: bool) -> Node | Classic:
+    if config.membership.algorithm is not None:
+        return Classic(config, name, lambda lock, event: None)
+    return Node(config, name, new_cluster=new_cluster)
 
 
 def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:

@@ -131,6 +131,8 @@ def _print(choice: Choice, result: Result) -> None:
     }
     for name, value in lines.items():
         click.echo(f"{name:13} {value}")
+    for name, value in result.facts.items():
+        click.echo(f"{name:13} {msgspec.json.encode(value).decode()}")
     for violation in result.violations:
         click.echo(
             f"{'violation':13} {violation.name} at {number(violation.time)}: {violation.text}"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from coterie.cluster.security import Security
     from coterie.process import ProcessId
 
+FIRST_TRY_SECONDS_MAX = 0.25
+
 
 class Access(Protocol):
     """A way in."""
@@ -63,6 +65,14 @@ class Links:
     def _caller(self, node: str) -> Caller:
         return Caller(self._credentials, "participant", self._identity, node)
 
+    async def settle(self) -> None:
+        """Give each link the time of one try, so that first requests know all voters' clocks."""
+        tries = [asyncio.ensure_future(link.tried.wait()) for link in self._links]
+        if tries:
+            _, pending = await asyncio.wait(tries, timeout=FIRST_TRY_SECONDS_MAX)
+            for late in pending:
+                late.cancel()
+
     async def stop(self) -> None:
         """Close them."""
         for link in self._links:
@@ -94,6 +104,7 @@ class Visit:
         self._links = Links(membership, self.security, identity)
         for voter, member in enumerate(membership.members, 1):
             self._links.start(attending, voter, self._ways(voter, member.address, membership))
+        await self._links.settle()
         return attending
 
     def _ways(self, voter: ProcessId, known: Address, membership: Membership) -> list[Address]:
@@ -129,6 +140,7 @@ class Seat:
                 attending.join_here(voter, self._node.voting)
             else:
                 self._links.start(attending, voter, [member.address])
+        await self._links.settle()
         return attending
 
     async def leave(self) -> None:

@@ -84,17 +84,22 @@ class Attending:
         """Reach a voter over a link from now on."""
         self.lines[voter] = link
         link.receive = lambda frame: self.receive(voter, decode_from_voter(frame))
-        link.connected = lambda: self.connected(voter)
+        link.connected = lambda welcome: self.connected(voter, welcome.clock)
         link.start()
 
     def join_here(self, voter: ProcessId, voting: Voting) -> None:
         """Reach the voter of this very process."""
         self.lines[voter] = _Inside(self, voter, voting)
         voting.companion = self
-        self.connected(voter)
+        self.connected(voter, voting.clock())
 
-    def connected(self, voter: ProcessId) -> None:
-        """Go on over a new connection."""
+    def connected(self, voter: ProcessId, clock: int) -> None:
+        """Go on over a new connection to a voter whose logical clock shows this.
+
+        Who knows the clocks of all voters asks for tokens that all of them can support, however
+        far apart their numbers are after starts at different times.
+        """
+        self.participant.sessions.merge(clock)
         self._driver.step(self.participant.connected, voter)
 
     def reachable(self) -> list[ProcessId]:

@@ -20,18 +20,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.cluster.membership import Address, Member, Membership, parse_address
+from coterie.catalogue import algorithm
+from coterie.cluster.membership import Address, Choice, Member, Membership, parse_address
 from coterie.cluster.security import Security, read_secret
 from coterie.coordinator.names import check_name
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
 from coterie.mutex.quorum.leased.settings import Policy, Settings
+from coterie.process import Mutex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_PATH = "coterie.toml"
 ASK_ALL_VOTERS_MAX = 5
+LEASED = "leased"
 
 
 class TlsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +61,9 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     nodes: dict[str, NodeFile]
     cluster: str = "coterie"
     url: str | None = None  # for programs that connect without one
+    algorithm: str = LEASED
+    variant: str | None = None
+    parameters: dict[str, str] = {}
     coterie: str | None = None
     policy: Policy | None = None
     lease: float = 10.0
@@ -139,7 +145,15 @@ def _membership(written: ConfigFile) -> Membership:
         Member(check_name(name), parse_address(node.address))
         for name, node in written.nodes.items()
     )
-    return Membership(check_name(written.cluster), members, _settings(written))
+    choice = None
+    if written.algorithm != LEASED:
+        parameters = tuple(sorted(written.parameters.items()))
+        choice = Choice(written.algorithm, written.variant, parameters)
+        chosen = algorithm(choice.name)
+        chosen.setup(len(members), choice.variant, written.parameters)
+        if not issubclass(chosen.process, Mutex):
+            raise ConfigError(f"{choice.name} is no algorithm for locks")
+    return Membership(check_name(written.cluster), members, _settings(written), choice)
 
 
 def _settings(written: ConfigFile) -> Settings:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from coterie.process import Event, ProcessId
 
-ME = 0  # links have numbers from 1 on, so that nothing is sent to oneself
+ME = 0  # of the leased lock: its links have numbers from 1 on, so nothing is sent to oneself
 LATE_SECONDS = 0.05  # a timer that rings later than this has slept
 QUIET_TURNS = 3  # of the event loop, without input: then everything that had arrived is handled
 DRAIN_TURNS_MAX = 200
@@ -28,13 +28,17 @@ class Driver:
         ring: Callable[[str, Outbox[Any]], None],
         tell: Callable[[Event], None],
         save: Callable[[bytes], None],
+        me: ProcessId = ME,
     ) -> None:
         """Remember what carries out each wish; `ring` is the part's own handler of timers."""
+        self._me = me
         self._send = send
         self._ring = ring
         self._tell = tell
         self._save = save
+        self.failed = False  # something could not be saved
         self.on_failure: Callable[[OSError], None] = _raise
+        self.on_watch: Callable[[ProcessId, bool], None] = _nobody_is_watched
         self._loop = asyncio.get_running_loop()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._steps = 0
@@ -44,7 +48,7 @@ class Driver:
         """Give the part an input, with the time read just before, and carry out what it wishes."""
         if self._stopped:
             return
-        out: Outbox[Any] = Outbox(ME, clock.now())
+        out: Outbox[Any] = Outbox(self._me, clock.now())
         handler(*arguments, out)
         self.carry_out(out)
 
@@ -55,6 +59,7 @@ class Driver:
             try:
                 self._save(out.to_save)
             except OSError as error:
+                self.failed = True
                 self.stop()
                 self.on_failure(error)
                 return
@@ -62,6 +67,8 @@ class Driver:
             self._send(to, frame)
         for name, after in out.timers:
             self._arm(name, after)
+        for peer, wanted in out.watches:
+            self.on_watch(peer, wanted)
         for event in out.events:
             self._tell(event)
 
@@ -103,3 +110,7 @@ class Driver:
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+def _nobody_is_watched(*watch: object) -> None:
+    raise AssertionError(f"nobody is watched here, and {watch} was wished for")

@@ -19,7 +19,7 @@ from coterie.mutex.quorum.leased.frames import (
 
 PROTOCOL = 1  # a change of any frame, or of what it means, is another number
 
-Role: TypeAlias = Literal["participant", "admin"]
+Role: TypeAlias = Literal["participant", "peer", "admin"]
 
 
 class Service(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
@@ -36,8 +36,8 @@ class Hello(Service, frozen=True):
     cluster: str  # empty: whichever it is
     configuration: str  # its digest; empty: unknown
     role: Role
-    identity: str  # of a participant: the digest of a key that it alone has
-    label: str  # for people: host:pid
+    identity: str  # of a participant or peer: the digest of a key that it alone has
+    label: str  # for people: host:pid; of a peer its name
     challenge: bytes
 
 
@@ -47,6 +47,8 @@ class Welcome(Service, frozen=True):
     node: str
     cluster: str
     configuration: str
+    clock: int  # Lamport's, so that a first request begins above all that is used
+    start: str  # another one for each start of the node
     challenge: bytes
     proof: bytes
 
@@ -62,6 +64,23 @@ class Refusal(Service, frozen=True):
     """The connection is not to be; the reason is for people."""
 
     reason: str
+
+
+# Between the nodes of a classic algorithm
+
+
+class Letter(Service, frozen=True):
+    """A message of the algorithm that runs for one lock; without content: there is such a lock."""
+
+    seq: int
+    lock: str
+    content: bytes
+
+
+class Receipt(Service, frozen=True):
+    """All letters up to this one have come."""
+
+    seq: int
 
 
 # Questions to a voting node
@@ -163,6 +182,8 @@ FromVoter: TypeAlias = (
 
 decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode
 decode_from_voter = msgspec.msgpack.Decoder(FromVoter).decode
+decode_letter = msgspec.msgpack.Decoder(Letter).decode
+decode_receipt = msgspec.msgpack.Decoder(Receipt).decode
 decode_hello = msgspec.msgpack.Decoder(Hello).decode
 decode_proof = msgspec.msgpack.Decoder(Proof).decode
 decode_welcome = msgspec.msgpack.Decoder(Welcome | Refusal).decode

@@ -147,11 +147,14 @@ class Greeter:
         self,
         credentials: Credentials,
         node: str,
+        clock: Callable[[], int],
         admit: Callable[[Connection, Hello], None],
     ) -> None:
         """Let in who proves itself: `admit` sets what the connection does from then on."""
         self._credentials = credentials
         self._node = node
+        self._clock = clock
+        self._start = secrets.token_hex(16)
         self._admit = admit
 
     def greet(self, connection: Connection) -> None:
@@ -171,7 +174,15 @@ class Greeter:
             raise ProtocolError(reason)
         mine = self._credentials
         challenge = secrets.token_bytes(CHALLENGE_BYTES)
-        welcome = Welcome(self._node, mine.cluster, mine.configuration, challenge, b"")
+        welcome = Welcome(
+            self._node,
+            mine.cluster,
+            mine.configuration,
+            self._clock(),
+            self._start,
+            challenge,
+            b"",
+        )
         proof = mine.prove(b"node", hello, welcome)
         connection.send(msgspec.structs.replace(welcome, proof=proof))
 
@@ -200,7 +211,7 @@ class Greeter:
         expected = self._credentials.prove(b"caller", hello, welcome)
         if not hmac.compare_digest(proof.proof, expected):
             raise ProtocolError(f"{hello.label!r} does not know the secret")
-        if hello.role == "participant" and name_of(proof.key) != hello.identity:
+        if hello.role != "admin" and name_of(proof.key) != hello.identity:
             raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
 
 

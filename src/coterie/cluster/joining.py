@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.access import Seat
+from coterie.cluster.classic_engine import ClassicEngine
 from coterie.cluster.config import Config, convert, load
 from coterie.cluster.engine import ClusterEngine
 from coterie.coordinator.coordinator import Coordinator
@@ -34,5 +35,7 @@ def join(
         config = convert(config)
     elif not isinstance(config, Config):
         config = load(None if config is None else Path(config))
-    seat = Seat(config, node, new_cluster=new_cluster)
-    return Coordinator(ClusterEngine(seat), f"coterie:{config.membership.cluster}/{node}")
+    name = f"coterie:{config.membership.cluster}/{node}"
+    if config.membership.algorithm is not None:
+        return Coordinator(ClassicEngine(config, node), name)
+    return Coordinator(ClusterEngine(Seat(config, node, new_cluster=new_cluster)), name)

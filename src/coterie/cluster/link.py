@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from coterie.cluster.frames import Welcome
     from coterie.cluster.handshake import Caller
     from coterie.cluster.membership import Address
 
@@ -56,7 +57,9 @@ class Link:
         """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
-        self.connected: Callable[[], None]
+        self.tried = asyncio.Event()  # it has been up, or it is known why not
+        self.connected: Callable[[Welcome], None]
+        self.disconnected: Callable[[], None] = _do_nothing
         self.receive: Callable[[memoryview], None]
         self._addresses = addresses
         self._caller = caller
@@ -110,7 +113,7 @@ class Link:
             address = self._addresses[attempt % len(self._addresses)]
             began = clock.now()
             try:
-                await self._use(await self._call(address))
+                await self._use(*await self._call(address))
             except (OSError, ProtocolError) as error:
                 self._note(f"{address}: {str(error) or type(error).__name__}")
             if clock.now() - began > LASTED_SECONDS:
@@ -119,17 +122,17 @@ class Link:
             await asyncio.sleep(pause * random.uniform(0.5, 1))
             pause = min(2 * pause, self._pause_seconds_max)
 
-    async def _call(self, address: Address) -> Connection:
+    async def _call(self, address: Address) -> tuple[Connection, Welcome]:
         connection = await dial(address, self._tls)
         try:
-            await self._caller().greet(connection)
+            welcome = await self._caller().greet(connection)
         except BaseException:
             connection.abort("the handshake failed")
             await connection.wait_closed()
             raise
-        return connection
+        return connection, welcome
 
-    async def _use(self, connection: Connection) -> None:
+    async def _use(self, connection: Connection, welcome: Welcome) -> None:
         """Work with a connection until it ends."""
         over: asyncio.Queue[str] = asyncio.Queue()
         connection.on_close = over.put_nowait
@@ -141,11 +144,13 @@ class Link:
         self.trouble = ""
         logger.info("link to %s is up", self.node)
         try:
-            self.connected()
+            self.connected(welcome)
+            self.tried.set()
             raise ProtocolError(await over.get())
         finally:
             self._connection = None
             connection.on_close = None
+            self.disconnected()
 
     def _take(self, frame: memoryview) -> None:
         self._unanswered_since = None
@@ -155,3 +160,8 @@ class Link:
         if trouble != self.trouble:
             logger.warning("link to %s is down: %s", self.node, trouble)
         self.trouble = trouble
+        self.tried.set()
+
+
+def _do_nothing() -> None:
+    """Take the loss of a connection as it comes: it will be made again."""

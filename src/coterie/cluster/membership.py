@@ -43,12 +43,21 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     address: Address
 
 
+class Choice(msgspec.Struct, frozen=True, array_like=True):
+    """An algorithm of the catalogue that is to run in place of the leased lock."""
+
+    name: str
+    variant: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
 class Membership(msgspec.Struct, frozen=True, array_like=True):
     """Who votes, and by which rules."""
 
     cluster: str
     members: tuple[Member, ...]  # voters 1 and up
     settings: Settings
+    algorithm: Choice | None = None  # None: the leased lock
 
     @property
     def digest(self) -> str:
@@ -66,5 +75,5 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
 @functools.lru_cache(maxsize=8)
 def _digest(membership: Membership) -> str:
     names = [member.name for member in membership.members]
-    essence = (PROTOCOL, membership.cluster, names, membership.settings)
+    essence = (PROTOCOL, membership.cluster, names, membership.settings, membership.algorithm)
     return hashlib.sha256(msgspec.msgpack.encode(essence)).hexdigest()[:32]

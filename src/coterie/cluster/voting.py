@@ -100,16 +100,26 @@ class Voting:
         self.driver.step(self.voter.ring, "voter")
         logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
 
+    def clock(self) -> int:
+        """Give the voter's logical clock: no token above it is used unless its voter gave it."""
+        return self.voter.clock
+
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
         self.driver.stop()
-        if self._storage:
+        if self._storage is None or self.driver.failed:
+            return  # what could not be saved must not be remembered as if it were
+        try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
+        except OSError as error:
+            logger.warning("node %s abstains after its next start: %s", self.node, error)
 
     # Connections
 
     def admit(self, connection: Connection, hello: Hello) -> None:
         """Serve somebody who has proven itself."""
+        if hello.role == "peer":
+            raise ProtocolError("peers belong to classic algorithms, and here voters are asked")
         if hello.role == "admin":
             # What it calls itself is not proven: it speaks in nobody's name.
             number, identity = self._new_number(), ""

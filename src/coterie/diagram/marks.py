@@ -134,6 +134,12 @@ def timer(sheet: Sheet, x: float, y: float, name: str) -> None:
         _write(sheet, x, y - 12, name, size=9, fill=SOFT)
 
 
+def notice(sheet: Sheet, x: float, y: float, words: str) -> None:
+    """Draw that a process hears of a crash."""
+    sheet.line((x, y - 8), (x, y + 8), stroke=INK, stroke_width=2)
+    _write(sheet, x, y + 19, words, size=9, fill=SOFT)
+
+
 def event(sheet: Sheet, x: float, y: float, text: str) -> None:
     """Draw something that a process told its user."""
     sheet.polygon([(x, y - 5), (x + 5, y), (x, y + 5), (x - 5, y)], fill=INK)

@@ -207,7 +207,7 @@ def _draw_marks(sheet: Sheet, layout: _Layout, past: History) -> None:
         marks.timer(sheet, layout.x(ring.time), layout.y(ring.process), ring.timer)
     for notice in past.notices:
         words = f"{notice.peer} down"
-        marks.timer(sheet, layout.x(notice.time), layout.y(notice.process), words)
+        marks.notice(sheet, layout.x(notice.time), layout.y(notice.process), words)
     for event in past.events:
         marks.event(sheet, layout.x(event.time), layout.y(event.process), event.label)
     for stay in past.stays:

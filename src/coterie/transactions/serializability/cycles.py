@@ -6,10 +6,10 @@ G-single one anti-dependency, G2-item several. Each weaker level of isolation fo
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.deadlock.components import cyclic_components
+from coterie.transactions.serializability.dependencies import serial_order
 from coterie.transactions.serializability.report import Anomaly, Dependency, Edge, Kind
 
 if TYPE_CHECKING:
@@ -32,20 +32,14 @@ ANY = _Class("rw", ("ww", "wr", "rw"))
 
 
 def anomalies(observation: Observation, edges: Iterable[Edge], tangled: list[int]) -> list[Anomaly]:
-    """Name a shortest cycle of each class in each tangle; the edges reach all cycles from `tangled`.
+    """Name a shortest cycle of each class in each tangle; all cycles are among the `tangled`.
 
     A tangle is a set of transactions that all stand before each other. G2-item is named only where
     there is none of the others, which is to say: where every cycle has several anti-dependencies.
     """
-    inside = dict.fromkeys(tangled)
-    relevant = [edge for edge in edges if edge.source in inside and edge.target in inside]
-    targets: dict[int, list[int]] = {node: [] for node in tangled}
-    for edge in relevant:
-        targets[edge.source].append(edge.target)
+    inside = set(tangled)
     found = []
-    for component in sorted(map(sorted, cyclic_components(targets))):
-        members = set(component)
-        own = [edge for edge in relevant if edge.source in members and edge.target in members]
+    for own in tangles([edge for edge in edges if edge.source in inside and edge.target in inside]):
         cycles = [_shortest(own, which) for which in SEVERE]
         if not any(cycles):
             cycles = [_shortest(own, ANY)]
@@ -53,29 +47,75 @@ def anomalies(observation: Observation, edges: Iterable[Edge], tangled: list[int
     return found
 
 
-def _shortest(edges: Sequence[Edge], which: _Class) -> list[Edge]:
-    """Find a shortest cycle of a class, none if there is none."""
-    leaving: dict[int, list[Edge]] = {}
+def tangles(edges: Sequence[Edge]) -> list[list[Edge]]:
+    """Group the edges that lie on cycles by what they connect."""
+    targets: dict[int, list[int]] = {}
     for edge in edges:
-        if edge.kind in which.others:
-            leaving.setdefault(edge.source, []).append(edge)
+        targets.setdefault(edge.source, []).append(edge.target)
+    components = sorted(map(sorted, cyclic_components(targets)))
+    home = {node: index for index, nodes in enumerate(components) for node in nodes}
+    groups: list[list[Edge]] = [[] for _ in components]
+    for edge in edges:
+        if edge.source in home and home[edge.source] == home.get(edge.target):
+            groups[home[edge.source]].append(edge)
+    return groups
+
+
+def _shortest(edges: Sequence[Edge], which: _Class) -> list[Edge]:
+    """Find a shortest cycle of a class, none if there is none; in a huge tangle, a short one."""
+    back = [edge for edge in edges if edge.kind in which.others]
+    if which.pivot == "rw":
+        pivots = _against_the_rest(edges)
+    else:
+        back = [edge for tangle in tangles(back) for edge in tangle]
+        pivots = [edge for edge in back if edge.kind == which.pivot]
+    leaving: dict[int, list[Edge]] = {}
+    for edge in back:
+        leaving.setdefault(edge.source, []).append(edge)
     best: list[Edge] = []
-    for pivot in [edge for edge in edges if edge.kind == which.pivot][:PIVOTS]:
-        back = _path(leaving, pivot.target, pivot.source)
-        if back and (not best or len(back) + 1 < len(best)):
-            best = [pivot, *back]
+    for pivot in pivots[:PIVOTS]:
+        path = _path(leaving, pivot.target, pivot.source, shorter_than=len(best) - 1)
+        if path:
+            best = [pivot, *path]
     return best
 
 
-def _path(leaving: dict[int, list[Edge]], start: int, end: int) -> list[Edge]:
-    """Find a shortest path between two different nodes, none if there is none."""
+def _against_the_rest(edges: Sequence[Edge]) -> list[Edge]:
+    """Give the anti-dependencies that go back in an order that respects all other dependencies.
+
+    Each cycle has one, for somewhere it must go back. They are few where little is wrong.
+    """
+    nodes = sorted({node for edge in edges for node in edge[:2]})
+    numbers = {node: number for number, node in enumerate(nodes)}
+    rest = ((numbers[e.source], numbers[e.target]) for e in edges if e.kind != "rw")
+    order, _ = serial_order(range(len(nodes)), rest)
+    places = {nodes[number]: place for place, number in enumerate(order)}
+    return [
+        edge
+        for edge in edges
+        if edge.kind == "rw"
+        and (
+            edge.source not in places  # behind a cycle of the others
+            or edge.target not in places
+            or places[edge.target] < places[edge.source]
+        )
+    ]
+
+
+def _path(leaving: dict[int, list[Edge]], start: int, end: int, *, shorter_than: int) -> list[Edge]:
+    """Find a shortest path between two nodes, of fewer steps than that if it is positive."""
     arrived: dict[int, Edge | None] = {start: None}
-    queue = deque([start])
-    while queue and end not in arrived:
-        for edge in leaving.get(queue.popleft(), ()):
-            if edge.target not in arrived:
-                arrived[edge.target] = edge
-                queue.append(edge.target)
+    ring = [start]
+    steps = 0
+    while ring and end not in arrived and (shorter_than < 0 or steps + 1 < shorter_than):
+        steps += 1
+        following = []
+        for node in ring:
+            for edge in leaving.get(node, ()):
+                if edge.target not in arrived:
+                    arrived[edge.target] = edge
+                    following.append(edge.target)
+        ring = following
     path: list[Edge] = []
     last = arrived.get(end)
     while last is not None:

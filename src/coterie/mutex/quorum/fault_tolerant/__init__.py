@@ -55,10 +55,14 @@ ALGORITHM = Algorithm(
         synchronisation_delay=_voting.synchronisation_delay,
     ),
     assumes=("reliable links", "messages take sigma at most, answers lambda"),
-    bears=("crash", "recovery without memory"),
+    bears=("crash",),
     causal=False,
     variants=(
-        Variant("repaired", "whoever is inside when a quorum changes says so, and others wait"),
+        Variant(
+            "repaired",
+            "whoever is inside when a quorum changes says so, and others wait",
+            bears=("recovery without memory",),
+        ),
         Variant("published", "as printed: whoever is inside is forgotten", sound=False),
     ),
     parameters=PARAMETERS,

@@ -69,8 +69,6 @@ class Membership(Detector, kw_only=True):
             raise ProtocolError(f"process {self.me} was taken for dead: a message came too late")
         self._announce(process, version, out)
         self._note(process, version, out)
-        if version % 2 == 0:
-            out.send(process, Welcome(version // 2, self.highest, tuple(self.versions)))
         self._react(process, out)
 
     def _announce(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
@@ -82,6 +80,8 @@ class Membership(Detector, kw_only=True):
         self.strangers.add(process)
         self._unwatch(process, out)
         self._forget(process, out)
+        if version % 2 == 0:
+            out.send(process, Welcome(version // 2, self.highest, tuple(self.versions)))
 
     @abstractmethod
     def _forget(self, process: ProcessId, out: Outbox[Any]) -> None:
@@ -102,6 +102,8 @@ class Membership(Detector, kw_only=True):
             return
         self.highest = max(self.highest, welcome.time)
         for process, version in enumerate(welcome.versions, 1):
-            if version > self.versions[process - 1]:
-                self._note(process, version, out)
+            if not self.joining:
+                self._hear(process, version, out)
+            elif version > self.versions[process - 1]:
+                self._note(process, version, out)  # whoever told us has relayed it
         self._meet(sender, sender, welcome.versions[sender - 1])

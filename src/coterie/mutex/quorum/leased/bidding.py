@@ -101,12 +101,16 @@ class Bidder(msgspec.Struct, array_like=True):
         elif bid.state is State.CACHED and bid.wanted:
             self._release_all(lock)
 
-    def _take_raised(self, lock: str, voter: ProcessId, vote: Interval, out: Outbox[Frame]) -> None:
-        """5.5: an interval has moved up."""
+    def _take_raised(self, lock: str, voter: ProcessId, high: int, out: Outbox[Frame]) -> None:
+        """5.5: an interval reaches further up.
+
+        Its lower tokens stay ours, being above the floor: a hold begun meanwhile may use one.
+        """
         bid = self.bids[lock]
-        if bid.share(voter).vote is None:
+        vote = bid.share(voter).vote
+        if vote is None:
             return
-        bid.take(voter, vote)
+        bid.take(voter, vote._replace(high=high))
         if bid.state is State.WAIT:
             self._try(lock, out)
 

@@ -92,16 +92,16 @@ class Keeper(Bidder):
             bid.drop(voter)
             if bid.state is State.WAIT:
                 self._request(lock, voter)
-            elif bid.state is State.HELD and not bid.lost:
+            elif bid.state is State.CACHED:
+                self._release_without_quorum(lock, bid)
+            elif not bid.lost:
                 if vote is not None and vote.supports(bid.token):
                     bid.share(voter).frozen = loss.lease
                 self._repair(lock, bid, out)
-            elif not self.settings.quorums.contains_quorum(bid.votes):
-                self._forsake(lock, bid)
 
-    def _forsake(self, lock: str, bid: Bid) -> None:
-        """5.8: a kept lock without a quorum is no use."""
-        if bid.state is State.CACHED:
+    def _release_without_quorum(self, lock: str, bid: Bid) -> None:
+        """5.8: a kept lock is no use without a quorum."""
+        if not self.settings.quorums.contains_quorum(bid.votes):
             self._release_all(lock)
 
     def _repair(self, lock: str, bid: Bid, out: Outbox[Frame]) -> None:

@@ -47,7 +47,7 @@ class Participant(Keeper):
         """Ask for a lock; `Acquired` is told once, maybe within this step."""
         self._look_at_the_clock(out)
         self._acquire(lock, out)
-        self._finish(out)
+        self._finish_call(lock, out)
 
     def _acquire(self, lock: str, out: Outbox[Frame]) -> None:
         bid = self.bids.get(lock)
@@ -76,7 +76,7 @@ class Participant(Keeper):
         """Leave; also a hold that was lost ends with this."""
         self._look_at_the_clock(out)
         self._release(lock, out)
-        self._finish(out)
+        self._finish_call(lock, out)
 
     def _release(self, lock: str, out: Outbox[Frame]) -> None:
         bid = self.bids.get(lock)
@@ -137,8 +137,8 @@ class Participant(Keeper):
         match body:
             case Grant(_, _, low, high, more):
                 self._count(lock, voter, Interval(low, high), more, out)
-            case Raised(_, _, low, high):
-                self._take_raised(lock, voter, Interval(low, high), out)
+            case Raised(_, _, _, high):
+                self._take_raised(lock, voter, high, out)
             case Inquire(_, _, level):
                 self._answer(lock, voter, level)
 
@@ -179,7 +179,18 @@ class Participant(Keeper):
         self._unwind(out)
         self._look_at_voters(out)
         self.sessions.flush(out)
-        due = min(self.sessions.deadline(out.now), self.sound_until, self.unwinds_at)
+        self._arm(self.sessions.deadline(out.now), out)
+
+    def _finish_call(self, lock: str, out: Outbox[Frame]) -> None:
+        """End a call; one that sends nothing and waits for nothing leaves all else as it was."""
+        bid = self.bids.get(lock)
+        if self.sessions.is_quiet() and (bid is None or bid.state is not State.WAIT):
+            self._arm(math.inf, out)
+        else:
+            self._finish(out)
+
+    def _arm(self, due: float, out: Outbox[Frame]) -> None:
+        due = min(due, self.sound_until, self.unwinds_at)
         if due < self.armed:
             self.armed = due
             out.set_timer(PARTICIPANT, due - out.now)

@@ -51,6 +51,10 @@ class Sender(msgspec.Struct, array_like=True):
         """Put a lock message into the frame that this step will send."""
         self.uplink(voter).pending.append(body)
 
+    def is_quiet(self) -> bool:
+        """Tell whether this step has nothing to send."""
+        return not any(uplink.pending for uplink in self.uplinks)
+
     def flush(self, out: Outbox[Frame]) -> None:
         """Send what was posted; to a voter that does not answer, later."""
         for voter, uplink in enumerate(self.uplinks, 1):

@@ -102,14 +102,14 @@ ALGORITHM = Algorithm(
     build=_build,
     costs=Costs(
         idle=lambda setup: _per_entry(
-            setup, 1, math.inf, "1 to N an entry, and one a pause for ever"
+            setup, 1, math.inf, "1 to N + rotation"
         ),
         again=lambda setup: _per_entry(
             setup, setup.size, math.inf, "N an entry, and one a pause for ever"
         ),
         saturated=lambda setup: _per_entry(setup, 1, 1, "1"),
         client_delay=lambda setup: between(
-            0, _way(setup, setup.size) if setup.size > 1 else 0, "0 to N, and the pauses between"
+            0, _way(setup, setup.size) if setup.size > 1 else 0, "0 to N + pauses"
         ),
         synchronisation_delay=lambda setup: between(
             min(1, setup.size - 1),

@@ -1,0 +1,84 @@
+"""Where a node listens: connections come in, and those that prove themselves are let through."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from typing import TYPE_CHECKING
+
+from coterie.cluster.connection import Connection
+from coterie.cluster.handshake import Credentials, Greeter
+from coterie.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.cluster.config import Config
+    from coterie.cluster.frames import Hello
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+logger = logging.getLogger("coterie.cluster")
+
+
+class Door:
+    """The listening end of one node."""
+
+    def __init__(self, config: Config, name: str) -> None:
+        """Prepare to listen for that node."""
+        self._config = config
+        self._name = name
+        self._listen = config.options(name).listen
+        self._server: asyncio.Server | None = None
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._admit: Callable[[Connection, Hello], None]
+        self._greeter: Greeter
+
+    async def open(
+        self, clock: Callable[[], int], admit: Callable[[Connection, Hello], None]
+    ) -> None:
+        """Listen; `admit` serves who has proven itself, and says what its end means."""
+        membership, security = self._config.membership, self._config.security
+        credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+        self._admit = admit
+        self._greeter = Greeter(credentials, self._name, clock, self._let_in)
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: Connection(self._greet),
+                self._listen.host,
+                self._listen.port,
+                ssl=security.server_context(),
+            )
+        except OSError as error:
+            raise Unavailable(f"node {self._name!r} on {self._listen}: {error}") from None
+        logger.info("node %s listens on %s", self._name, self._listen)
+        if security.is_open and self._listen.host not in LOOPBACK:
+            logger.warning("node %s has neither a secret nor TLS: anybody may lock", self._name)
+
+    def _greet(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        self._greeter.greet(connection)
+
+    def _let_in(self, connection: Connection, hello: Hello) -> None:
+        level = logging.DEBUG if hello.role == "admin" else logging.INFO
+        logger.log(level, "%s %r connected from %s", hello.role, hello.label, connection.peer)
+        self._admit(connection, hello)
+        forget = connection.on_close
+        assert forget is not None, "admission says what a lost connection means"
+
+        def close(reason: str) -> None:
+            forget(reason)
+            logger.log(level, "%s %r disconnected: %s", hello.role, hello.label, reason)
+
+        connection.on_close = close
+
+    async def close(self) -> None:
+        """Listen no more, and end all connections."""
+        if self._server is not None:
+            self._server.close()
+        connections = list(self._connections)
+        for connection in connections:
+            connection.close("the node ends")
+        for connection in connections:
+            await connection.wait_closed()

@@ -1,0 +1,206 @@
+"""Algorithms of the catalogue over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import coterie
+from coterie.catalogue import algorithm, algorithms
+from coterie.cluster.classic import Classic, message_type
+from coterie.cluster.classic_engine import ClassicEngine
+from coterie.cluster.config import convert
+from coterie.process import Mutex
+from tests.cluster.local_cluster import document, until, url_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from coterie.cluster.config import Config
+
+CLASSICS = [
+    name
+    for name, entry in algorithms().items()
+    if issubclass(entry.process, Mutex) and name != "leased"
+]
+
+
+@contextlib.asynccontextmanager
+async def members(config: Config) -> AsyncIterator[list[coterie.Coordinator]]:
+    """Run all nodes of a configuration here; those that take locks are given."""
+    async with contextlib.AsyncExitStack() as stack:
+        taking = []
+        for member in config.membership.members:
+            try:
+                joined = coterie.join(config, node=member.name)
+            except coterie.ConfigError:
+                node = Classic(config, member.name, lambda lock, event: None)
+                await node.start()
+                stack.push_async_callback(node.stop)
+            else:
+                taking.append(await stack.enter_async_context(joined))
+        yield taking
+
+
+def node_of(coordinator: coterie.Coordinator) -> Classic:
+    engine = coordinator._session.engine
+    assert isinstance(engine, ClassicEngine)
+    return engine._node
+
+
+def run_turns(config: Config, turns: int) -> list[int]:
+    """Let everybody enter so often; gives who entered, in order."""
+    entered: list[int] = []
+    inside = 0
+
+    async def enter(coordinator: coterie.Coordinator, number: int) -> None:
+        nonlocal inside
+        for _ in range(turns):
+            async with coordinator.lock("x") as held:
+                inside += 1
+                assert inside == 1
+                assert held.valid
+                entered.append(number)
+                await asyncio.sleep(0)
+                inside -= 1
+
+    async def main() -> None:
+        async with asyncio.timeout(20), members(config) as taking:
+            await asyncio.gather(*(enter(one, number) for number, one in enumerate(taking)))
+
+    asyncio.run(main())
+    return entered
+
+
+@pytest.mark.parametrize("name", CLASSICS)
+def test_every_mutex_of_the_catalogue_runs_over_sockets(name: str) -> None:
+    config = convert(document(4, algorithm=name))
+    takers = len(algorithm(name).requesters(algorithm(name).setup(4)))
+    entered = run_turns(config, turns=5)
+    assert sorted(entered) == sorted(list(range(takers)) * 5)
+
+
+def test_parameters_are_passed_on_and_part_of_the_digest() -> None:
+    star = convert(document(4, algorithm="raymond", parameters={"tree": "star"}))
+    chain = convert(document(4, algorithm="raymond", parameters={"tree": "chain"}))
+    assert len(run_turns(star, turns=2)) == 8
+    assert star.membership.digest != chain.membership.digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"algorithm": "remond"}, "did you mean 'raymond'"),
+        ({"algorithm": "bully"}, "bully is no algorithm for locks"),
+        ({"algorithm": "raymond", "parameters": {"three": "star"}}, "did you mean 'tree'"),
+        ({"algorithm": "raymond", "variant": "fast"}, "unknown variant of raymond: 'fast'"),
+    ],
+)
+def test_what_makes_no_sense_is_said(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(coterie.ConfigError, match=message):
+        convert(document(3, **changes))
+
+
+def test_what_is_tolerated_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        run_turns(convert(document(2, algorithm="raymond")), turns=1)
+    assert "runs raymond: it assumes reliable links, no crash, and bears reordering" in caplog.text
+
+
+def test_messages_come_once_and_in_order_over_broken_connections() -> None:
+    config = convert(document(3, algorithm="ricart-agrawala"))
+
+    async def main() -> None:
+        async with asyncio.timeout(20), members(config) as taking:
+
+            async def enter(coordinator: coterie.Coordinator) -> None:
+                for _ in range(10):
+                    async with coordinator.lock("x"):
+                        for outgoing in node_of(coordinator)._outgoing.values():
+                            connection = outgoing._link._connection
+                            if connection is not None:
+                                connection.abort("cut by the test")
+                        await asyncio.sleep(0)
+
+            await asyncio.gather(*(enter(one) for one in taking))
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_wait_does_not_keep_the_lock() -> None:
+    config = convert(document(2, algorithm="suzuki-kasami"))
+
+    async def main() -> None:
+        async with asyncio.timeout(20), members(config) as (one, other):
+            async with one.lock("x"):
+                assert await one.holders("x")
+                assert await other.lock("x").acquire(blocking=False) is None
+                waiting = asyncio.ensure_future(other.lock("x").acquire())
+                await until(lambda: node_of(other).seatings, "the request")
+                waiting.cancel()
+            async with other.lock("x"):
+                pass
+            async with one.lock("x"):
+                pass
+
+    asyncio.run(main())
+
+
+def test_a_lost_node_is_reported_to_those_who_watch_it() -> None:
+    config = convert(document(3, algorithm="centralized", variant="failover", lease=0.2))
+
+    async def main() -> None:
+        async with asyncio.timeout(20), contextlib.AsyncExitStack() as stack:
+            coordinator = Classic(config, "a", lambda lock, event: None)
+            await coordinator.start()
+            clients = [
+                await stack.enter_async_context(coterie.join(config, node=name)) for name in "bc"
+            ]
+            for client in clients:
+                async with client.lock("x"):
+                    pass
+            await coordinator.stop()
+            for client in clients:
+                async with client.lock("x"):
+                    pass
+
+    asyncio.run(main())
+
+
+def test_the_algorithm_of_1996_goes_on_after_a_crash() -> None:
+    times = {"sigma": "0.05", "lambda": "0.05"}
+    config = convert(document(7, algorithm="fault-tolerant", parameters=times, lease=0.2))
+
+    async def main() -> None:
+        async with asyncio.timeout(20), members(config) as taking:
+            for member in taking:
+                async with member.lock("x"):
+                    pass
+            await taking[2].close()
+            for member in [*taking[:2], *taking[3:]]:
+                async with member.lock("x"):
+                    pass
+
+    asyncio.run(main())
+
+
+def test_programs_outside_the_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie.cluster.consulting.DISCOVERY_SECONDS_MAX", 0.2)
+    config = convert(document(2, algorithm="raymond"))
+
+    async def main() -> None:
+        async with members(config):
+            with pytest.raises(coterie.Unavailable):
+                async with coterie.connect(url_of(config)):
+                    pass
+
+    asyncio.run(main())
+
+
+def test_the_messages_of_an_algorithm_are_found() -> None:
+    for name in CLASSICS:
+        assert message_type(algorithm(name).process)
