@@ -4,8 +4,8 @@
 
 draws for each seed a size from 3 to 13, a coterie (the planes of 7 and 13 among them), bounds of time
 that are tight or not, and up to N - 1 crashes, one in three in the middle of a broadcast, two in
-three followed by a return; then the same for the planes of 7 and 13 alone. It prints what failed and
-how long users were kept out.
+three followed by a return; then the same for the planes of 7 and 13 alone; then everybody crashes and
+returns, up to four times. It prints what failed and how long users were kept out.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def main() -> int:
         "any coterie of 3 to 13": Trials(),
         "plane of 7": Trials(size=7, coterie="plane"),
         "plane of 13": Trials(size=13, coterie="plane"),
+        "aimed crashes": Trials(kind="aimed"),
+        "everybody crashes and returns": Trials(kind="churn"),
     }
     reports: dict[str, Report] = {}
     with ProcessPoolExecutor(chosen.jobs) as executor:

@@ -134,11 +134,11 @@ def test_the_same_seed_prints_the_same_whatever_the_hash_seed(tmp_path: Path) ->
     assert outputs[0] == outputs[1]
 
 
-def test_the_demo_writes_a_page_with_pictures(
+def test_the_tour_writes_a_page_with_pictures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = tmp_path / "demo.html"
-    assert run(["demo", "--report", str(page)]) == 0
+    page = tmp_path / "tour.html"
+    assert run(["tour", "--report", str(page)]) == 0
     text = page.read_text()
     assert text.count("<svg") >= 4
     assert "2. Proven" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.engine import ClusterEngine
+from coterie.cluster.link import Link
 from tests.cluster.local_cluster import document, running, until, url_of
 
 if TYPE_CHECKING:
@@ -143,6 +145,41 @@ def test_tokens_grow_over_all_programs_and_nobody_is_inside_with_another() -> No
         assert tokens == sorted(set(tokens))
 
     in_world(test, programs=4)
+
+
+def test_locks_go_on_over_connections_that_break_all_the_time() -> None:
+    async def test(made: World) -> None:
+        tokens: list[int] = []
+        inside = 0
+        dice = random.Random(1)
+        cuts = 0
+
+        def cut(program: int) -> int:
+            line = made.attending(program).lines[dice.randint(1, 3)]
+            assert isinstance(line, Link)
+            connection = line._connection
+            if connection is None:
+                return 0
+            connection.abort("cut by the test")
+            return 1
+
+        async def enter(program: int) -> None:
+            nonlocal inside, cuts
+            for _ in range(15):
+                async with made.programs[program].lock("x") as held:
+                    inside += 1
+                    assert inside == 1
+                    tokens.append(held.token)
+                    cuts += cut(dice.randrange(3))
+                    await asyncio.sleep(0.001)
+                    inside -= 1
+
+        await asyncio.gather(*(enter(program) for program in range(3)))
+        assert tokens == sorted(set(tokens))
+        assert len(tokens) == 45
+        assert cuts > 20
+
+    in_world(test, programs=3)
 
 
 def test_a_try_fails_at_once_if_somebody_holds_the_lock_and_leaves_nothing_behind() -> None:

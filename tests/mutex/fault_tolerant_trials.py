@@ -4,31 +4,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coterie.catalogue import algorithm
 from coterie.coteries import Coterie, UpdateTable
+from coterie.mutex.quorum.fault_tolerant.messages import Welcome
 from coterie.mutex.quorum.fault_tolerant.parameters import settings_of
 from coterie.mutex.quorum.fault_tolerant.process import FaultTolerant
-from coterie.simulate import Closed, Constant, Network, Trial, Uniform, random_crashes
+from coterie.process import Outbox
+from coterie.simulate import (
+    Closed,
+    Constant,
+    Crash,
+    Network,
+    Restart,
+    Trial,
+    Uniform,
+    random_crashes,
+)
+from tests.simulate.toys import Script
 
 if TYPE_CHECKING:
-    from coterie.process import Outbox, ProcessId
-    from coterie.simulate import Latency
+    from coterie.process import ProcessId
+    from coterie.simulate import Fault, Latency
+
+Kind: TypeAlias = Literal["random", "crashes", "churn", "aimed"]
 
 SIGMA = 2.0
-DURATION = 100.0
 
 
 @dataclass(frozen=True)
 class Trials:
-    """Draws sizes from 3 to 13, coteries, bounds of time, stays, and up to N - 1 crashes."""
+    """Draws sizes from 3 to 13, coteries, bounds of time, stays, and crashes of one of these kinds.
+
+    `random`: up to N - 1 crashes, with returns. `crashes`: the same without returns. `churn`:
+    everybody crashes and returns, again and again. `aimed`: each asks once and stays long, the
+    first arbiter dies, and then a second process half-way through a broadcast.
+    """
 
     process: type[FaultTolerant] = FaultTolerant
     size: int | None = None
     coterie: str | None = None
     keep: str | None = None
-    returns: bool = True
+    kind: Kind = "random"
 
     def __call__(self, seed: int) -> Trial:
         random = Random(f"{seed}/fault-tolerant")
@@ -42,23 +60,45 @@ class Trials:
             "coterie": coterie,
             "keep": self.keep or random.choice(["larger", "smaller"]),
         }
-        setup = algorithm("fault-tolerant").setup(size, None, parameters)
-        settings = settings_of(setup)
+        settings = settings_of(algorithm("fault-tolerant").setup(size, None, parameters))
         latencies: list[Latency] = [
             Uniform(0.0, SIGMA),
             Uniform(0.9 * SIGMA, SIGMA),
             Constant(SIGMA),
         ]
-        crashes = random.choice([1, random.randint(1, size - 1)])
+        stay = random.choice([Uniform(0.0, 80.0), Uniform(0.0, 6.0)])
+        asks = tuple((random.uniform(0.0, 60.0), process) for process in range(2, size + 1))
+        aimed = Script(hold=Uniform(60.0, 150.0), asks=asks)
         return Trial(
             processes=[self.process(me, (), settings=settings) for me in settings.members],
-            workload=Closed(3, hold=random.choice([Uniform(0.0, 80.0), Uniform(0.0, 6.0)])),
+            workload=aimed if self.kind == "aimed" else Closed(3, hold=stay),
             network=Network(latency=random.choice(latencies)),
-            faults=random_crashes(
-                seed, size, duration=DURATION, crashes=crashes, returns=self.returns
-            ),
+            faults=self._faults(random, seed, size),
             max_time=20_000.0,
         )
+
+    def _faults(self, random: Random, seed: int, size: int) -> list[Fault]:
+        if self.kind == "churn":
+            return _churn(random, size)
+        if self.kind == "aimed":
+            midway = Crash(random.randint(2, size), random.uniform(0, 60), random.randrange(size))
+            return [Crash(1, random.uniform(0.0, 30.0)), midway]
+        crashes = random.choice([1, random.randint(1, size - 1)])
+        returns = self.kind == "random"
+        return random_crashes(seed, size, duration=100.0, crashes=crashes, returns=returns)
+
+
+def _churn(random: Random, size: int) -> list[Fault]:
+    faults: list[Fault] = []
+    for process in range(1, size + 1):
+        time = random.uniform(0.0, 40.0)
+        for _ in range(random.randint(1, 4)):
+            midway = random.random() < 1 / 3
+            faults.append(Crash(process, time, random.randrange(size) if midway else None))
+            time += random.choice([random.uniform(0.0, 4.0), random.uniform(0.0, 30.0)])
+            faults.append(Restart(process, time))
+            time += random.uniform(0.0, 60.0)
+    return faults
 
 
 class NoHold(FaultTolerant):
@@ -158,3 +198,27 @@ class EqualImagesDeleteEachOther(FaultTolerant):
             ]
             coterie = Coterie([me for me in coterie.members if me != dead], kept)
         return coterie
+
+
+class AnyWelcome(FaultTolerant):
+    """A Welcome is minded, whatever has become of its sender since."""
+
+    def _join(self, sender: ProcessId, welcome: Welcome, out: Outbox[Any]) -> None:
+        super()._join(sender, welcome, out)
+        self.strangers.discard(sender)
+
+
+class NoWelcomeInJoining(FaultTolerant):
+    """Who is joining welcomes nobody whom it hears of from others."""
+
+    def _join(self, sender: ProcessId, welcome: Welcome, out: Outbox[Any]) -> None:
+        aside: Outbox[Any] = Outbox(self.me)
+        super()._join(sender, welcome, aside)
+        for name, after in aside.timers:
+            if after is None:
+                out.cancel_timer(name)
+            else:
+                out.set_timer(name, after)
+        for to, message in aside.sends:
+            if not isinstance(message, Welcome):
+                out.send(to, message)

@@ -61,6 +61,13 @@ def test_a_return_costs_its_news_and_a_welcome_by_each() -> None:
     assert "Hold" not in result.messages_by_kind
 
 
+def test_a_later_return_costs_a_welcome_more_for_each_who_has_returned_before() -> None:
+    faults = ["crash 1 @ 50", "restart 1 @ 60", "crash 2 @ 80", "restart 2 @ 90"]
+    result = run(OneAtATime(1, [3]), *faults)
+    assert result.messages_by_kind["Up"] == 2 * (6 + 6 * 5)
+    assert result.messages_by_kind["Welcome"] == 6 + (6 + 1)
+
+
 def test_a_return_while_others_are_down_costs_the_news_among_those_who_live() -> None:
     result = run(OneAtATime(7), "crash 1 @ 0", "restart 1 @ 300", "crash 2 @ 0")
     others = 5

@@ -321,6 +321,23 @@ def test_to_come_back_is_also_to_have_been_down() -> None:
     assert player.process.facts()["down"] == []
 
 
+def test_whoever_comes_back_welcomes_others_who_have_come_back() -> None:
+    """They may be joining as well, and would take it for a stranger for ever."""
+    player = Player()
+    player.start(1)
+    sends = player.receive(5, Welcome(1, 3, (0, 2, 0, 2, 0, 0, 0)))
+    assert sends == [(2, Welcome(1, 3, (0, 2, 0, 2, 0, 0, 0)))]
+
+
+def test_news_in_a_welcome_that_comes_later_is_news_like_any_other() -> None:
+    player = Player()
+    player.start(1)
+    player.ring("JOINING")
+    sends = player.receive(5, Welcome(1, 3, (0, 0, 1, 2, 0, 0, 0)))
+    assert sends == to((1, 2, 5, 6, 7), Down(3, 0))
+    assert player.armed == {"QUARANTINE": QUARANTINE}
+
+
 def test_older_news_is_no_news() -> None:
     player = Player()
     player.receive(1, Up(1, 2))

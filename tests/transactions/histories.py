@@ -104,7 +104,7 @@ def shuffled(seed: int, size: int, keys: int, *, blind: bool, near: int | None =
 
 @st.composite
 def interleavings(draw: Callable[..., Any], stating: Stating) -> History:
-    """Draw steps of a few transactions, with writes replaced, aborts and ends that are not known."""
+    """Draw steps of a few transactions, with writes replaced, aborts and ends left open."""
     history = History()
     written: dict[str, list[int | None]] = {"x": [None], "y": [None], "z": [None]}
     versions = {key: draw(st.permutations(range(12))) for key in written}

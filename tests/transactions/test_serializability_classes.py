@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
-import networkx as nx  # type: ignore[import-untyped]  # has no types
+import networkx as nx  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from coterie.transactions.serializability import check, cycles
-from coterie.transactions.serializability.report import Edge
+from coterie.transactions.serializability.report import Edge, Kind
 from tests.harness import Mutant, broken
 from tests.transactions.histories import tangled
 
@@ -31,7 +31,7 @@ MUTANTS = {
 }
 
 
-def dependencies(history: History) -> dict[tuple[object, object], set[str]]:
+def dependencies(history: History) -> dict[tuple[object, object], set[Kind]]:
     """Draw the dependencies between committed transactions from stated versions, plainly."""
     report = check(history)
     counted = [
@@ -39,7 +39,7 @@ def dependencies(history: History) -> dict[tuple[object, object], set[str]]:
         for transaction in history.transactions.values()
         if transaction.outcome.value == "committed" or transaction.name in report.presumed_committed
     ]
-    edges: dict[tuple[object, object], set[str]] = {}
+    edges: dict[tuple[object, object], set[Kind]] = {}
     writes = sorted(
         (access.key, access.version, transaction.name, access.value)
         for transaction in counted

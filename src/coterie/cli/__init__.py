@@ -12,6 +12,7 @@ from coterie.errors import CoterieError, UsageError
 
 COMMANDS = (
     "demo",
+    "tour",
     "lock",
     "elect",
     "serve",

@@ -1,122 +1,74 @@
-"""`coterie demo`: the classic algorithms measured, proven and broken, in under a minute."""
+"""`coterie demo`: a lock that outlives dead nodes, shown with real processes in a few seconds."""
 
 from __future__ import annotations
 
-import io
-from contextlib import redirect_stdout
+import asyncio
+import contextlib
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from coterie.catalogue import algorithms, mutexes
-from coterie.cli.compare import print_comparisons
 from coterie.cli.output import print_table
-from coterie.cli.progress import ProgressLine
-from coterie.compare import compare
-from coterie.diagram import space_time
-from coterie.diagram.comparison import comparison_chart
-from coterie.diagram.report import Section, report
-from coterie.explore import check
-from coterie.scenario import from_trace
-from coterie.trace import Header
+from coterie.cli.signals import Signals
+from coterie.demonstration.picture import Picture
+from coterie.demonstration.stage import Stage
+from coterie.demonstration.story import LEASE_SECONDS, NODES, WORKERS, perform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from coterie.demonstration.verdict import Verdict
 
-    from coterie.catalogue import Algorithm, Flaw, Variant
-    from coterie.explore import Verdict
-
-SIZES = (3, 7, 13, 31)
-CHECKED_SIZE = 3
+INTERRUPTED = 130
+INTRODUCTION = f"""\
+{NODES} nodes on this machine grant one lock, with a lease of {LEASE_SECONDS:g} s. {WORKERS} workers fight for it;
+inside it each reads the last number of a file, works, and writes the next one.
+"""
+TRY_NEXT = """
+Try next:
+  coterie lock nightly -- echo mine    hold a lock while a command runs, on this machine
+  coterie serve --dev 3                a cluster of your own to try things on
+  coterie tour                         the classic algorithms measured, proven and broken"""
 
 
 @click.command("demo")
-@click.option(
-    "--report",
-    "path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default="coterie-demo.html",
-    show_default=True,
-    help="Where to write the page with the pictures.",
-)
-def command(path: Path) -> int:
-    """Measure, prove and break the classic algorithms, and write a page that shows it."""
-    sections = []
-    for section in (_measured(), _proven(), *_broken()):
-        click.echo(f"\n{click.style(section.title, bold=True)}\n{section.text}\n\n{section.output}")
-        sections.append(section)
-    path.write_text(report("Processes that share no memory", sections), encoding="utf-8")
-    click.echo(f"The same with pictures: {path}")
-    click.echo("Try next: coterie check maekawa -N 4 --coterie grid")
-    click.echo("          coterie simulate ricart-agrawala --fault 'crash 2 @ 5' --trace crash.svg")
-    return 0
+def command() -> int:
+    """Show a lock that outlives dead nodes: five nodes, four workers, kill -9, twenty seconds.
+
+    Exits with 0 if nothing was lost, 1 otherwise. Leaves nothing behind.
+    """
+    click.echo(INTRODUCTION, err=True)
+    return asyncio.run(_interruptible())
 
 
-def _measured() -> Section:
-    line = ProgressLine()
-    comparisons = []
-    for entry in mutexes().values():
-        for size in SIZES:
-            line.show(f"measuring {entry.name}, N = {size}")
-            comparisons.append(compare(entry, entry.setup(size)))
-    line.close()
-    return Section(
-        "1. Measured",
-        "What an entry costs in messages and message delays, beside the formula of the literature.",
-        _printed(lambda: print_comparisons(comparisons)),
-        comparison_chart(comparisons),
-    )
+async def _interruptible() -> int:
+    with Signals().handled():
+        try:
+            verdict = await _show()
+        except asyncio.CancelledError:
+            return INTERRUPTED
+    _print(verdict)
+    click.echo(TRY_NEXT, err=True)
+    return 0 if verdict.holds else 1
 
 
-def _proven() -> Section:
-    rows = []
-    for entry in mutexes().values():
-        verdict = check(entry.build(entry.setup(CHECKED_SIZE)))
-        rows.append(
-            [entry.name, verdict.verdict, f"{verdict.states:,}", f"{verdict.transitions:,}"]
-        )
-    header = ["algorithm", "verdict", "states", "transitions"]
-    return Section(
-        "2. Proven",
-        f"Every interleaving of {CHECKED_SIZE} processes that enter once each: never two inside,"
-        " and whoever waits can still enter.",
-        _printed(lambda: print_table(header, rows)),
-    )
+async def _show() -> Verdict:
+    stage = Stage()
+    picture = asyncio.ensure_future(Picture(stage).show())
+    try:
+        with tempfile.TemporaryDirectory(prefix="coterie-demo-") as folder:
+            return await perform(stage, Path(folder))
+    finally:
+        picture.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await picture
 
 
-def _broken() -> Iterator[Section]:
-    """Refute the variants that are in the catalogue because they look right."""
-    number = 3
-    for entry in algorithms().values():
-        for variant in entry.variants:
-            if variant.flaw is None:
-                continue
-            verdict = refute(entry, variant, variant.flaw)
-            assert verdict.counterexample is not None
-            yield Section(
-                f"{number}. Broken: {entry.name}, {variant.name}",
-                f"{variant.summary.capitalize()}. {verdict.reason} It takes {verdict.depth} steps.",
-                from_trace(verdict.counterexample),
-                space_time(verdict.counterexample),
-            )
-            number += 1
-
-
-def refute(entry: Algorithm, variant: Variant, flaw: Flaw) -> Verdict:
-    """Find the shortest way in which an unsound variant fails."""
-    processes = entry.build(entry.setup(flaw.size, variant.name, flaw.parameters))
-    header = Header(
-        algorithm=entry.name,
-        size=flaw.size,
-        variant=variant.name,
-        parameters=dict(flaw.parameters),
-    )
-    return check(processes, entries=flaw.entries, crashes=flaw.crashes, header=header)
-
-
-def _printed(work: Callable[[], None]) -> str:
-    stdout = io.StringIO()
-    with redirect_stdout(stdout):
-        work()
-    return stdout.getvalue()
+def _print(verdict: Verdict) -> None:
+    header = ["what happened", "entries", "longest gap"]
+    rows = [[title, entries, f"{gap:.2f} s"] for title, entries, gap in verdict.passages]
+    print_table(header, rows)
+    click.echo()
+    for finding in verdict.findings:
+        answer = "yes" if finding.holds else "NO "
+        click.echo(f"{answer}  {finding.claim:23}  {finding.evidence}")

@@ -67,11 +67,15 @@ class Links:
 
     async def settle(self) -> None:
         """Give each link the time of one try, so that first requests know all voters' clocks."""
-        tries = [asyncio.ensure_future(link.tried.wait()) for link in self._links]
-        if tries:
-            _, pending = await asyncio.wait(tries, timeout=FIRST_TRY_SECONDS_MAX)
-            for late in pending:
-                late.cancel()
+        try:
+            async with asyncio.timeout(FIRST_TRY_SECONDS_MAX):
+                for link in self._links:
+                    await link.tried.wait()
+        except TimeoutError:
+            pass  # they go on trying
+        except BaseException:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Close them."""

@@ -229,10 +229,12 @@ def _options(
 ) -> NodeOptions:
     node = written.nodes[name]
     data: Path | None = None
-    if node.data:
+    if environment.get("COTERIE_DATA"):
+        data = Path(environment["COTERIE_DATA"]).absolute() / name
+    elif node.data:
         data = folder / node.data
-    elif environment.get("COTERIE_DATA") or written.data:
-        data = folder / (environment.get("COTERIE_DATA") or str(written.data)) / name
+    elif written.data:
+        data = folder / written.data / name
     return NodeOptions(
         parse_address(node.listen or node.address),
         parse_address(node.metrics, None) if node.metrics else None,

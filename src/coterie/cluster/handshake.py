@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 HANDSHAKE_SECONDS_MAX = 5.0
 CHALLENGE_BYTES = 32
+LABEL_LENGTH_MAX = 255
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -205,6 +206,8 @@ class Greeter:
             return "the configurations differ: voters, coterie and times must be the same"
         if len(hello.challenge) != CHALLENGE_BYTES:
             return f"a challenge has {CHALLENGE_BYTES} bytes"
+        if len(hello.label) > LABEL_LENGTH_MAX or not hello.label.isprintable():
+            return "a label is short and can be printed"
         return None
 
     def _conclude(self, proof: Proof, hello: Hello, welcome: Welcome) -> None:

@@ -90,8 +90,13 @@ async def _open(
     locks: bool,
 ) -> tuple[NodeState, Consultation | None]:
     try:
-        consultation = await stack.enter_async_context(consult(member.address, credentials, tls))
-        answer = await consultation.ask(HowIsIt(locks), NodeReport)
+        async with asyncio.timeout(ANSWERS_SECONDS_MAX):
+            consultation = await stack.enter_async_context(
+                consult(member.address, credentials, tls)
+            )
+            answer = await consultation.ask(HowIsIt(locks), NodeReport)
+    except TimeoutError:
+        return NodeState(member.name, str(member.address), "no answer", None), None
     except (OSError, ProtocolError, msgspec.MsgspecError) as error:
         trouble = str(error) or type(error).__name__
         return NodeState(member.name, str(member.address), trouble, None), None

@@ -1,4 +1,4 @@
-"""What must stand before what although the order of versions is not stated, as far as that is plain.
+"""What must plainly stand before what although the order of versions is not stated.
 
 A transaction follows those from which it reads. One that reads a version of a key and writes the
 key itself replaces that version, so every other reader of the version stands before it; two that

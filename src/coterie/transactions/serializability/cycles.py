@@ -1,7 +1,7 @@
 """Cycles of dependencies, and what they are called.
 
-Adya's classes count the anti-dependencies (rw) of a cycle: G0 has writes alone, G1c writes and reads,
-G-single one anti-dependency, G2-item several. Each weaker level of isolation forbids fewer of them.
+Adya's classes count the anti-dependencies (rw) of a cycle: G0 has writes alone, G1c writes and
+reads, G-single one anti-dependency, G2-item several. Weaker levels of isolation forbid fewer.
 """
 
 from __future__ import annotations

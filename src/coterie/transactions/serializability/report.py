@@ -12,11 +12,14 @@ Kind: TypeAlias = Literal["ww", "wr", "rw"]
 
 
 class Edge(NamedTuple):
-    """One transaction stands before another in every equivalent serial order, because of a key."""
+    """One transaction stands before another in every equivalent serial order, because of a key.
+
+    The target replaced (ww) or read (wr) what the source wrote, or replaced what it read (rw).
+    """
 
     source: int
     target: int
-    kind: Kind  # the target replaced (ww) or read (wr) what the source wrote, or replaced (rw) what it read
+    kind: Kind
     key: Key
 
 

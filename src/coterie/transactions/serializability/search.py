@@ -2,7 +2,8 @@
 
 To find one is NP-complete (Papadimitriou, 1979): whoever else writes the key stands before the
 writer or behind the reader, and there is such a choice for each read and each other writer. What a
-choice implies is followed up at once, and most choices are implied; where one is left, both ways are tried.
+choice implies is followed up at once, and most choices are implied; where one is left, both ways
+are tried.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from coterie.transactions.serializability.observation import Reading
 
 LARGEST = 20_000  # transactions whose pairs fit in memory, at one bit each
-EFFORT = 5_000_000  # steps after which a search is given up: some seconds
+EFFORT = 10_000_000  # steps after which a search is given up: some ten seconds
 
 
 class GivenUpError(Exception):
@@ -28,7 +29,7 @@ class _ContradictionError(Exception):
 
 
 class _Order:
-    """A partial order of transactions, each with the sets of those before and behind it, as bits."""
+    """A partial order of transactions: the sets of those before and behind each, as bits."""
 
     def __init__(self, before: list[int], behind: list[int]) -> None:
         self.before = before
@@ -110,7 +111,8 @@ class Search:
         """Take the reads of so many transactions, and all who write the keys they read."""
         self.size = size
         self.readings = readings
-        self.effort = effort
+        # Steps take longer the longer the sets are.
+        self.effort = effort // (1 + size // 2_000)
         self.writers: dict[Key, int] = {}  # as bits
         self.reads: list[list[tuple[Key, int | None]]] = [[] for _ in range(size)]
         self.written: list[list[Key]] = [[] for _ in range(size)]

@@ -76,6 +76,7 @@ class Membership(Detector, kw_only=True):
         out.broadcast(self._alive() - {process}, kind(process, version // 2))
 
     def _note(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
+        """Know a process as what it is now; it listens to us from our Welcome on."""
         self.versions[process - 1] = version
         self.strangers.add(process)
         self._unwatch(process, out)
@@ -105,5 +106,5 @@ class Membership(Detector, kw_only=True):
             if not self.joining:
                 self._hear(process, version, out)
             elif version > self.versions[process - 1]:
-                self._note(process, version, out)  # whoever told us has relayed it
+                self._note(process, version, out)  # who lives has been told by whoever relayed it
         self._meet(sender, sender, welcome.versions[sender - 1])

@@ -1,0 +1,67 @@
+"""The processes of the demonstration: exactly those that it starts are ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import DEVNULL
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from pathlib import Path
+
+
+class Children:
+    """Starts Python modules as processes; at the end of the `async with` none is left."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep what they say on stderr in that folder."""
+        self._folder = folder
+        self._processes: list[Process] = []
+        # What the caller's environment says about a cluster of theirs is not about this one.
+        self._environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("COTERIE_")
+        }
+
+    async def start(
+        self, name: str, module: str, *arguments: str, stdout: int = DEVNULL
+    ) -> Process:
+        """Run a module; Ctrl-C reaches us and not it."""
+        with self._log(name).open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",  # nothing in the caller's directory passes for one of our modules
+                "-m",
+                module,
+                *arguments,
+                stdin=DEVNULL,
+                stdout=stdout,
+                stderr=log,
+                env=self._environment,
+                process_group=0,
+            )
+        self._processes.append(process)
+        return process
+
+    def last_words(self, name: str) -> str:
+        """Give the last line that a process has written to stderr."""
+        lines = self._log(name).read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line), "without a word")
+
+    async def __aenter__(self) -> Self:
+        """Begin without processes."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Kill all; also those that are stopped obey."""
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        for process in self._processes:
+            await process.wait()
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
