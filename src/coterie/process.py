@@ -193,6 +193,13 @@ class Mutex(Process[MessageT]):
     def release(self, out: Outbox[MessageT]) -> None:
         """Leave the critical section."""
 
+    def holds(self, now: float) -> bool:
+        """Tell whether a user inside may rely on it at this time of its own clock.
+
+        A lease runs out while its holder sleeps; nobody can tell it so before it wakes.
+        """
+        return True
+
 
 class MutexUser(User):
     """The caller of a mutex: idle, waiting or inside, for at most `entries` entries."""

@@ -72,7 +72,9 @@ MUTANTS = {
     "as published": Mutant(Published, keep="larger", kind="aimed"),
     "smaller quorum kept without the repair": Mutant(Published, keep="smaller", kind="aimed"),
     "no Hold": Mutant(trials.NoHold, kind="aimed"),
-    "no Hold for who comes back": Mutant(trials.NoHoldForTheNewcomer),
+    "no Hold for who comes back": Mutant(
+        trials.NoHoldForTheNewcomer, size=3, coterie="singleton", seeds=50
+    ),
     "no relay": Mutant(trials.NoRelay, size=4, coterie="singleton", kind="aimed", seeds=300),
     "quarantine sigma": Mutant(
         trials.ShortQuarantine, size=4, coterie="singleton", kind="aimed", seeds=50
@@ -87,7 +89,7 @@ MUTANTS = {
     "no time to join": Mutant(trials.NoJoining, seeds=40),
     "a Welcome of before a crash minded": Mutant(trials.AnyWelcome, kind="churn", seeds=100),
     "those who return together unwelcomed": Mutant(
-        trials.NoWelcomeInJoining, size=None, coterie=None, kind="churn", seeds=20
+        trials.NoWelcomeInJoining, size=None, coterie=None, kind="churn", first=65, seeds=10
     ),
 }
 

@@ -328,8 +328,8 @@ def test_its_own_clock_tells_whether_a_process_holds_the_lock() -> None:
     for step in (example.start, lambda out: example.call("acquire", out)):
         step(Outbox(1, 5.0))
     assert isinstance(alone.participant, Participant)
-    assert alone.valid(14.9)
-    assert not alone.valid(15)
+    assert alone.holds(14.9)
+    assert not alone.holds(15)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,22 @@ def test_two_inside_at_once_violate_safety() -> None:
     assert "processes 1 and 2" in violation.text
 
 
+class Leaseholder(Careless):
+    """Knows by its own clock when it may no longer rely on being inside."""
+
+    until: float = 2.0
+
+    def holds(self, now: float) -> bool:
+        return now < self.until
+
+
+@pytest.mark.parametrize(("until", "violations"), [(2.0, 0), (4.0, 1)])
+def test_one_who_no_longer_holds_is_in_nobodys_way(until: float, violations: int) -> None:
+    script = Script(((0, 1), (3, 2)), hold=5)
+    result = Simulation([Leaseholder(1, until), Careless(2)], workload=script).run()
+    assert len(result.violations) == violations
+
+
 def test_a_handler_that_raises_is_the_violation_of_its_process() -> None:
     result = Simulation([Failing(1, peer=2), Failing(2)], workload=OneAtATime(1, [1])).run()
     (violation,) = result.violations

@@ -74,7 +74,7 @@ def shortest_of_each_class(history: History) -> list[dict[str, int]]:
         for cycle in nx.simple_cycles(graph.subgraph(component)):
             steps = [edges[pair] for pair in zip(cycle, cycle[1:] + cycle[:1], strict=True)]
             for kinds in product(*steps):
-                drawn = [Edge(0, 0, kind, "x") for kind in kinds]  # type: ignore[arg-type]  # a kind
+                drawn = [Edge(0, 0, kind, "x") for kind in kinds]
                 name, _ = cycles.named(drawn)
                 lengths[name] = min(len(cycle), lengths.get(name, 99))
         if len(lengths) > 1:

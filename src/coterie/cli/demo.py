@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from coterie.cli.output import print_table
 from coterie.cli.signals import Signals
+from coterie.demonstration.children import Children
 from coterie.demonstration.picture import Picture
 from coterie.demonstration.stage import Stage
 from coterie.demonstration.story import LEASE_SECONDS, NODES, WORKERS, perform
@@ -54,14 +54,10 @@ async def _interruptible() -> int:
 
 async def _show() -> Verdict:
     stage = Stage()
-    picture = asyncio.ensure_future(Picture(stage).show())
-    try:
-        with tempfile.TemporaryDirectory(prefix="coterie-demo-") as folder:
-            return await perform(stage, Path(folder))
-    finally:
-        picture.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await picture
+    with tempfile.TemporaryDirectory(prefix="coterie-demo-") as path:
+        folder = Path(path)
+        async with Children(folder) as children, Picture(stage).shown():
+            return await perform(stage, children, folder)
 
 
 def _print(verdict: Verdict) -> None:

@@ -42,10 +42,10 @@ class Worker:
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
 
-    async def ended(self) -> None:
-        """Wait until it has ended and everything that it said is heard."""
-        await self.process.wait()
-        await self._listening
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, and everything that it said is heard."""
+        return self.process.returncode is not None and self._listening.done()
 
     async def _listen(self) -> None:
         assert self.process.stdout is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from coterie.demonstration.stage import Stage
 
 DRAW_SECONDS = 0.1
@@ -35,16 +38,22 @@ class Picture:
         self._told = 0  # acts that were announced
         self._due = 0.0
 
-    async def show(self) -> None:
-        """Show how it stands, again and again until cancelled; then once more."""
+    @contextlib.asynccontextmanager
+    async def shown(self) -> AsyncIterator[None]:
+        """Show how it stands while the body runs, and leave the last state on the screen."""
+        showing = asyncio.ensure_future(self._show())
         try:
-            while True:
-                self._refresh()
-                await asyncio.sleep(DRAW_SECONDS)
+            yield
         finally:
+            showing.cancel()
             self._refresh()
             if self._terminal:
                 click.echo(SHOW_CURSOR, err=True, nl=False)
+
+    async def _show(self) -> None:
+        while True:
+            self._refresh()
+            await asyncio.sleep(DRAW_SECONDS)
 
     def _refresh(self) -> None:
         if self._terminal:

@@ -6,7 +6,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from coterie.demonstration.children import Children
 from coterie.demonstration.crew import start_workers
 from coterie.demonstration.ledger import Ledger
 from coterie.demonstration.nodes import start_nodes, url_of
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from coterie.demonstration.children import Children
     from coterie.demonstration.crew import Worker
     from coterie.demonstration.stage import Stage
 
@@ -27,20 +27,19 @@ PATIENCE_SECONDS = 6.0  # for what takes a lease at most on a machine that is no
 LOOK_SECONDS = 0.02
 
 
-async def perform(stage: Stage, folder: Path) -> Verdict:
-    """Play it all, leave no process behind, and judge what the ledger and the workers say."""
-    async with Children(folder) as children:
-        stage.begin(f"{NODES} nodes start")
-        stage.nodes += await start_nodes(children, folder, NODES, LEASE_SECONDS)
-        stage.begin(f"{WORKERS} workers start")
-        stage.workers += await start_workers(children, folder, WORKERS, url_of(stage.nodes))
-        await _until(lambda: all(worker.written for worker in stage.workers))
-        await _fail_nodes(stage)
-        await _stop_a_holder(stage)
-        for worker in stage.workers:
-            worker.finish()
-        await _until(lambda: all(worker.condition == "ended" for worker in stage.workers))
-        return judge(stage, Ledger(folder).entries(), children.last_words)
+async def perform(stage: Stage, children: Children, folder: Path) -> Verdict:
+    """Play it all, and judge what the ledger and the workers say."""
+    stage.begin(f"{NODES} nodes start")
+    stage.nodes += await start_nodes(children, folder, NODES, LEASE_SECONDS)
+    stage.begin(f"{WORKERS} workers start")
+    stage.workers += await start_workers(children, folder, WORKERS, url_of(stage.nodes))
+    await _until(lambda: all(worker.written for worker in stage.workers))
+    await _fail_nodes(stage)
+    await _stop_a_holder(stage)
+    for worker in stage.workers:
+        worker.finish()
+    await _until(lambda: all(worker.ended for worker in stage.workers))
+    return judge(stage, Ledger(folder).entries(), children.last_words)
 
 
 async def _fail_nodes(stage: Stage) -> None:

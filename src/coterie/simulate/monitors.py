@@ -9,7 +9,7 @@ import msgspec
 from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from coterie.process import ProcessId
 
@@ -39,7 +39,8 @@ class Section:
     """
 
     def __init__(self) -> None:
-        """Start with nobody there."""
+        """Start with nobody there, and take everybody who is inside for a holder."""
+        self.holds: Callable[[ProcessId], bool] = lambda process: True
         self.inside: dict[ProcessId, float] = {}  # since when; more than one is a violation
         self.waiting: dict[ProcessId, float] = {}  # since when, in the order of asking
         self._away: dict[ProcessId, tuple[bool, float]] = {}  # crashed: whether inside, since when
@@ -84,7 +85,7 @@ class Section:
         return inside
 
     def _enter(self, process: ProcessId, time: float) -> None:
-        others = list(self.inside)
+        others = [other for other in self.inside if self.holds(other)]
         self.inside[process] = time
         if others:
             raise ViolationError(

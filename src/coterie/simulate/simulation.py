@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie import trace
 from coterie.errors import ConfigError, MisuseError, UsageError
-from coterie.process import Entered, MutexUser, SeatCodec
+from coterie.process import Entered, Mutex, MutexUser, SeatCodec
 from coterie.simulate.engine import BACKGROUND, FOREGROUND, Engine
 from coterie.simulate.faults import Restart, check_faults
 from coterie.simulate.monitors import ViolationError
@@ -69,6 +69,7 @@ class Simulation(Engine):
         check_faults(faults, len(processes))
         observer = Observer(len(processes), header, order, measure_bytes)
         super().__init__(processes, network or Network(), seed, observer, detection)
+        observer.section.holds = self._holds
         self.random = Random(f"{seed}/workload")
         self._seed = seed
         self._workload = workload or Workload()
@@ -161,6 +162,11 @@ class Simulation(Engine):
     def process(self, process: ProcessId) -> Process[Any]:
         """Give a process as it is now; after a restart without memory it is another value."""
         return self._seats[process].process
+
+    def _holds(self, process: ProcessId) -> bool:
+        mutex = self._seats[process].process
+        rate, offset = self._clocks.get(process, (1.0, 0.0))
+        return not isinstance(mutex, Mutex) or mutex.holds(rate * self.now + offset)
 
     # Users: what a workload may do
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coterie.transactions.serializability.observation import Reading
 
 LARGEST = 20_000  # transactions whose pairs fit in memory, at one bit each
-EFFORT = 10_000_000  # steps after which a search is given up: some ten seconds
+EFFORT = 20_000_000  # steps after which a search is given up: some ten seconds
 
 
 class GivenUpError(Exception):
@@ -150,10 +150,13 @@ class Search:
 
     def _follow_up(self, order: _Order) -> None:
         """Put in order whatever has no choice any more, until nothing changes."""
-        moved = 1
-        while moved:
-            moved = sum(self._explain(order, reading) for reading in self.readings)
-            self._spend(len(self.readings) + moved)
+        changed = True
+        while changed:
+            changed = False
+            for reading in self.readings:
+                moved = self._explain(order, reading)
+                self._spend(1 + moved)
+                changed = changed or moved > 0
 
     def _explain(self, order: _Order, reading: Reading) -> int:
         """Put rivals behind the reader if they stand behind the writer, and the other way round."""

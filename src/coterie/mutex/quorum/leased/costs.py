@@ -34,24 +34,24 @@ def _idle(setup: Setup) -> Cost:
     follows are asked after by a heartbeat.
     """
     low, high = _asked(setup)
-    return between(2 * low, 7 * high, "2K to 4K, and heartbeats")
+    return between(2 * low, 7 * high, "2K to 4K + beats")
 
 
 def _saturated(setup: Setup) -> Cost:
     """Request, Grant and Release; a displaced vote costs Inquire, Yield and another Grant."""
     low, high = _asked(setup)
-    return between(2 * low, 7 * high, "3K, displaced votes and heartbeats")
+    return between(2 * low, 7 * high, "3K + beats")
 
 
 def _client_delay(setup: Setup) -> Cost:
     _, high = _asked(setup)
-    return between(0, 4 if high else 0, "2, or 4 if another kept the votes")
+    return between(0, 4 if high else 0, "2 or 4")
 
 
 def _synchronisation_delay(setup: Setup) -> Cost:
     if setup.size == 1:
-        return exactly(0, "no second process")
-    return between(1, 2, "2, or 1 between voters")
+        return exactly(0, "0")
+    return between(1, 2, "1 or 2")
 
 
 COSTS = Costs(

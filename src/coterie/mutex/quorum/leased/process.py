@@ -64,6 +64,6 @@ class Leased(Mutex[Frame]):
             assert self.voter is not None, "only a voter arms the other timer"
             self.voter.ring(timer, out)
 
-    def valid(self, now: float) -> bool:
+    def holds(self, now: float) -> bool:
         """Tell whether the lock is ours at this time of our own clock."""
         return self.participant.valid(LOCK, now)

@@ -114,7 +114,7 @@ ALGORITHM = Algorithm(
         synchronisation_delay=lambda setup: between(
             min(1, setup.size - 1),
             _way(setup, setup.size - 1),
-            "1 to N - 1, and the pauses between",
+            "1 to N - 1 + pauses",
         ),
     ),
     assumes=("reliable links", "no crash"),
