@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from asyncio.subprocess import DEVNULL
 from typing import TYPE_CHECKING, Self
@@ -58,10 +59,15 @@ class Children:
     async def __aexit__(self, *_: object) -> None:
         """Kill all; also those that are stopped obey."""
         for process in self._processes:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            send(process, signal.SIGKILL)
         for process in self._processes:
             await process.wait()
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
+
+
+def send(process: Process, number: signal.Signals) -> None:
+    """Send a signal, unless the process has ended: the verdict finds out who did."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)

@@ -8,6 +8,7 @@ from asyncio.subprocess import PIPE
 from typing import TYPE_CHECKING
 
 from coterie.demonstration import worker as program
+from coterie.demonstration.children import send
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -31,16 +32,15 @@ class Worker:
 
     def stop_inside(self) -> None:
         """Have it stop in the middle of its next entry."""
-        self.process.send_signal(signal.SIGUSR1)
+        send(self.process, signal.SIGUSR1)
 
     def go_on(self) -> None:
         """Let it wake up again, as if no time had passed."""
-        self.process.send_signal(signal.SIGCONT)
+        send(self.process, signal.SIGCONT)
 
     def finish(self) -> None:
         """Tell it to end after the entry under way."""
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
+        send(self.process, signal.SIGTERM)
 
     @property
     def ended(self) -> bool:

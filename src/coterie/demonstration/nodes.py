@@ -12,6 +12,7 @@ from coterie.cluster.access import Visit
 from coterie.cluster.inspecting import HEALTHY, inspect
 from coterie.cluster.membership import Address
 from coterie.cluster.security import Security
+from coterie.demonstration.children import send
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -45,17 +46,17 @@ class Node:
 
     async def kill(self) -> None:
         """Kill it, as `kill -9` does."""
-        self.process.kill()
+        send(self.process, signal.SIGKILL)
         await self.process.wait()
 
     def stop(self) -> None:
         """Let it freeze; its connections stay open, and nobody answers."""
-        self.process.send_signal(signal.SIGSTOP)
+        send(self.process, signal.SIGSTOP)
         self._stopped = True
 
     def go_on(self) -> None:
         """Let it wake up again, as if no time had passed."""
-        self.process.send_signal(signal.SIGCONT)
+        send(self.process, signal.SIGCONT)
         self._stopped = False
 
 

@@ -15,7 +15,7 @@ from msgspec import field
 
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.fault_tolerant.detection import Detector
-from coterie.mutex.quorum.fault_tolerant.messages import Down, Up, Welcome
+from coterie.mutex.quorum.fault_tolerant.messages import Down, News, Up, Welcome
 from coterie.process import Outbox, ProcessId
 
 if TYPE_CHECKING:
@@ -55,6 +55,16 @@ class Membership(Detector, kw_only=True):
     def _alive(self) -> set[ProcessId]:
         """Name all others who are up, as far as we know."""
         return set(self.settings.members) - self._down() - {self.me}
+
+    def _take_news(self, sender: ProcessId, news: News, out: Outbox[Any]) -> None:
+        match news:
+            case Down(process, incarnation):
+                self._hear(process, 2 * incarnation + 1, out)
+            case Up(process, incarnation):
+                self._hear(process, 2 * incarnation, out)
+                self._meet(sender, process, 2 * incarnation)
+            case Welcome():
+                self._join(sender, news, out)
 
     def _declare_down(self, peer: ProcessId, out: Outbox[Any]) -> None:
         self._learn(peer, self.versions[peer - 1] + 1, out)

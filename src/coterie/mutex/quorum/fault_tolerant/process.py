@@ -17,16 +17,21 @@ from coterie.errors import ProtocolError
 from coterie.mutex.quorum.fault_tolerant.membership import JOINING, Membership
 from coterie.mutex.quorum.fault_tolerant.messages import (
     Allright,
-    Down,
     Hold,
     IsAllright,
     Message,
+    News,
     Talk,
     Unhold,
-    Up,
-    Welcome,
 )
-from coterie.mutex.quorum.maekawa.messages import Release, Request
+from coterie.mutex.quorum.maekawa.messages import (
+    Failed,
+    Inquire,
+    Locked,
+    Release,
+    Relinquish,
+    Request,
+)
 from coterie.process import Channel, Entered, Outbox, ProcessId
 
 QUARANTINE = "QUARANTINE"  # after news; we do not enter
@@ -69,17 +74,10 @@ class FaultTolerant(Membership, kw_only=True):
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Any]) -> None:
         """Handle news from anybody, the rest from those who know us as we are."""
-        match message:
-            case Down(process, incarnation):
-                self._hear(process, 2 * incarnation + 1, out)
-            case Up(process, incarnation):
-                self._hear(process, 2 * incarnation, out)
-                self._meet(sender, process, 2 * incarnation)
-            case Welcome():
-                self._join(sender, message, out)
-            case _:
-                if sender not in self.strangers:
-                    self._handle(sender, message, out)
+        if isinstance(message, News):
+            self._take_news(sender, message, out)
+        elif sender not in self.strangers:
+            self._talk(sender, message, out)
         self._watch(out)
 
     def ring(self, timer: str, out: Outbox[Any]) -> None:
@@ -102,7 +100,7 @@ class FaultTolerant(Membership, kw_only=True):
         quorums = [sorted(quorum) for quorum in self.coterie().quorums]
         return {"coterie": quorums, "down": sorted(self._down())}
 
-    def _handle(self, sender: ProcessId, message: Talk, out: Outbox[Any]) -> None:
+    def _talk(self, sender: ProcessId, message: Talk, out: Outbox[Any]) -> None:
         match message:
             case IsAllright():
                 out.send(sender, Allright())
@@ -115,7 +113,7 @@ class FaultTolerant(Membership, kw_only=True):
                 self._enter_if_permitted(out)
             case Release(stamp) if stamp in self.queue:
                 self.queue.remove(stamp)  # it entered by a quorum that needs us no more
-            case _:
+            case Request() | Locked() | Failed() | Inquire() | Relinquish() | Release():
                 super().receive(sender, message, out)
 
     def _ask_quorum(self, quorum: frozenset[ProcessId], out: Outbox[Any]) -> None:
