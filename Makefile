@@ -3,9 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: run test check bench docs requirements clean
+.PHONY: run test check bench bench-locks docs requirements clean
 
-run: $(READY)  ## set up and show what coterie does
+run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
 
 test: check  ## set up, check and test everything
@@ -20,6 +20,9 @@ bench: $(READY)  ## compare with peers, in the same run
 	$(BIN)/python benchmarks/simulator_against_simpy.py
 	$(BIN)/python benchmarks/hundred_thousand.py
 	$(BIN)/python benchmarks/explorer_against_spin.py
+
+bench-locks: $(READY)  ## our locks beside a bare lock table, and Redis if its server and client are there
+	$(BIN)/python benchmarks/locks.py
 
 docs: $(READY)  ## run everything that the docs show, and record it again
 	$(BIN)/python docs/record.py

@@ -53,7 +53,7 @@ def watchdog(monkeypatch: pytest.MonkeyPatch) -> None:
         return entry if name == "watchdog" else algorithm(name)
 
     monkeypatch.setattr(coterie.manual, "algorithm", find)
-    monkeypatch.setattr(coterie.scenario, "algorithm", find)
+    monkeypatch.setattr(coterie.script, "algorithm", find)
 
 
 SILENT = """\

@@ -315,6 +315,8 @@ def test_without_a_quorum_a_wait_fails_with_the_reasons() -> None:
         with pytest.raises(coterie.NoQuorum):
             await made.programs[0].lock("y").acquire(blocking=False)
         with pytest.raises(coterie.NoQuorum):
+            await made.programs[0].lock("z").acquire(timeout=0.1)  # much less than a lease
+        with pytest.raises(coterie.NoQuorum):
             await made.programs[0].holders("x")
 
     in_world(test, lease=0.5)

@@ -60,6 +60,9 @@ class MemoryClaim:
     def valid(self) -> bool:
         return not self.taken_away and self in self._engine.queues[self.name]
 
+    def obstacle(self) -> None:
+        pass
+
     async def release(self) -> None:
         await self._engine.releasing()
         queue = self._engine.queues[self.name]

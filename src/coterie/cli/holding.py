@@ -139,7 +139,10 @@ async def _run(holding: Holding, conduct: Conduct, signals: Signals, waited: flo
         return failure(error)
     signals.receiver = child.signal
     ended = asyncio.ensure_future(child.wait())
-    threatened = asyncio.ensure_future(_threatened(holding, conduct.kill_after + MARGIN_SECONDS))
+    # Leases are renewed well before they are half over, so half of one is never a threat by itself.
+    half_a_lease = (holding.expires_at - time.monotonic()) / 2
+    notice = min(conduct.kill_after + MARGIN_SECONDS, half_a_lease)
+    threatened = asyncio.ensure_future(_threatened(holding, notice))
     await asyncio.wait({ended, threatened}, return_when=asyncio.FIRST_COMPLETED)
     threatened.cancel()
     if not ended.done() and conduct.on_lost != "ignore":

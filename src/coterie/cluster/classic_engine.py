@@ -49,6 +49,9 @@ class ClassicClaim:
         """Tell whether the lock is ours."""
         return self._engine.holds(self)
 
+    def obstacle(self) -> None:
+        """Nothing but a holder is ever in the way."""
+
     async def release(self) -> None:
         """End the claim, whatever has become of it."""
         self._engine.end(self)

@@ -69,7 +69,7 @@ class ClusterEngine:
         """Ask for a lock. The lease is the cluster's whatever `ttl` says."""
         if shared:
             raise UsageError(f"lock {name!r}: a cluster has no shared mode; leave out shared")
-        claim = ClusterClaim(self._queues, name, wait=wait)
+        claim = ClusterClaim(self._queues, name, self._obstacle, wait=wait)
         self._queues.place(claim)
         if not claim.granted.done():
             self._arm_check()
@@ -212,6 +212,11 @@ class ClusterEngine:
         if self._check is None:
             period = self._attending.membership.settings.hedge / CHECKS_PER_HEDGE
             self._check = asyncio.get_running_loop().call_later(period, self._check_quorum)
+
+    def _obstacle(self, lock: str) -> NoQuorum | None:
+        quorums = self._attending.membership.settings.quorums
+        in_reach = quorums.contains_quorum(self._attending.reachable())
+        return None if in_reach else self._no_quorum(lock)
 
     def _no_quorum(self, lock: str) -> NoQuorum:
         troubles = self._attending.troubles()

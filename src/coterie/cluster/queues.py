@@ -17,8 +17,10 @@ from coterie.cluster import clock
 from coterie.errors import MisuseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coterie.cluster.attending import Attending
-    from coterie.errors import CoterieError
+    from coterie.errors import CoterieError, NoQuorum
 
 LAPSED = "its lease could not be renewed by a quorum of nodes in time"
 
@@ -28,8 +30,10 @@ class ClusterClaim:
 
     lifelines: tuple[int, ...] = ()
 
-    def __init__(self, queues: Queues, lock: str, *, wait: bool) -> None:
-        """Prepare to wait."""
+    def __init__(
+        self, queues: Queues, lock: str, obstacle: Callable[[str], NoQuorum | None], *, wait: bool
+    ) -> None:
+        """Prepare to wait; `obstacle` tells what stands in the way of a lock."""
         loop = asyncio.get_running_loop()
         self.granted: asyncio.Future[int | None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
@@ -39,6 +43,7 @@ class ClusterClaim:
         self.asked_at = clock.now()
         self.entered_at = 0.0
         self._queues = queues
+        self._obstacle = obstacle
 
     @property
     def expires_at(self) -> float:
@@ -48,6 +53,10 @@ class ClusterClaim:
     def valid(self) -> bool:
         """Tell whether the claim is granted and in force now, by the clock."""
         return self._queues.is_in_force(self)
+
+    def obstacle(self) -> NoQuorum | None:
+        """Say whether it waits for a quorum, and not for a holder."""
+        return self._obstacle(self.lock)
 
     async def release(self) -> None:
         """End the claim, whatever has become of it."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator
 
+    from coterie.errors import CoterieError
+
 
 class Party(msgspec.Struct, frozen=True):
     """Somebody who holds a lock or waits for it."""
@@ -49,6 +51,9 @@ class Claim(Protocol):
 
         Any thread may ask.
         """
+
+    def obstacle(self) -> CoterieError | None:
+        """Say what keeps the claim from being granted, if it is not just somebody who holds it."""
 
     async def release(self) -> None:
         """End the claim: withdraw it if it waits, give the lock back if it is granted.

@@ -97,6 +97,8 @@ class Lock(Acquirable[Held]):
             limit = patience.remaining() if patience.wait else None
             await asyncio.wait({claim.granted}, timeout=limit)
             granted = claim.granted.result() if claim.granted.done() else None
+            if granted is None and (obstacle := claim.obstacle()) is not None:
+                raise obstacle
         finally:
             if granted is None:
                 await to_the_end(claim.release())

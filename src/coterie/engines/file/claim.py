@@ -61,6 +61,9 @@ class FileClaim:
         ticket = self._ticket  # another thread may end the claim meanwhile
         return ticket is not None and self.granted.done() and ticket.in_place()
 
+    def obstacle(self) -> None:
+        """Nothing but a holder is ever in the way."""
+
     async def release(self) -> None:
         """Leave the queue, wherever we stand in it."""
         self._end()
