@@ -101,9 +101,7 @@ ALGORITHM = Algorithm(
     process=TokenRing,
     build=_build,
     costs=Costs(
-        idle=lambda setup: _per_entry(
-            setup, 1, math.inf, "1 to N + rotation"
-        ),
+        idle=lambda setup: _per_entry(setup, 1, math.inf, "1 to N + rotation"),
         again=lambda setup: _per_entry(
             setup, setup.size, math.inf, "N an entry, and one a pause for ever"
         ),
