@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import importlib
 import signal
-import socket
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,7 @@ from coterie.cluster.config import Config, convert, load
 from coterie.cluster.logs import log_to_stderr
 from coterie.cluster.membership import PORT
 from coterie.cluster.node import Node
+from coterie.cluster.ports import free_ports
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -120,20 +120,12 @@ def _node(config: Config, name: str, *, new_cluster: bool) -> Node | Classic:
 
 
 def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:
-    ports = [port + i for i in range(size)] if port else _free_ports(size)
+    ports = [port + i for i in range(size)] if port else free_ports(size)
     if max(ports) > 65535:
         raise ConfigError(f"{size} ports from {port} on: there are only 65535")
     nodes = {f"n{i}": {"address": f"127.0.0.1:{each}"} for i, each in enumerate(ports, 1)}
     document = {"cluster": "dev", "lease": lease, "nodes": nodes, "data": data}
     return convert(document)
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 def _introduce(config: Config) -> None:

@@ -13,10 +13,12 @@ import os
 import socket
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.cluster import clock
 from coterie.cluster.classic import Classic
+from coterie.cluster.following import follow
 from coterie.coordinator.engine import Party
 from coterie.errors import ConfigError, MisuseError, UsageError
 from coterie.process import Entered, MutexUser, Phase
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
     from coterie.cluster.config import Config
     from coterie.process import Event
-
-WATCH_SECONDS = 0.2
 
 
 class ClassicClaim:
@@ -144,17 +144,9 @@ class ClassicEngine:
         """Name who waits in this process."""
         return [self._party(claim) for claim in self._waiting.get(name, ())]
 
-    async def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
+    def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
         """Follow the holder as far as it is in this process."""
-        seen: Party | None = None
-        first = True
-        while True:
-            holders = await self.holders(name)
-            now = holders[0] if holders else None
-            if first or now != seen:
-                yield now
-            first, seen = False, now
-            await asyncio.sleep(WATCH_SECONDS)
+        return follow(partial(self.holders, name))
 
     def _party(self, claim: ClassicClaim) -> Party:
         token = claim.granted.result() if claim.granted.done() else None

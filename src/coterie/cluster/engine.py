@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.cluster import clock
+from coterie.cluster.following import follow
 from coterie.cluster.frames import Concerned, Condition, HowAreYou, Whose
 from coterie.cluster.queues import ClusterClaim, Queues
 from coterie.cluster.survey import Survey
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from coterie.process import Event, ProcessId
 
 GLANCE_SECONDS = 0.005  # before asking whether a lock that is not granted at once is held
-WATCH_SECONDS = 0.2
 CHECKS_PER_HEDGE = 4
 
 
@@ -123,17 +124,9 @@ class ClusterEngine:
         """Name who waits for the lock, the next first."""
         return (await self._survey(name)).waiters()
 
-    async def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
+    def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
         """Follow the holder of a lock; changes are noticed within a fifth of a second."""
-        seen: Party | None = None
-        first = True
-        while True:
-            holders = await self.holders(name)
-            now = holders[0] if holders else None
-            if first or now != seen:
-                yield now
-            first, seen = False, now
-            await asyncio.sleep(WATCH_SECONDS)
+        return follow(partial(self.holders, name))
 
     async def _survey(self, lock: str) -> Survey:
         """Ask the voters; who does not answer in time is not counted."""

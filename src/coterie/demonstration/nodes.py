@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from typing import TYPE_CHECKING
 
 from coterie.cluster.access import Visit
 from coterie.cluster.inspecting import HEALTHY, inspect
 from coterie.cluster.membership import Address
+from coterie.cluster.ports import free_ports
 from coterie.cluster.security import Security
 from coterie.demonstration.children import send
 from coterie.errors import Unavailable
@@ -64,7 +64,7 @@ async def start_nodes(
     children: Children, folder: Path, count: int, lease_seconds: float
 ) -> list[Node]:
     """Start a new cluster; returns when all of its nodes vote, raises `Unavailable` if not."""
-    addresses = [Address("127.0.0.1", port) for port in _free_ports(count)]
+    addresses = [Address("127.0.0.1", port) for port in free_ports(count)]
     config = folder / "coterie.toml"
     config.write_text(_document(addresses, lease_seconds), encoding="utf-8")
     nodes = []
@@ -105,11 +105,3 @@ def _document(addresses: Sequence[Address], lease_seconds: float) -> str:
     for name, address in zip(_names(len(addresses)), addresses, strict=True):
         lines += [f"[nodes.{name}]", f'address = "{address}"']
     return "\n".join(lines) + "\n"
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
