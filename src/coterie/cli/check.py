@@ -9,7 +9,7 @@ import msgspec
 
 from coterie.catalogue import algorithms
 from coterie.cli.options import Choice, choose, parameter_options, trace_option, write_trace
-from coterie.cli.output import output_option, print_json
+from coterie.cli.output import output_option, print_json, sentence
 from coterie.cli.progress import ProgressLine
 from coterie.errors import UsageError
 from coterie.explore import Progress, Verdict, check, check_timed, needs_clock
@@ -148,7 +148,7 @@ def _entries(text: str) -> int | None:
 
 
 def _print(choice: Choice, verdict: Verdict) -> None:
-    click.echo(f"{_title(choice)}: {verdict.verdict}. {verdict.reason}")
+    click.echo(f"{_title(choice)}: {verdict.verdict}. {sentence(verdict.reason)}")
     click.echo(
         f"  {verdict.states:,} states, {verdict.transitions:,} transitions, depth {verdict.depth}"
     )

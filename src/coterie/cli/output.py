@@ -47,6 +47,11 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
+def sentence(text: str) -> str:
+    """Begin with a capital and end with a full stop."""
+    return text[:1].upper() + text[1:].removesuffix(".") + "."
+
+
 def number(value: float) -> str:
     """Write with at most two decimals, and none when it is whole."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -11,7 +11,7 @@ import click
 
 from coterie.catalogue import algorithms, mutexes
 from coterie.cli.compare import print_comparisons
-from coterie.cli.output import print_table
+from coterie.cli.output import print_table, sentence
 from coterie.cli.progress import ProgressLine
 from coterie.compare import compare
 from coterie.diagram import space_time
@@ -99,7 +99,7 @@ def _broken() -> Iterator[Section]:
             assert verdict.counterexample is not None
             yield Section(
                 f"{number}. Broken: {entry.name}, {variant.name}",
-                f"{variant.summary.capitalize()}. {verdict.reason} It takes {verdict.depth} steps.",
+                f"{sentence(variant.summary)} {sentence(verdict.reason)} It takes {verdict.depth} steps.",
                 from_trace(verdict.counterexample),
                 space_time(verdict.counterexample),
             )

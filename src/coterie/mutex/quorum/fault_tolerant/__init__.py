@@ -33,7 +33,7 @@ _voting = voting_costs(_quorums, "K")
 
 def _saturated(setup: Setup) -> Cost:
     low = _voting.saturated(setup).low
-    return between(low, math.inf, "3(K - 1) to 6(K - 1), and 2 for each wait of T_max")
+    return between(low, math.inf, "3 to 6(K - 1) + probes")
 
 
 ALGORITHM = Algorithm(
