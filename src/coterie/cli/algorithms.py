@@ -25,8 +25,8 @@ def command(output: str) -> None:
     print_table(header, [_row(algorithm) for algorithm in known])
     click.echo(
         "\nmessages: per entry, one requester at a time, or per election, from best to worst;"
-        "\nclient and sync: delays in message times; ordered: requests are served in"
-        "\nhappened-before order; bears: faults that do no harm."
+        "\nclient and sync: delays in message times; ordered: requests are served in the"
+        "\nhappened-before order of the algorithm's own messages; bears: faults that do no harm."
     )
 
 
