@@ -13,6 +13,7 @@ The runs are interleaved, and what is compared is the median of the ratios of ea
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from random import Random
 from statistics import median
@@ -37,7 +38,7 @@ class Reply:
     __slots__ = ()
 
 
-class Node:
+class Node(ABC):
     """A node of the model on SimPy, without the way its messages travel."""
 
     def __init__(
@@ -55,8 +56,8 @@ class Node:
         self.messages = 0
         self.entries = 0
 
-    def send(self, to: int, message: Request | Reply) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def send(self, to: int, message: Request | Reply) -> None: ...
 
     def acquire(self) -> None:
         self.highest += 1

@@ -1,1 +1,1 @@
-"""."""
+"""Mutual exclusion by quorums: any two share a member, who says yes to one at a time."""

@@ -1,1 +1,1 @@
-"""."""
+"""Mutual exclusion by a token: whoever has it may enter."""
