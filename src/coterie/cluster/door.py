@@ -32,6 +32,7 @@ class Door:
         self._listen = config.options(name).listen
         self._server: asyncio.Server | None = None
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._closed = False
         self._admit: Callable[[Connection, Hello], None]
         self._greeter: Greeter
 
@@ -57,6 +58,9 @@ class Door:
             logger.warning("node %s has neither a secret nor TLS: anybody may lock", self._name)
 
     def _greet(self, connection: Connection) -> None:
+        if self._closed:  # it was accepted just before
+            connection.abort("the node ends")
+            return
         self._connections.add(connection)
         self._greeter.greet(connection)
 
@@ -75,8 +79,10 @@ class Door:
 
     async def close(self) -> None:
         """Listen no more, and end all connections."""
+        self._closed = True
         if self._server is not None:
             self._server.close()
+            await asyncio.sleep(0)  # what was accepted gets to `_greet`, and no further
         connections = list(self._connections)
         for connection in connections:
             connection.close("the node ends")
