@@ -1,8 +1,8 @@
 """What transactions do in comparisons: bank transfers, SmallBank, and the mixes of YCSB.
 
-Keys are drawn by Zipf's law: with theta 0 all alike, with 0.99 the first of 1,000 takes an eighth. One
-map from ranks to keys serves all clients, else each would have hot keys of its own and the skew
-would vanish.
+Keys are drawn by Zipf's law: with theta 0 all alike, with 0.99 the first of 1,000 takes an
+eighth. One map from ranks to keys serves all clients, else each would have hot keys of its own and
+the skew would vanish.
 
 A transfer reads exactly what it writes, so it cannot tell snapshot isolation from serializability.
 SmallBank can: of its triple of a balance, a deposit into savings and a cheque on both accounts,
