@@ -10,6 +10,7 @@ import pytest
 
 from coterie.diagram import space_time
 from coterie.diagram.space_time import RECORDS_MAX, WIDTH_MAX
+from coterie.diagram.svg import text_width
 from coterie.scenario import perform
 from coterie.trace import (
     AnyRecord,
@@ -75,6 +76,14 @@ def test_a_title_and_the_choices_of_the_header_stand_above() -> None:
         "maekawa · 3 processes · variant basic · coterie grid · seed 7",
     ]
     assert "time" in shown, "a seeded run has times, not steps"
+
+
+def test_a_picture_of_few_steps_is_wide_enough_for_its_title() -> None:
+    def width(title: str) -> float:
+        header = Header(algorithm="maekawa", size=3, title=title)
+        return float(draw(Trace(header)).attrib["width"])
+
+    assert width("a" * 100) > text_width("a" * 100, 15)
 
 
 def test_a_crash_a_loss_and_a_message_on_its_way_are_named_in_the_legend() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RECORDS_MAX = 10_000  # beyond this nobody reads a picture
 LABELS_MAX = 150  # messages beyond which colours must do
 MARGIN = 24.0
+TITLE = 16.5  # the size that its letters, which are bold, take the room of
 TOP = 64.0  # of the lanes, below the title
 ABOVE, BELOW = 24.0, 18.0  # the first lane, the last lane
 WIDTH_MIN, WIDTH_MAX = 420.0, 1680.0  # of the lanes
@@ -85,6 +86,8 @@ def _layout(trace: Trace) -> _Layout:
     margin = 1.0 if stepwise else (moments[-1] - moments[0] or 1.0) * 0.04
     left = MARGIN + text_width(f"process {trace.header.size}", 12) + 10
     room = STEP if stepwise else STEP * 0.6
+    headline = max(text_width(_title(trace.header), TITLE), text_width(_facts(trace.header), 12))
+    narrowest = max(WIDTH_MIN, MARGIN + headline - left)
     return _Layout(
         size=trace.header.size,
         stepwise=stepwise,
@@ -92,7 +95,7 @@ def _layout(trace: Trace) -> _Layout:
         last=moments[-1],
         end=moments[-1] + margin,
         left=left,
-        right=left + min(max(len(moments) * room, WIDTH_MIN), WIDTH_MAX),
+        right=left + max(min(len(moments) * room, WIDTH_MAX), narrowest),
         lane=min(max(760 / trace.header.size, 24.0), 76.0),
     )
 
@@ -108,15 +111,19 @@ def _title(header: Header) -> str:
     return header.title or f"{header.algorithm}, {header.size} processes"
 
 
-def _draw_title(sheet: Sheet, header: Header) -> None:
+def _facts(header: Header) -> str:
     facts = {"variant": header.variant, **header.parameters}
     if header.seed is not None:
         facts["seed"] = str(header.seed)
     said = [f"{name} {value}" for name, value in facts.items() if value]
     if header.title:
         said = [header.algorithm, f"{header.size} processes", *said]
+    return " · ".join(said)
+
+
+def _draw_title(sheet: Sheet, header: Header) -> None:
     sheet.text(MARGIN, 30, _title(header), font_size=15, font_weight="600")
-    sheet.text(MARGIN, 48, " · ".join(said), fill=SOFT)
+    sheet.text(MARGIN, 48, _facts(header), fill=SOFT)
 
 
 def _draw_axis(sheet: Sheet, layout: _Layout) -> None:
