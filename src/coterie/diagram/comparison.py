@@ -32,10 +32,11 @@ def comparison_chart(comparisons: Sequence[Comparison]) -> str:
 
 
 def _panel(title: str, series: Sequence[Series]) -> Panel:
-    """Choose a logarithmic scale for messages, which range over decades, if nothing costs nothing."""
-    values = [value for line in series for _, value in line.measured]
-    values += [band.low for line in series for band in line.theory]
-    return Panel(title, series, log_x=True, log_y="messages" in title and min(values) > 0)
+    """Choose a logarithmic scale where costs range over decades, if nothing costs nothing."""
+    measured = [value for line in series for _, value in line.measured]
+    lowest = min(measured + [band.low for line in series for band in line.theory])
+    decades = lowest > 0 and max(measured) > 10 * lowest
+    return Panel(title, series, log_x=True, log_y=decades)
 
 
 def _series(
