@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coterie.transactions.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from coterie.transactions.scheduler import Scheduler
 
@@ -37,11 +37,14 @@ def storm(
     aborts: float = 0.03,
     operations: Sequence[str] = OPERATIONS,
     tries: int = 12,
+    in_order: bool = False,
+    scripts: Callable[[random.Random], str] | None = None,
 ) -> Trial:
     """Run transactions of a few clients to their ends, each tried again when it is refused.
 
     Stamps grow with the beginnings, but a beginning may take its stamp a little before others
-    that move first. The trial ends with somebody waiting only if nobody could move any more.
+    that move first, unless all begin `in_order`, as soon as they have their stamps. The trial ends
+    with somebody waiting only if nobody could move any more.
     """
     dice = random.Random(seed)
     trial = Trial(scheduler, KEYS)
@@ -61,9 +64,11 @@ def storm(
                 if left:
                     left -= 1
                     stamp += 1
-                    text = script(dice, operations)
+                    text = scripts(dice) if scripts else script(dice, operations)
                     current[client] = (f"T{stamp}", text, stamp, 0)
                     trial.add(f"T{stamp}", stamp, text)
+        for name in [n for n, runner in trial.runners.items() if in_order and runner.state == "new"]:
+            trial.begin(name)
         movable = trial.movable()
         if not movable:
             return trial

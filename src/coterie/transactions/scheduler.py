@@ -13,6 +13,10 @@ scheduler has forgotten the transaction then, and whoever ran it may try again a
 
 Between `Prepared` and `commit` whoever runs the scheduler puts the writes on disk. Where several
 sites take part, `commit` gets the largest of their proposed numbers.
+
+Commits need not come in the order of their numbers: by stamp order an earlier transaction may
+commit after a later one has replaced what it writes. The newest version of a key is the one with
+the largest number, on disk as well.
 """
 
 from __future__ import annotations
@@ -113,6 +117,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
     rule: str  # by which it was refused, in a few words
     keys: tuple[str, ...]
     others: tuple[Name, ...]  # transactions in the way, if they are known
+    above: Stamp | None = None  # where stamps decide: a further attempt needs a larger one
 
     def __str__(self) -> str:
         """Say it in one line."""
@@ -140,6 +145,8 @@ class Scheduler(msgspec.Struct, array_like=True):
     """
 
     name: ClassVar[str]  # as users choose it
+    announced: ClassVar[bool] = False  # it has to know a transaction before its first request
+    lets_readers_go: ClassVar[bool] = True  # who has only read here is over when it is prepared
 
     active: dict[Name, Active] = {}
 
@@ -186,11 +193,18 @@ class Scheduler(msgspec.Struct, array_like=True):
         self._abort(active, out)
 
     def refuse(
-        self, name: Name, rule: str, keys: Iterable[str], others: Iterable[Name], out: list[Answer]
+        self,
+        name: Name,
+        rule: str,
+        keys: Iterable[str],
+        others: Iterable[Name],
+        out: list[Answer],
+        *,
+        above: Stamp | None = None,
     ) -> None:
         """Abort a transaction that is not prepared, and tell whoever runs it."""
         assert not self.active[name].prepared, f"{name} is prepared, so nothing local ends it"
-        out.append(Refused(name, rule, tuple(keys), tuple(others)))
+        out.append(Refused(name, rule, tuple(keys), tuple(others), above))
         self.abort(name, out)
 
     def promise(self, source: int, stamp: Stamp, out: list[Answer]) -> None:
@@ -202,9 +216,22 @@ class Scheduler(msgspec.Struct, array_like=True):
     def waits(self) -> dict[Name, tuple[Name, ...]]:
         """Tell for each transaction whose request waits who has to end before."""
 
+    def may_deadlock(self) -> bool:
+        """Tell whether waits may go round in a circle that leads through other sites."""
+        return False
+
     def awaited(self) -> tuple[tuple[int, Stamp], ...]:
         """Name the sites on whose promise somebody waits, and the stamp it has to reach."""
         return ()
+
+    def valid(self, name: Name) -> bool:
+        """Tell whether all that a transaction has read here could still be read again.
+
+        If not, it may have seen a mix of states that never was: what its code raises means nothing
+        then, and it has to be aborted and tried again. Schemes that never show a mix say yes.
+        """
+        self._known(name)
+        return True
 
     @abstractmethod
     def latest(self) -> Iterator[tuple[str, Item]]:

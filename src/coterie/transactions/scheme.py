@@ -67,7 +67,10 @@ def schemes() -> dict[str, Scheme]:
 
 def scheme(name: str) -> Scheme:
     """Look up a scheme, or say which there are."""
-    known = schemes()
-    if name not in known:
-        raise UsageError(f"there is no scheme {name!r}; choose one of {', '.join(known)}")
-    return known[name]
+    module = name.replace("-", "_")
+    if module not in MODULES:
+        choices = ", ".join(known.replace("_", "-") for known in MODULES)
+        raise UsageError(f"there is no scheme {name!r}; choose one of {choices}")
+    package = __name__.rpartition(".")[0]
+    found: Scheme = importlib.import_module(f"{package}.{module}").SCHEME
+    return found

@@ -141,12 +141,18 @@ class Trial(msgspec.Struct, array_like=True):
         self.clock += 1
         out: list[Answer] = []
         if runner.state == "new":
-            runner.state = "running"
-            self.scheduler.begin(runner.attempt, out)
+            self.begin(name)
         runner.waiting = True
         self._request(runner, out)
         self._hear(out)
         return out
+
+    def begin(self, name: str) -> None:
+        """Let a transaction begin before its first move, where the order of beginnings matters."""
+        runner, out = self.runners[name], list[Answer]()
+        runner.state = "running"
+        self.scheduler.begin(runner.attempt, out)
+        self._hear(out)
 
     def abort(self, name: str) -> None:
         """Let the user of a transaction give it up, wherever it stands."""
@@ -160,9 +166,12 @@ class Trial(msgspec.Struct, array_like=True):
     def history(self) -> History:
         """Tell what the transactions did, for the checkers."""
         history = History()
+        numbers = {runner.number for runner in self.runners.values()}
         for name, runner in self.runners.items():
+            own = runner.number or runner.attempt.stamp  # a write that was given up has no number,
+            if runner.number is None and own in numbers:  # and must not be taken for another's
+                own = Stamp(own.time, -own.process)
             for doing in runner.doings:
-                own = runner.number or runner.attempt.stamp  # an aborted write has no number
                 version = own if doing.op == "write" else doing.number
                 event = Event(name, doing.op, doing.key, doing.value, version)
                 history.add(event, doing.time)
