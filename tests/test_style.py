@@ -9,14 +9,21 @@ from pathlib import Path
 import pytest
 
 from coterie.catalogue import algorithm, algorithms
+from coterie.transactions.scheme import MODULES as SCHEMES
+from coterie.transactions.scheme import schemes
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "coterie"
 MODULES = sorted(SOURCE.rglob("*.py"))
 ALGORITHM_MODULES = [
     path for path in MODULES if path.relative_to(SOURCE).parts[0] in ("mutex", "election")
+] + [
+    path
+    for path in (SOURCE / "transactions").rglob("*.py")
+    if path.stem in SCHEMES or path.parent.name in SCHEMES
 ]
 WORLDS = ("coterie.simulate", "coterie.explore")
+KINDS = ("coterie.mutex", "coterie.election", "coterie.transactions", "coterie.cli")
 IMPURE = (
     "asyncio",
     "datetime",
@@ -67,7 +74,7 @@ def test_algorithms_do_no_input_or_output(path: Path) -> None:
 def test_worlds_know_no_algorithm(package: str) -> None:
     for path in (SOURCE / package).rglob("*.py"):
         for name in imports(path):
-            assert not within(name, ("coterie.mutex", "coterie.election", "coterie.cli")), path
+            assert not within(name, KINDS), path
 
 
 def test_importing_coterie_needs_msgspec_alone() -> None:
@@ -104,5 +111,27 @@ def test_each_algorithm_has_its_tests_mutants_scenarios_and_page(name: str) -> N
         "Checked",
         "Breaks when",
         "Differs from the paper",
+        "Reference",
+    ]
+
+
+@pytest.mark.parametrize("name", list(schemes()))
+def test_each_scheme_has_its_tests_mutants_and_page(name: str) -> None:
+    tests = "".join(
+        path.read_text()
+        for path in (ROOT / "tests" / "transactions").glob(f"test_{name.replace('-', '_')}*.py")
+    )
+    assert "MUTANTS" in tests
+    assert "storm" in tests, "random transactions are judged by the checkers"
+    page = (ROOT / "docs" / "transactions" / f"{name}.md").read_text()
+    headings = [line[3:] for line in page.splitlines() if line.startswith("## ")]
+    assert headings == [
+        "Idea",
+        "Rules",
+        "Waits and refusals",
+        "Phantoms",
+        "Checked",
+        "Breaks when",
+        "Differs from the survey",
         "Reference",
     ]

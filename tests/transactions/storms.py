@@ -67,7 +67,8 @@ def storm(
                     text = scripts(dice) if scripts else script(dice, operations)
                     current[client] = (f"T{stamp}", text, stamp, 0)
                     trial.add(f"T{stamp}", stamp, text)
-        for name in [n for n, runner in trial.runners.items() if in_order and runner.state == "new"]:
+        new = [name for name, runner in trial.runners.items() if runner.state == "new"]
+        for name in new if in_order else ():
             trial.begin(name)
         movable = trial.movable()
         if not movable:

@@ -21,6 +21,7 @@ COMMANDS = (
     "simulate",
     "compare",
     "check",
+    "compare-schemes",
     "deadlock",
     "history",
 )
@@ -37,7 +38,9 @@ class Commands(click.Group):
         """Import the module of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"coterie.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(
+            f"coterie.cli.{cmd_name.replace('-', '_')}"
+        ).command
         return command
 
 

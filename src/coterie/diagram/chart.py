@@ -40,6 +40,7 @@ class Series:
     name: str
     measured: Sequence[tuple[float, float]] = ()
     theory: Sequence[Band] = ()
+    joined: bool = False  # a line leads through what was measured
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class _PanelDrawing:
         """Draw everything: lines below marks."""
         self._draw_axes()
         for series in self.panel.series:
-            self._draw_theory(series)
+            self._draw_lines(series)
         self._draw_measured()
 
     def _draw_axes(self) -> None:
@@ -150,14 +151,17 @@ class _PanelDrawing:
         ends = self.x_axis.low, self.x_axis.high
         return log_ticks(*ends) if self.panel.log_x else linear_ticks(*ends, 6)
 
-    def _draw_theory(self, series: Series) -> None:
+    def _draw_lines(self, series: Series) -> None:
         index = self.names.index(series.name)
         colour, dashes = PALETTE[index % len(PALETTE)], DASHES[index % len(DASHES)]
         low = [(self.x_axis.place(band.x), self._y(band.low)) for band in series.theory]
         high = [(self.x_axis.place(band.x), self._y(band.high)) for band in series.theory]
         if low != high:
             self.sheet.polygon([*low, *reversed(high)], fill=colour, opacity="0.12")
-        for line in [low] if low == high else [low, high]:
+        lines = [low] if low == high else [low, high]
+        if series.joined:
+            lines.append([(self.x_axis.place(x), self._y(y)) for x, y in series.measured])
+        for line in lines:
             self.sheet.polyline(line, stroke=colour, stroke_width=1.6, stroke_dasharray=dashes)
 
     def _y(self, value: float) -> float:

@@ -1,0 +1,58 @@
+"""`coterie compare-schemes` prints, draws and explains what it cannot do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from coterie.cli import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK = ["compare-schemes", "--duration", "30ms", "--clients", "8", "--keys", "100"]
+
+
+def test_it_prints_a_row_for_each_scheme_and_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*QUICK, "--workload", "bank", "--theta", "0,0.9"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].split()[:5] == ["workload", "theta", "sites", "clients", "scheme"]
+    assert sum(row.startswith("bank") for row in rows) == 12
+
+
+def test_it_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["conservative", "two-phase-locking:wound-wait"]
+    assert run([*QUICK, *names, "--workload", "smallbank", "--theta", "0.9", "-o", "json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert first["scheme"] == "conservative"
+    assert first["abort_rate"] == 0
+    assert first["conditions"]["theta"] == 0.9
+    assert second["variant"] == "wound-wait"
+
+
+def test_it_draws_over_whatever_varies_most(tmp_path: Path) -> None:
+    picture = tmp_path / "schemes.svg"
+    options = ["--workload", "bank", "--theta", "0.5", "--sites", "1,2", "--plot", str(picture)]
+    assert run([*QUICK, "optimistic", *options]) == 0
+    text = picture.read_text()
+    assert "bank, theta 0.5, 8 clients" in text
+    assert ">sites<" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["two-phase"], "there is no scheme 'two-phase'"),
+        (["optimistic:eager"], "choose one of parallel, serial"),
+        (["--workload", "tpc-c"], "there is no workload 'tpc-c'"),
+        (["--theta", "much"], "--theta takes values such as"),
+        (["--think", "1 day"], "is no duration"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*QUICK, *arguments]) == 64
+    assert complaint in capsys.readouterr().err
