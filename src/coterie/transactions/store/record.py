@@ -1,0 +1,159 @@
+"""What the transactions of a store did, told as a history that the checkers can judge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+
+from coterie.clocks import Stamp
+from coterie.transactions.history import Event, History
+from coterie.transactions.scheduler import BEGINNING
+from coterie.transactions.store.values import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from coterie.transactions.scheduler import Attempt, Found, Item, Listed, Name, Number, Value
+    from coterie.transactions.span import Span
+
+RECOVERED = "recovered"  # the name under which a history tells what was there before
+
+
+class _Read(NamedTuple):
+    key: str
+    value: Value
+    number: Number | None  # None: a version that was there is forgotten, or there was none
+    own: bool  # of what it has written itself
+
+
+class _Scan(NamedTuple):
+    items: tuple[_Read, ...]
+    covered: Span
+
+
+class _Write(NamedTuple):
+    key: str
+    value: Value
+
+
+class _End(NamedTuple):
+    op: str  # commit or abort
+
+
+_Doing: TypeAlias = _Read | _Scan | _Write | _End
+
+
+class Record:
+    """Everything that transactions asked for and got, in its order; it grows without bound."""
+
+    def __init__(self, items: Iterable[tuple[str, Item]] = ()) -> None:
+        """Begin with what was there before."""
+        self._before = list(items)
+        self._doings: list[tuple[Name, _Doing]] = []
+        self._numbers: dict[Name, Number] = {}  # of commits; until then what no version has
+        self._written: dict[Name, dict[str, Value]] = {}  # by transactions that are under way
+        self._deletions: dict[str, list[Number]] = {}  # that were committed, by key
+
+    def begin(self, attempt: Attempt) -> None:
+        """Note that an attempt begins."""
+        self._numbers[attempt.name] = Stamp(-attempt.stamp.time, attempt.stamp.process)
+        self._written[attempt.name] = {}
+
+    def read(self, found: Found) -> None:
+        """Note what a transaction has read."""
+        self._doings.append((found.transaction, self._seen(found)))
+
+    def scan(self, listed: Listed) -> None:
+        """Note what a scan has found; what it has not found follows from how far it looked."""
+        items = tuple(self._seen(found) for found in listed.items)
+        self._doings.append((listed.transaction, _Scan(items, listed.covered)))
+
+    def write(self, name: Name, key: str, value: Value) -> None:
+        """Note what a transaction will have written if it commits."""
+        self._written[name][key] = value
+        self._doings.append((name, _Write(key, value)))
+
+    def commit(self, name: Name, number: Number) -> None:
+        """Note that a transaction has committed with this number."""
+        self._numbers[name] = number
+        self._doings.append((name, _End("commit")))
+        for key, value in self._written.pop(name).items():
+            if value is None:
+                self._deletions.setdefault(key, []).append(number)
+
+    def abort(self, name: Name) -> None:
+        """Note that a transaction has no effect."""
+        self._doings.append((name, _End("abort")))
+        del self._written[name]
+
+    def history(self) -> History:
+        """Tell it so far, for `coterie.transactions.serializability.check`."""
+        history = History()
+        for event in self._events():
+            history.add(event)
+        return history
+
+    def lines(self) -> bytes:
+        """Tell it so far as JSON lines, for `coterie history`."""
+        return b"".join(msgspec.json.encode(event) + b"\n" for event in self._events())
+
+    def _seen(self, found: Found) -> _Read:
+        own = found.key in self._written[found.transaction]
+        return _Read(found.key, found.value, found.number, own)
+
+    def _events(self) -> Iterator[Event]:
+        for key, item in self._before:
+            yield _event(RECOVERED, "write", key, item.value, item.number)
+        if self._before:
+            yield Event(RECOVERED, "commit")
+        keys = sorted(self._keys())
+        active = set()
+        for name, doing in self._doings:
+            for event in self._told(name, doing, keys):
+                if event.key is not None:
+                    active.add(name)
+                if name in active:  # who has done nothing is not worth an end
+                    yield event
+
+    def _keys(self) -> set[str]:
+        keys = {key for key, _ in self._before}
+        for _, doing in self._doings:
+            if isinstance(doing, _Read | _Write):
+                keys.add(doing.key)
+            elif isinstance(doing, _Scan):
+                keys.update(item.key for item in doing.items)
+        return keys
+
+    def _told(self, name: Name, doing: _Doing, keys: list[str]) -> Iterator[Event]:
+        match doing:
+            case _Read():
+                yield self._reading(name, doing)
+            case _Write(key, value):
+                yield _event(name, "write", key, value, self._numbers[name])
+            case _Scan(items, covered):
+                listed = {item.key for item in items}
+                yield from (self._reading(name, item) for item in items)
+                for key in keys:
+                    if key in covered and key not in listed:
+                        yield self._reading(name, _Read(key, None, None, own=False))
+            case _End(op):
+                yield Event(name, op)
+
+    def _reading(self, name: Name, read: _Read) -> Event:
+        """Tell a read and its version; what is forgotten was the last deletion before the reader.
+
+        Of whoever commits the number is not below that of anything it has seen, nor above that of
+        anything that replaced it.
+        """
+        if read.own:
+            return _event(name, "read", read.key, read.value, None)
+        if read.number is not None:
+            return _event(name, "read", read.key, read.value, read.number)
+        deletions = self._deletions.get(read.key, ())
+        seen = [number for number in deletions if number <= self._numbers[name]]
+        return _event(name, "read", read.key, read.value, max(seen, default=BEGINNING))
+
+
+def _event(name: Name, op: str, key: str, value: Value, number: Number | None) -> Event:
+    return Event(name, op, key, None if value is None else decode(value), number)

@@ -1,0 +1,206 @@
+"""A transactional key-value store; one word chooses how its transactions are kept apart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from coterie.errors import Conflict, MisuseError, UsageError
+from coterie.transactions.scheduler import EVERYTHING, Declaration
+from coterie.transactions.scheme import scheme as scheme_named
+from coterie.transactions.span import Span
+from coterie.transactions.store.local import LocalExecutor
+from coterie.transactions.store.log import Log
+from coterie.transactions.store.record import Record
+from coterie.transactions.store.transaction import Counts, Surroundings, Transaction
+from coterie.transactions.store.values import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+    from pathlib import Path
+    from types import TracebackType
+
+    from coterie.clocks import Stamp
+    from coterie.transactions.history import History
+    from coterie.transactions.scheduler import Attempt
+    from coterie.transactions.store.executor import Executor
+
+ResultT = TypeVar("ResultT")
+
+TRIES = 64
+PAUSE_SECONDS = 0.001  # at most, before the second attempt; doubled after each
+DOUBLINGS_MAX = 6
+
+logger = logging.getLogger("coterie.transactions")
+
+
+class Store:
+    """Keys and values that are read and changed by transactions, each as if it were alone.
+
+    In memory, or with a path in a file of SQLite: then a commit has reached the disk. The schemes
+    differ in who waits and who has to try again, not in what a committed transaction may see.
+    """
+
+    def __init__(
+        self,
+        scheme: str = "two-phase-locking",
+        *,
+        variant: str | None = None,
+        path: str | Path | None = None,
+        timeout: float | None = None,
+        record: bool = False,
+    ) -> None:
+        """Open a store.
+
+        Args:
+            scheme: how transactions are kept apart; `coterie.transactions.schemes()` has them all.
+            variant: which form of the scheme, if there are several.
+            path: the file in which commits last; no other process may have it open.
+            timeout: how many seconds a request may wait for other transactions before it gives up
+                with a `Conflict`; the last resort if the other one waits for this one in a way that
+                the store cannot see.
+            record: whether to remember everything, for `history()`.
+        """
+        scheduler = scheme_named(scheme).build(variant)
+        _check(timeout)
+        executor = LocalExecutor(scheduler, None if path is None else Log(path))
+        self._set_up(executor, timeout, Record(scheduler.latest()) if record else None)
+
+    @classmethod
+    def over(
+        cls, executor: Executor, *, timeout: float | None = None, record: bool = False
+    ) -> Self:
+        """Make a store whose requests are carried out by somebody else, such as several sites."""
+        _check(timeout)
+        store = cls.__new__(cls)
+        store._set_up(executor, timeout, Record() if record else None)  # noqa: SLF001 - its own
+        return store
+
+    def _set_up(self, executor: Executor, timeout: float | None, record: Record | None) -> None:
+        self.counts = Counts()
+        self._executor = executor
+        self._record = record
+        self._surroundings = Surroundings(executor, timeout, record, self.counts)
+        self._closed = False
+
+    def transaction(
+        self,
+        *,
+        reads: Iterable[str | Span] | None = None,
+        writes: Iterable[str | Span] | None = None,
+    ) -> Transaction:
+        """Give one attempt of a transaction, for `async with`; `run` tries again by itself.
+
+        Args:
+            reads: keys and spans that it may read at most. Only the scheme `conservative` asks:
+                transactions that declare what they do wait only for those that they could disturb.
+            writes: keys and spans that it may write at most.
+        """
+        return self._attempt(_declared(reads, writes))
+
+    async def run(
+        self,
+        work: Callable[[Transaction], Awaitable[ResultT]],
+        *,
+        tries: int = TRIES,
+        reads: Iterable[str | Span] | None = None,
+        writes: Iterable[str | Span] | None = None,
+    ) -> ResultT:
+        """Run a function in a transaction, again from its beginning after every `Conflict`.
+
+        Give what it returned in the attempt that committed. Between attempts there is a pause,
+        random and longer each time. Any other exception ends this, after the attempt has been
+        aborted; `OutcomeUnknown` does, too, since a further attempt might do the work twice.
+
+        Args:
+            work: is called with the transaction once per attempt; what it does besides, such as
+                sending a mail, happens in every attempt.
+            tries: how many attempts there are at most; the last one's `Conflict` is raised.
+            reads: see `transaction`.
+            writes: see `transaction`.
+        """
+        if tries < 1:
+            raise UsageError(f"there is 1 try or more, not {tries}")
+        declaration = _declared(reads, writes)
+        attempt = self._attempt(declaration)
+        for left in reversed(range(tries)):
+            try:
+                async with attempt:
+                    return await work(attempt)
+            except Conflict as conflict:
+                if not left:
+                    conflict.add_note(f"given up after {tries} tries")
+                    raise
+                await self._pause(conflict, attempt.failures + 1)
+                self.counts.repeated += 1
+                attempt = self._attempt(declaration, attempt.attempt, conflict.above)
+        raise AssertionError("the last try returns or raises")
+
+    async def _pause(self, conflict: Conflict, failures: int) -> None:
+        """Wait before another try, at random: then those who met once do not meet again."""
+        bound = PAUSE_SECONDS * 2 ** min(failures - 1, DOUBLINGS_MAX)
+        seconds = random.random() * bound
+        logger.debug("%s; trying again in %.1f ms", conflict, seconds * 1000)
+        await asyncio.sleep(seconds)
+
+    def history(self) -> History:
+        """Tell what has happened so far, for `coterie.transactions.serializability.check`."""
+        return self._recorded().history()
+
+    def history_lines(self) -> bytes:
+        """Tell what has happened so far as JSON lines, for the command `coterie history`."""
+        return self._recorded().lines()
+
+    async def close(self) -> None:
+        """Wait for what is on its way to the disk, abort the rest, and let go of the file."""
+        self._closed = True
+        await self._executor.close()
+
+    async def __aenter__(self) -> Self:
+        """Give the store itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.close()
+
+    def _attempt(
+        self,
+        declaration: Declaration,
+        earlier: Attempt | None = None,
+        above: Stamp | None = None,
+    ) -> Transaction:
+        if self._closed:
+            raise MisuseError("the store is closed")
+        return Transaction(self._surroundings, declaration, earlier, above)
+
+    def _recorded(self) -> Record:
+        if self._record is None:
+            raise MisuseError("nothing was recorded: open the store with record=True")
+        return self._record
+
+
+def _check(timeout: float | None) -> None:
+    if timeout is not None and timeout <= 0:
+        raise UsageError(f"a timeout is more than 0 seconds, not {timeout:g}")
+
+
+def _declared(
+    reads: Iterable[str | Span] | None, writes: Iterable[str | Span] | None
+) -> Declaration:
+    """Declare keys and spans; what may be written may be read as well. Nothing said: everything."""
+    if reads is None and writes is None:
+        return EVERYTHING
+    written = tuple(map(_span, writes or ()))
+    return Declaration((*map(_span, reads or ()), *written), written)
+
+
+def _span(part: str | Span) -> Span:
+    return part if isinstance(part, Span) else Span.of(checked(part))

@@ -1,0 +1,328 @@
+"""A store with a path: what was committed is there after a restart, and the file is nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from coterie.clocks import Stamp
+from coterie.errors import ConfigError, Conflict, MisuseError, OutcomeUnknown, Unavailable
+from coterie.transactions import Store, Transaction
+from coterie.transactions.scheduler import Item
+from coterie.transactions.serializability import check
+from coterie.transactions.store.local import LocalExecutor
+from coterie.transactions.store.log import STAMPS_AT_ONCE, Log
+from tests.transactions.jumbled import FORMS, assert_idle
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+every_form = pytest.mark.parametrize(("scheme", "variant"), FORMS)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def log_of(store: Store) -> Log:
+    executor = store._executor
+    assert isinstance(executor, LocalExecutor)
+    assert executor._log is not None
+    return executor._log
+
+
+async def increment(t: Transaction) -> int:
+    number: int = await t.get("counter", 0) + 1
+    await t.put("counter", number)
+    return number
+
+
+@every_form
+def test_what_was_committed_is_there_after_a_restart(scheme: str, variant: str, path: Path) -> None:
+    """And no name and no stamp comes twice (2.8 d), nor a smaller one than any before (2.2 e)."""
+
+    async def session(number: int) -> None:
+        async with Store(scheme, variant=variant, path=path, record=True) as store:
+            async with store.transaction() as t:
+                assert await t.get("counter", 0) == 3 * number
+                assert dict(await t.scan_prefix("kept/")) == {
+                    f"kept/{earlier}": [earlier, "ä"] for earlier in range(number)
+                }
+                assert await t.get("deleted") is None
+                await t.put(f"kept/{number}", [number, "ä"])
+                await t.put("deleted", 1)
+            assert await asyncio.gather(*(store.run(increment) for _ in range(3)))
+            async with store.transaction() as last:
+                await last.delete("deleted")
+            reader = store.transaction()
+            async with reader:
+                await reader.get("counter")
+            attempts.extend(each.attempt for each in (t, last, reader))
+            assert check(store.history()).serializable
+            assert_idle(store)
+
+    attempts: list[Any] = []
+    for number in range(4):
+        asyncio.run(session(number))
+    assert len({attempt.name for attempt in attempts}) == 12
+    stamps = [attempt.stamp for attempt in attempts]
+    assert stamps == sorted(stamps)
+    assert len(set(stamps)) == 12
+
+
+def test_a_scheme_can_be_changed_between_two_runs(path: Path) -> None:
+    async def session(scheme: str) -> int:
+        async with Store(scheme, path=path) as store:
+            await asyncio.gather(*(store.run(increment) for _ in range(5)))
+            return await store.run(increment)
+
+    schemes = list(dict.fromkeys(scheme for scheme, _ in FORMS))
+    assert [asyncio.run(session(scheme)) for scheme in schemes * 2] == [
+        6 * (number + 1) for number in range(2 * len(schemes))
+    ]
+
+
+def test_a_commit_is_flushed_to_disk_and_commits_share_the_wait(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the write-ahead mode, FULL (2) flushes at each commit of SQLite; many of ours go in one."""
+    batches: list[int] = []
+
+    async def put(store: Store, key: str) -> None:
+        async with store.transaction() as t:
+            await t.put(key, key)
+
+    async def main() -> None:
+        async with Store(path=path) as store:
+            log = log_of(store)
+            assert log._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert log._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+            write = log._write
+
+            def counted(commits: Any) -> None:
+                batches.append(len(commits))
+                write(commits)
+
+            monkeypatch.setattr(log, "_write", counted)
+            await asyncio.gather(*(put(store, f"key {number}") for number in range(200)))
+            async with store.transaction() as t:
+                assert len(await t.scan()) == 200
+        assert sum(batches) == 200, "who only reads leaves nothing in the log"
+
+    asyncio.run(main())
+    assert len(batches) < 100
+
+
+def test_others_see_a_commit_only_when_it_is_on_disk(path: Path) -> None:
+    async def main() -> None:
+        async with Store("multiversion", path=path) as store:
+            async with store.transaction() as t:
+                await t.put("x", 1)
+            connection = log_of(store)._connection
+            (row,) = connection.execute("SELECT key, value FROM items").fetchall()
+            assert row == ("x", b"\x01")
+
+    asyncio.run(main())
+
+
+def test_stamps_are_reserved_long_before_they_are_used(path: Path) -> None:
+    log = Log(path)
+    assert log.recover().time == 0
+    assert log.reserve(7) == 7 + STAMPS_AT_ONCE
+    assert log.reserve(3) == 3 + STAMPS_AT_ONCE
+    log.close()
+    log = Log(path)
+    assert log.recover().time == 7 + STAMPS_AT_ONCE
+    log.close()
+
+
+def append(log: Log, *commits: dict[str, Item]) -> None:
+    """Write commits, and wait until all are on disk."""
+
+    async def main() -> None:
+        futures = [asyncio.get_running_loop().create_future() for _ in commits]
+        for items, future in zip(commits, futures, strict=True):
+            log.append(items, future.set_result)
+        assert await asyncio.gather(*futures) == [None] * len(commits)
+
+    asyncio.run(main())
+
+
+def test_an_older_version_does_not_replace_a_newer_one(path: Path) -> None:
+    """2.4 f, 2.3 e: where stamps number versions, a smaller one may commit later."""
+    log = Log(path)
+    append(
+        log,
+        {"x": Item(b"30", Stamp(30, 1)), "y": Item(None, Stamp(30, 1))},
+        {"x": Item(b"20", Stamp(20, 1)), "y": Item(b"20", Stamp(20, 1))},
+    )
+    append(log, {"x": Item(b"30.2", Stamp(30, 2))})
+    log.close()
+    log = Log(path)
+    assert log.recover() == ([("x", Item(b"30.2", Stamp(30, 2)))], 0)
+    log.close()
+
+
+class BrokenDisk:
+    """A connection whose commits fail."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        if statement.startswith(("COMMIT", "UPDATE")):
+            raise sqlite3.OperationalError("disk I/O error")
+        return self.connection.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+
+@pytest.mark.parametrize("scheme", ["two-phase-locking", "optimistic"])
+def test_whoever_was_on_the_way_to_a_broken_disk_does_not_know(scheme: str, path: Path) -> None:
+    """2.0 f: unknown is not aborted. Such a transaction stays in the way; nothing more commits."""
+    calls = 0
+
+    async def put(t: Transaction) -> None:
+        nonlocal calls
+        calls += 1
+        await t.put("x", 1)
+
+    async def main() -> None:
+        async with Store(scheme, path=path, timeout=0.01, record=True) as store:
+            log: Any = log_of(store)
+            await store.run(increment)
+            log._connection = BrokenDisk(log._connection)
+            with pytest.raises(OutcomeUnknown, match=r"T\d+ may have been .*: disk I/O") as caught:
+                await store.run(put)
+            assert not caught.value.definite
+            assert calls == 1, "it is not tried again"
+            assert store.counts.unknown == 1
+            with pytest.raises(Unavailable, match="cannot be written any more: disk I/O error"):
+                await store.run(increment)
+            with pytest.raises(Conflict):
+                await store.run(put, tries=2)
+            report = check(store.history())
+            assert report.serializable
+            assert len(report.left_out) == 1
+
+    asyncio.run(main())
+
+
+def test_no_stamp_is_used_that_could_not_be_reserved(path: Path) -> None:
+    async def main() -> None:
+        async with Store(path=path) as store:
+            log: Any = log_of(store)
+            log._connection = BrokenDisk(log._connection)
+            with pytest.raises(Unavailable, match="cannot be written any more: disk I/O error"):
+                await store.run(increment)
+
+    asyncio.run(main())
+
+
+def test_a_file_belongs_to_one_store_at_a_time(path: Path) -> None:
+    async def main() -> None:
+        async with Store(path=path) as store:
+            await store.run(increment)
+            with pytest.raises(ConfigError, match="is open already; a store belongs to one"):
+                Store(path=path)
+            program = f"import coterie; coterie.Store(path={str(path)!r})"
+            other = await asyncio.to_thread(
+                subprocess.run,
+                [sys.executable, "-c", program],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert other.returncode != 0
+            assert "ConfigError" in other.stderr
+            assert await store.run(increment) == 2
+        async with Store(path=path) as store:
+            assert await store.run(increment) == 3
+
+    asyncio.run(main())
+
+
+def test_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("Dear diary, " * 100)
+    foreign = tmp_path / "foreign"
+    connection = sqlite3.connect(foreign)
+    connection.execute("CREATE TABLE mine(x)")
+    connection.close()
+    for path, complaint in (
+        (text, "is not a store: file is not a database"),
+        (foreign, "is not a store: it is a database of another program"),
+        (tmp_path, "cannot be opened: unable to open"),
+        (tmp_path / "nowhere" / "store", "cannot be opened: unable to open"),
+    ):
+        before = path.read_bytes() if path.is_file() else b""
+        with pytest.raises(ConfigError, match=complaint) as caught:
+            Store(path=path)
+        assert str(path) in str(caught.value)
+        assert not path.is_file() or path.read_bytes() == before
+
+
+def test_a_file_of_a_later_format_or_a_damaged_one_is_refused(path: Path) -> None:
+    async def main() -> None:
+        async with Store(path=path) as store, store.transaction() as t:
+            for number in range(2000):
+                await t.put(f"key {number}", "value" * 20)
+
+    asyncio.run(main())
+    whole = path.read_bytes()
+    path.write_bytes(whole[: 4096 * 3] + b"?" * (len(whole) - 4096 * 3))
+    with pytest.raises(ConfigError, match=r"is damaged|is not a store"):
+        Store(path=path)
+    path.write_bytes(whole)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ConfigError, match="it has format 99, and this is a program for 1"):
+        Store(path=path)
+
+
+def test_a_store_does_not_go_through_a_fork(path: Path) -> None:
+    async def main() -> None:
+        async with Store(path=path) as store:
+            await store.run(increment)
+            pretended = os.getpid() + 1
+            log_of(store)._process = pretended
+            with pytest.raises(MisuseError, match="was opened before a fork"):
+                await store.run(increment)
+            log_of(store)._process = os.getpid()
+            assert await store.run(increment) == 2
+            assert_idle(store)
+
+    asyncio.run(main())
+
+
+def test_a_store_can_be_used_by_one_event_loop_after_the_other(path: Path) -> None:
+    store = Store(path=path)
+    assert asyncio.run(store.run(increment)) == 1
+    assert asyncio.run(store.run(increment)) == 2
+    asyncio.run(store.close())
+    asyncio.run(store.close())
+
+
+def test_closing_waits_for_what_is_on_its_way_to_the_disk(path: Path) -> None:
+    async def main() -> None:
+        store = Store(path=path)
+        tasks = [asyncio.create_task(store.run(increment)) for _ in range(5)]
+        await asyncio.sleep(0)
+        await store.close()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        acknowledged = [outcome for outcome in outcomes if isinstance(outcome, int)]
+        async with Store(path=path) as again:
+            assert await again.run(increment) == len(acknowledged) + 1
+        assert acknowledged
+
+    asyncio.run(main())
