@@ -21,7 +21,7 @@ import msgspec
 from coterie.errors import MisuseError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 ProcessId: TypeAlias = int  # 1 to N; names belong to a cluster's configuration
 
@@ -53,9 +53,12 @@ class Outbox(Generic[MessageT]):
     """What a process wishes for during one step."""
 
     __slots__ = (
+        "appended",
+        "durable",
         "events",
         "incarnation",
         "local",
+        "log",
         "me",
         "now",
         "saved",
@@ -71,7 +74,10 @@ class Outbox(Generic[MessageT]):
         self.now = now  # only protocols that need a clock read it
         self.incarnation = 0  # a number that no earlier start of this process had
         self.saved = b""  # at the start of a process: what it has on stable storage
+        self.log: Sequence[bytes] = ()  # at the start of a process: what it appended since
+        self.durable = False  # whether this step changes what is on stable storage
         self.to_save: bytes | None = None
+        self.appended: list[bytes] = []
         self.watches: list[tuple[ProcessId, bool]] = []  # False: no longer
         self.sends: list[tuple[ProcessId, MessageT]] = []
         self.local: list[MessageT] = []  # to oneself: delivered before the step ends
@@ -112,8 +118,21 @@ class Outbox(Generic[MessageT]):
         self.watches.append((peer, False))
 
     def save(self, value: bytes) -> None:
-        """Put `value` on stable storage, before anything else that this step wishes happens."""
+        """Put `value` on stable storage, before anything else that this step wishes happens.
+
+        It takes the place of the last value and of everything that was appended to it.
+        """
+        self.durable = True
         self.to_save = value
+        self.appended.clear()
+
+    def append(self, record: bytes) -> None:
+        """Add a record to what is on stable storage, before anything else that this step wishes.
+
+        What one step appends is there after a crash as a whole or not at all.
+        """
+        self.durable = True
+        self.appended.append(record)
 
     def tell(self, event: Event) -> None:
         """Tell the user of this process."""

@@ -74,6 +74,7 @@ class Engine(ABC):
         self._mail: dict[ProcessId, list[tuple[ProcessId, Any]]] = {}  # what the paused have got
         self._lives: dict[ProcessId, int] = {}  # restarts without memory
         self._storage: dict[ProcessId, bytes] = {}  # what outlives a crash
+        self._logs: dict[ProcessId, list[bytes]] = {}  # and what was appended to it
         self._doomed: dict[ProcessId, int] = {}  # messages that still leave before it dies
         bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
         self._delay_max = min(bounds, default=None)
@@ -162,6 +163,7 @@ class Engine(ABC):
         self._observer.record(trace.Started(self.now, process))
         self._out.incarnation = self._lives.get(process, 0)
         self._out.saved = self._storage.get(process, b"")
+        self._out.log = self._logs.get(process, ())
         self._step(process, "start", self._seats[process].start)
 
     def _settle(self, process: ProcessId) -> None:
@@ -192,8 +194,8 @@ class Engine(ABC):
     def _carry_out(self, process: ProcessId) -> None:
         out = self._out
         out.used = False
-        if out.to_save is not None:
-            self._storage[process], out.to_save = out.to_save, None
+        if out.durable:
+            self._store(process)
         if self._doomed and process in self._doomed and out.groups:
             self._cut_short(process)
         if out.groups:
@@ -204,6 +206,16 @@ class Engine(ABC):
             self._watch(process)
         if out.events:
             self._tell(process)
+
+    def _store(self, process: ProcessId) -> None:
+        out = self._out
+        out.durable = False
+        if out.to_save is not None:
+            self._storage[process], out.to_save = out.to_save, None
+            self._logs[process] = []
+        if out.appended:
+            self._logs.setdefault(process, []).extend(out.appended)
+            out.appended.clear()
 
     def _cut_short(self, process: ProcessId) -> None:
         """Let no more messages leave than a doomed process has left to send; with the next it dies."""

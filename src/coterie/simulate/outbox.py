@@ -66,7 +66,12 @@ class GroupOutbox(Outbox[Any]):
     def save(self, value: bytes) -> None:
         """Put `value` on stable storage."""
         self.used = True
-        self.to_save = value
+        super().save(value)
+
+    def append(self, record: bytes) -> None:
+        """Add a record to stable storage."""
+        self.used = True
+        super().append(record)
 
     def tell(self, event: Event) -> None:
         """Tell the user."""

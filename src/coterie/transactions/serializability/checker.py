@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie.errors import UsageError
 from coterie.transactions.history import Outcome
 from coterie.transactions.serializability.certain import certain_pairs, likely_versions
 from coterie.transactions.serializability.cycles import anomalies
 from coterie.transactions.serializability.dependencies import dependencies, serial_order
 from coterie.transactions.serializability.observation import Observation, observe
+from coterie.transactions.serializability.real_time import strict_order
 from coterie.transactions.serializability.report import Anomaly, Report
 from coterie.transactions.serializability.search import EFFORT, LARGEST, GivenUpError, Search
 
@@ -30,8 +32,11 @@ class _Verdict(NamedTuple):
     order: list[int] | None = None
 
 
-def check(history: History, *, effort: int = EFFORT) -> Report:
+def check(history: History, *, effort: int = EFFORT, real_time: bool = False) -> Report:
     """Judge a history: serializable with an equivalent order, or not with the anomalies.
+
+    With `real_time` it has to be strictly serializable: whoever ended before another began stands
+    before it. That is decided for histories that state their versions.
 
     The answer is None if versions are not stated and no order was found in `effort` steps. Cycles
     of a history that does not state versions are shown for the likeliest order of versions; that
@@ -43,6 +48,10 @@ def check(history: History, *, effort: int = EFFORT) -> Report:
     found = tuple(observation.dirty)
     if verdict.serializable is False:
         found += tuple(judge.cycles())
+    elif real_time:
+        order, late = judge.strict()
+        verdict = _Verdict(not late, order)
+        found += tuple(late)
     sound = verdict.serializable and not found
     names = [transaction.name for transaction in observation.transactions]
     return Report(
@@ -95,6 +104,14 @@ class _Judge:
         edges = list(dependencies(self.observation.readings, self._likely()))
         _, tangled = serial_order(range(self.size), ((e.source, e.target) for e in edges))
         return anomalies(self.observation, edges, tangled)
+
+    def strict(self) -> tuple[list[int] | None, list[Anomaly]]:
+        """Order the transactions in real time, or show what is against it."""
+        if self.unknown:
+            raise UsageError("real time is judged where the history states the versions of writes")
+        return strict_order(
+            self.observation, list(dependencies(self.observation.readings, self.known))
+        )
 
     def _try(self, versions: Versions, ranks: Sequence[int]) -> tuple[list[int], list[int]]:
         edges = dependencies(self.observation.readings, versions)

@@ -139,7 +139,7 @@ def _anomaly(observation: Observation, cycle: list[Edge]) -> Anomaly:
                 names[edge.target],
                 edge.kind,
                 edge.key,
-                _sentence(observation, edge),
+                sentence(observation, edge),
             )
             for edge in cycle
         ),
@@ -149,13 +149,14 @@ def _anomaly(observation: Observation, cycle: list[Edge]) -> Anomaly:
 def named(cycle: Sequence[Edge]) -> tuple[str, str]:
     """Give the class of a cycle and what else it is called."""
     kinds = [edge.kind for edge in cycle]
-    name = _class_name(kinds)
+    name = class_name(kinds)
     shape = min(" ".join(kinds[start:] + kinds[:start]) for start in range(len(kinds)))
     one_key = len({edge.key for edge in cycle}) == 1
     return name, SHAPES.get((shape, one_key), CLASSES[name])
 
 
-def _class_name(kinds: Sequence[Kind]) -> str:
+def class_name(kinds: Sequence[Kind]) -> str:
+    """Give the class of a cycle by the kinds of its edges."""
     match kinds.count("rw"):
         case 0:
             return "G1c" if "wr" in kinds else "G0"
@@ -180,7 +181,8 @@ SHAPES = {  # of some short cycles, of one key or not
 }
 
 
-def _sentence(observation: Observation, edge: Edge) -> str:
+def sentence(observation: Observation, edge: Edge) -> str:
+    """Say why the source of an edge stands before its target."""
     source = observation.transactions[edge.source].name
     target = observation.transactions[edge.target].name
     match edge.kind:
@@ -194,3 +196,5 @@ def _sentence(observation: Observation, edge: Edge) -> str:
         case "rw":
             new = observation.written(edge.target, edge.key)
             return f"{source} read {edge.key} before {target} replaced it by {new}"
+        case "rt":
+            return f"{source} had ended before {target} began"

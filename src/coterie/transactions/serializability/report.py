@@ -8,13 +8,14 @@ import msgspec
 
 from coterie.transactions.history import Key, Name
 
-Kind: TypeAlias = Literal["ww", "wr", "rw"]
+Kind: TypeAlias = Literal["ww", "wr", "rw", "rt"]
 
 
 class Edge(NamedTuple):
     """One transaction stands before another in every equivalent serial order, because of a key.
 
-    The target replaced (ww) or read (wr) what the source wrote, or replaced what it read (rw).
+    The target replaced (ww) or read (wr) what the source wrote, or replaced what it read (rw). Where
+    real time counts, the source may also have ended before the target began (rt).
     """
 
     source: int

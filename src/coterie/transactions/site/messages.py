@@ -1,0 +1,179 @@
+"""What sites say to each other. Each message carries the clock of its sender (Lamport, 1978).
+
+    coordinator        site of the key
+    Ask           ->                       a read, a scan or a write
+                  <-   Reply               its answer, once there is one; or a refusal, at any time
+    Prepare       ->                       no request follows
+                  <-   Vote                on disk; nothing but a decision ends it here
+    Decide        ->                       commit, by its number, or abort
+                  <-   Acknowledge         of a commit: on disk, so the coordinator may forget it
+
+Requests of a transaction to one site are counted, so that each is carried out once and a site that
+has forgotten some of them does not vote.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from coterie.clocks import LogicalTime, Stamp
+from coterie.process import Payload
+from coterie.transactions.scheduler import (
+    Accepted,
+    Attempt,
+    Found,
+    Listed,
+    Name,
+    Number,
+    Refused,
+    Value,
+)
+from coterie.transactions.span import Span
+
+
+class Read(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+    """Read a key."""
+
+    key: str
+    update: bool = False  # on the way to writing it
+
+
+class Scan(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Read the keys of a span that are there, or the first few of them."""
+
+    span: Span
+    limit: int | None = None
+
+
+class Write(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+    """Set a key, if the transaction commits; None deletes it."""
+
+    key: str
+    value: Value
+
+
+class Validate(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+    """Make sure that all that was read here could still be read again."""
+
+
+Request: TypeAlias = Read | Scan | Write | Validate
+
+
+class Ask(Payload, frozen=True):
+    """Carry out a request."""
+
+    time: LogicalTime
+    name: Name
+    count: int  # of the requests of this transaction to this site, from 1
+    request: Request | None  # None: this transaction begins, its requests will follow
+    opening: Attempt | None = None  # with the first one
+
+
+class Reply(Payload, frozen=True):
+    """The answer to a request, or a refusal, which needs none."""
+
+    time: LogicalTime
+    name: Name
+    count: int
+    answer: Found | Listed | Accepted | Refused
+
+
+class Prepare(Payload, frozen=True):
+    """Be ready to commit what `count` requests have asked for. A site that is alone decides itself."""
+
+    time: LogicalTime
+    name: Name
+    count: int
+    sites: tuple[int, ...]  # that take part
+    settled: LogicalTime  # what this coordinator began before is over at all sites
+
+
+class Vote(Payload, frozen=True):
+    """Ready to commit. Who leaves has only read, and needs no decision."""
+
+    time: LogicalTime
+    name: Name
+    number: Number  # proposed; the largest is taken
+    leaves: bool = False
+
+
+class Decide(Payload, frozen=True):
+    """Commit by this number; without one, abort."""
+
+    time: LogicalTime
+    name: Name
+    number: Number | None = None
+
+
+class Acknowledge(Payload, frozen=True):
+    """The commit is on disk here."""
+
+    time: LogicalTime
+    name: Name
+
+
+class Inquire(Payload, frozen=True):
+    """What has become of this transaction?"""
+
+    time: LogicalTime
+    name: Name
+
+
+class Pending(Payload, frozen=True):
+    """It is under way still, as far as I know."""
+
+    time: LogicalTime
+    name: Name
+
+
+class Want(Payload, frozen=True):
+    """Somebody waits for your promise to begin nothing at or below this stamp."""
+
+    time: LogicalTime
+    stamp: Stamp
+
+
+class Promise(Payload, frozen=True):
+    """Whatever I begin at your site from now on has a larger stamp: a null request."""
+
+    time: LogicalTime
+    stamp: Stamp
+
+
+class Waiter(msgspec.Struct, frozen=True, array_like=True):
+    """A request that waits at a site. It waits once, so its count tells this wait from all others."""
+
+    site: int
+    attempt: Attempt
+    count: int
+    targets: tuple[Name, ...]  # who has to end before
+
+
+class Collect(Payload, frozen=True):
+    """Who waits for whom at your site?"""
+
+    time: LogicalTime
+    search: int
+
+
+class Collected(Payload, frozen=True):
+    """These wait for those here."""
+
+    time: LogicalTime
+    search: int
+    waiters: tuple[Waiter, ...]
+
+
+class Sacrifice(Payload, frozen=True):
+    """Refuse this request if it waits still: it is the victim of a deadlock."""
+
+    time: LogicalTime
+    name: Name
+    count: int
+    others: tuple[Name, ...]
+
+
+Aside: TypeAlias = Want | Promise | Collect | Collected | Sacrifice  # beside the protocol
+Message: TypeAlias = Ask | Reply | Prepare | Vote | Decide | Acknowledge | Inquire | Pending | Aside

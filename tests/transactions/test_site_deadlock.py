@@ -1,0 +1,124 @@
+"""Deadlocks through several sites: found by asking twice, one victim, and nobody hurt in vain."""
+
+from __future__ import annotations
+
+from coterie.transactions.scheduler import Accepted, Refused
+from coterie.transactions.site.messages import Collect, Collected, Sacrifice
+from coterie.transactions.site.site import BLOCKED
+from tests.transactions.site_world import World, key_at, world
+
+A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
+
+
+def crossed() -> tuple[World, str, str]:
+    """Let a user of site 1 lock A and want B, and one of site 2 lock B and want A."""
+    sites = world(sites=3)
+    first, second = sites.call(1, "begin"), sites.call(2, "begin")
+    sites.call(1, "write", first.name, A, b"1")
+    sites.call(2, "write", second.name, B, b"2")
+    sites.call(1, "write", first.name, B, b"1")
+    sites.call(2, "write", second.name, A, b"2")
+    sites.run()
+    return sites, first.name, second.name
+
+
+def test_no_site_sees_a_cycle_by_itself() -> None:
+    sites, first, second = crossed()
+    assert sites.site(1).facts()["waiting"] == {second: [first]}
+    assert sites.site(2).facts()["waiting"] == {first: [second]}
+    assert BLOCKED in sites.timers[1]
+    assert BLOCKED in sites.timers[2]
+    assert BLOCKED not in sites.timers[3]
+
+
+def test_the_youngest_is_refused_and_the_other_goes_on() -> None:
+    """2.7 g: the one with the larger stamp, named by everybody."""
+    sites, first, second = crossed()
+    sites.ring(1, BLOCKED)
+    sites.run()
+    refused = sites.answer(second)
+    assert isinstance(refused, Refused)
+    assert refused.rule == "a deadlock"
+    assert refused.others == (first,)
+    assert isinstance(sites.answer(first), Accepted)
+
+
+def test_two_sites_that_search_at_once_abort_one_transaction() -> None:
+    """2.7 g: all detect simultaneously, exactly one is aborted."""
+    sites, first, second = crossed()
+    for site in (1, 2):
+        sites.ring(site, BLOCKED)
+    sites.run()
+    assert isinstance(sites.answer(second), Refused)
+    assert isinstance(sites.answer(first), Accepted)
+    for site in (1, 2, 3):
+        if BLOCKED in sites.timers[site]:
+            sites.ring(site, BLOCKED)
+    sites.run()
+    assert isinstance(sites.answer(first), Accepted)
+
+
+def test_a_cycle_through_three_sites() -> None:
+    sites = world(sites=3)
+    keys = (A, B, C)
+    attempts = [sites.call(site, "begin") for site in (1, 2, 3)]
+    for round_ in (0, 1):
+        for place, attempt in enumerate(attempts):
+            sites.call(place + 1, "write", attempt.name, keys[(place + round_) % 3], b"1")
+        sites.run()
+    sites.ring(2, BLOCKED)
+    sites.run()
+    answers = [sites.answer(attempt.name) for attempt in attempts]
+    assert sum(isinstance(answer, Refused) for answer in answers) == 1
+    assert isinstance(answers[2], Refused)
+
+
+def test_a_wait_that_ended_between_the_passes_makes_no_victim() -> None:
+    """2.7 e: each edge is confirmed before anybody is hurt."""
+    sites, first, second = crossed()
+    sites.ring(1, BLOCKED)
+    while not any(isinstance(message, Collected) for message in sites.mail.get((2, 1), [])):
+        sites.deliver(1, 2)
+    sites.deliver(2, 1)  # the first pass shows a deadlock, the second is under way
+    assert sites.site(1).suspects
+    sites.call(2, "abort", second)
+    sites.run()
+    assert sites.count(Sacrifice) == 0
+    assert isinstance(sites.answer(first), Accepted)
+
+
+def test_a_late_sacrifice_hurts_nobody() -> None:
+    """2.7 d: a wait is told by the count of its request, so another one is not meant."""
+    sites, first, second = crossed()
+    sites.call(1, "abort", first)
+    sites.run()
+    assert isinstance(sites.answer(second), Accepted)
+    count = sites.site(1).parts[second].count
+    sites.mail[2, 1] = [Sacrifice(0, second, count, (first,))]
+    sites.run()
+    assert isinstance(sites.answer(second), Accepted)
+
+
+def test_a_site_that_is_down_hides_no_deadlock_of_the_others() -> None:
+    sites, first, second = crossed()
+    sites.crash(3)
+    sites.ring(2, BLOCKED)
+    sites.run()
+    assert isinstance(sites.answer(second), Refused)
+    assert isinstance(sites.answer(first), Accepted)
+
+
+def test_waiting_alone_is_no_deadlock() -> None:
+    sites = world(sites=3)
+    first = sites.write(1, {B: b"1"})
+    second = sites.call(2, "begin")
+    sites.call(2, "write", second.name, B, b"2")
+    for _ in range(5):
+        sites.ring(2, BLOCKED)
+        sites.run()
+    assert sites.count(Collect) == 10
+    assert sites.count(Sacrifice) == 0
+    assert sites.answer(second.name) is None
+    sites.call(1, "commit", first.name)
+    sites.run()
+    assert isinstance(sites.answer(second.name), Accepted)
