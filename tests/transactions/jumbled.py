@@ -19,6 +19,10 @@ ResultT = TypeVar("ResultT")
 FORMS = [(scheme.name, form.name) for scheme in schemes().values() for form in scheme.variants]
 
 
+class StuckError(Exception):
+    """A run in which nobody can go on."""
+
+
 class JumbledLoop(asyncio.SelectorEventLoop):
     """Whoever is ready goes on in any order; time jumps to the next timer when nobody is."""
 
@@ -41,7 +45,9 @@ class JumbledLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         timers: Any = self._scheduled  # type: ignore[attr-defined]  # as above
-        if timers and not self._ready:  # type: ignore[attr-defined]  # as above
+        if not self._ready:  # type: ignore[attr-defined]  # as above
+            if not timers:
+                raise StuckError("everybody waits, and nothing will come")
             self._now = max(self._now, timers[0].when())
         super()._run_once()  # type: ignore[misc]  # as above
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.transactions.scheduler import Accepted, Refused
 from coterie.transactions.site.messages import Collect, Collected, Sacrifice
-from coterie.transactions.site.site import BLOCKED
+from coterie.transactions.site.site import BLOCKED, Site
 from tests.transactions.site_world import World, key_at, world
+from tests.transactions.test_site_mutants import mutated
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
 
@@ -122,3 +125,66 @@ def test_waiting_alone_is_no_deadlock() -> None:
     sites.call(1, "commit", first.name)
     sites.run()
     assert isinstance(sites.answer(second.name), Accepted)
+
+
+def stale(kind: type[Site] = Site) -> tuple[World, str]:
+    """Let a cycle be seen in the first pass that is broken before the second, though all wait on.
+
+    The youngest wants a key that two others have read. One of them waits for the youngest
+    elsewhere, so there is a cycle, and is aborted; the other reader stays, so the youngest waits.
+    """
+    sites = world(sites=3, kind=kind)
+    first, reader = sites.call(1, "begin"), sites.call(3, "begin")
+    sites.call(2, "begin")
+    youngest = sites.call(2, "begin")  # by a larger stamp
+    sites.call(1, "read", first.name, A)
+    sites.call(3, "read", reader.name, A)
+    sites.call(2, "write", youngest.name, B, b"1")
+    sites.run()
+    sites.call(2, "write", youngest.name, A, b"1")
+    sites.call(1, "write", first.name, B, b"1")
+    sites.run()
+    assert sites.site(1).facts()["waiting"] == {youngest.name: [first.name, reader.name]}
+    assert sites.site(2).facts()["waiting"] == {first.name: [youngest.name]}
+    sites.ring(2, BLOCKED)
+    sites.deliver(2, 1)
+    sites.call(1, "abort", first.name)
+    sites.run()
+    return sites, youngest.name
+
+
+def test_nobody_is_refused_for_a_cycle_that_is_broken_meanwhile() -> None:
+    """2.7 e: the same wait, but not for the same others."""
+    sites, youngest = stale()
+    assert not isinstance(sites.answer(youngest), Refused)
+    assert sites.site(1).facts()["waiting"]
+
+
+MUTANTS = {
+    "a deadlock is believed at first sight": (
+        "self._begin_pass(core, sorted(sites), out)",
+        "self._accuse(core, out)",
+    ),
+    "a wait counts as the same whoever it is for": (
+        "_identity(waiter) == _identity(suspect) and set(suspect.targets) <= set(waiter.targets)",
+        "_identity(waiter) == _identity(suspect)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_whoever_asks_less_hurts_somebody_in_vain(name: str) -> None:
+    site, _ = mutated("searching", *MUTANTS[name])
+    sites, youngest = stale(site.Site)
+    assert isinstance(sites.answer(youngest), Refused)
+
+
+def test_a_sacrifice_of_another_wait_would_be_obeyed_without_its_count() -> None:
+    site, _ = mutated(
+        "searching", "if (message.name, message.count) in waits:", "if message.name in self.parts:"
+    )
+    sites = world(sites=3, kind=site.Site)
+    attempt = sites.write(1, {A: b"1"})
+    sites.mail[2, 1] = [Sacrifice(0, attempt.name, 7, ())]
+    sites.run()
+    assert isinstance(sites.answer(attempt.name), Refused)

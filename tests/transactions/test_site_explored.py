@@ -52,10 +52,10 @@ DOUBT = Sometimes("doubt", (Together(in_doubt),))
         ("two-phase-locking", "wait-die", BLIND, 3400, 4631),
         ("two-phase-locking", "wait-die", READING, 5230, 6944),
         ("two-phase-locking", "wound-wait", BLIND, 3430, 4706),
-        ("timestamp-ordering", None, READING, 2002, 2882),
-        ("multiversion", None, BLIND, 1270, 1969),
+        ("timestamp-ordering", None, READING, 2164, 3103),
+        ("multiversion", None, BLIND, 1404, 2133),
         ("optimistic", "parallel", BLIND, 16753, 28033),
-        ("conservative", None, BLIND, 3746, 6027),
+        ("conservative", None, BLIND, 3890, 6235),
     ],
 )
 def test_all_sites_agree_in_the_end_in_every_order(

@@ -17,12 +17,23 @@ from coterie.transactions.site.site import SILENCE
 from tests.transactions.site_storms import judge as judge_storm
 from tests.transactions.site_storms import site_storm
 from tests.transactions.site_world import World, key_at, world
+from tests.transactions.test_two_phase_commit import reader_left
 from tests.transactions.test_two_phase_commit_crashes import SHAPES, crashing_runs, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LAYERS = ("keeper", "participant", "coordinator", "promising", "searching", "site", "clients")
+LAYERS = (
+    "keeper",
+    "serving",
+    "participant",
+    "asking",
+    "coordinator",
+    "promising",
+    "searching",
+    "site",
+    "clients",
+)
 PACKAGE = "coterie.transactions.site."
 NOTICED = (AssertionError, KeyError, MisuseError)  # by a test, or by the site itself
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
@@ -108,27 +119,13 @@ def duplicates(site: ModuleType, _clients: ModuleType) -> None:
     assert isinstance(sites.answer(attempt.name), Committed)
 
 
-def reader_left(site: ModuleType, _clients: ModuleType) -> None:
+def readers_left(site: ModuleType, _clients: ModuleType) -> None:
     """Ask a reader that has left about a transaction that has committed."""
-    sites = World(scheme("two-phase-locking").variant().build, 3, site.Site)
-    attempt = sites.call(1, "begin")
-    sites.call(1, "read", attempt.name, C)
-    sites.run()
-    for key in (A, B):
-        sites.call(1, "write", attempt.name, key, b"1")
-        sites.run()
-    sites.call(1, "commit", attempt.name)
-    for link in ((1, 2), (1, 3), (3, 1), (2, 1)):
-        sites.deliver(*link)
-    sites.lose(1, 2)
-    sites.crash(1)
-    for _ in range(4):
-        if SILENCE in sites.timers[2]:
-            sites.ring(2, SILENCE)
-            sites.run()
-    sites.start(1)
-    sites.settle()
-    assert sites.value(3, A) == sites.value(3, B) == b"1"
+    for again in (False, True):
+        sites, _ = reader_left(again, site.Site)
+        sites.start(1)
+        sites.settle()
+        assert sites.value(3, A) == sites.value(3, B) == b"1"
 
 
 def late_prepare(site: ModuleType, _clients: ModuleType) -> None:
@@ -216,7 +213,10 @@ MUTANTS = {
         "participant",
         "        else:\n            out.send(sender, Pending(self.clock, name))\n\n    def _forget",
         "        else:\n            out.send(sender, Decide(self.clock, name))\n\n    def _forget",
-        reader_left,
+        readers_left,
+    ),
+    "one that has ended here may begin once more": Mutant(
+        "serving", "opening is None or name in self.ended or", "opening is None or", readers_left
     ),
     "a site votes though it has forgotten requests": Mutant(
         "participant",
@@ -245,7 +245,8 @@ def test_a_broken_rule_is_noticed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "notice", [crashes, storms, restarts, duplicates, reader_left, late_prepare, silent_coordinator]
+    "notice",
+    [crashes, storms, restarts, duplicates, readers_left, late_prepare, silent_coordinator],
 )
 def test_what_notices_them_finds_nothing_wrong_with_the_rules_as_they_are(
     notice: Callable[[ModuleType, ModuleType], None],

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from coterie.errors import MisuseError, Undeclared
 from coterie.transactions.scheduler import Accepted, Committed, Declaration, Found, Refused
 from coterie.transactions.site.messages import Promise, Want
+from coterie.transactions.site.simulation import simulate_store
 from coterie.transactions.site.site import SILENCE
 from coterie.transactions.span import Span
+from coterie.transactions.trial import program
 from tests.transactions.site_world import World, key_at, world
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from coterie.transactions.trial import Program
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
 
@@ -161,3 +170,22 @@ def test_a_request_of_a_transaction_that_has_ended_is_misuse() -> None:
     sites.call(1, "read", other.name, key_at(2, 2))
     with pytest.raises(MisuseError, match="request under way"):
         sites.call(1, "read", other.name, key_at(2, 2))
+
+
+def test_idle_sites_do_not_keep_old_versions_alive() -> None:
+    """2.4 e: they promise when they are asked, so memory stays bounded under a steady load."""
+    keys = [f"k{number}" for number in range(6)]
+
+    def draw(dice: Random) -> Program:
+        first, second = dice.sample(keys, 2)
+        return program(f"u({first}) w({first}) w({second})")
+
+    outcome = simulate_store("multiversion", draw=draw, sites=3, clients=1, until=4000.0, seed=1)
+    versions = [
+        len(chain.versions)
+        for site in outcome.sites
+        for chain in site.scheduler.table.items.values()
+    ]
+    assert outcome.commits > 700
+    assert sum(versions) < outcome.commits / 3
+    assert outcome.kinds["Want"] < outcome.commits / 5

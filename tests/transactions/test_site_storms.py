@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import UsageError
+from coterie.transactions.scheme import schemes
 from coterie.transactions.site.messages import Collect
 from tests.transactions.anarchy import Anarchy
 from tests.transactions.site_storms import judge, named_storm, site_storm
-from tests.transactions.test_two_phase_commit import SCHEMES
 
-ALL = (*SCHEMES, ("conservative", "unanalysed"))
+ALL = [(scheme.name, variant.name) for scheme in schemes().values() for variant in scheme.variants]
 SEEDS = 12  # of each number of sites; campaigns of thousands are a matter of this number
 
 

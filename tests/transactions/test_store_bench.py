@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,12 +19,13 @@ from benchmarks.transactions.report import Report, reading, skews, tables
 from benchmarks.transactions.workload import ACCOUNTS, DEPOSIT, transfers
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
     from benchmarks.transactions.workload import Transfer
 
+ROOT = Path(__file__).parents[2]
+MEASURED = ROOT / "benchmarks" / "transactions" / "measured.json"
+PAGE = ROOT / "docs" / "transactions" / "README.md"
 SHORT = Pace(0.02, 0.1)
 
 
@@ -78,6 +80,11 @@ def test_a_run_is_measured_and_told_in_all_forms() -> None:
     assert "balances were right after all 2 runs" in reading(report)
     again = msgspec.json.decode(msgspec.json.encode(report), type=Report)
     assert reading(again) == reading(report)
+
+
+def test_the_page_shows_what_was_measured() -> None:
+    report = msgspec.json.decode(MEASURED.read_bytes(), type=Report)
+    assert tables(report, markdown=True) in PAGE.read_text(encoding="utf-8")
 
 
 def test_lost_updates_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

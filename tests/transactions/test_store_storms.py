@@ -205,6 +205,34 @@ def test_the_lines_tell_the_same_as_the_history() -> None:
         assert Outcome.UNKNOWN not in ends
 
 
+@pytest.mark.parametrize(("scheme", "variant"), FORMS)
+def test_what_a_scheme_has_forgotten_is_told_as_it_was(scheme: str, variant: str) -> None:
+    """Of a key deleted long ago nobody knows the version; the history still tells who read what."""
+
+    async def main() -> None:
+        store = Store(scheme, variant=variant, record=True)
+        keys = [f"key/{number:04}" for number in range(1200)]
+        remembered = []
+        for _ in range(3):
+            async with store.transaction() as t:
+                assert await t.scan() == []
+                for key in keys:
+                    await t.put(key, key)
+            async with store.transaction() as t:
+                for key in keys:
+                    await t.delete(key)
+            async with store.transaction() as t:
+                assert await t.get(keys[0]) is None
+            remembered.append(len(list(scheduler_of(store).latest())))
+        assert min(remembered) < 200
+        report = check(store.history())
+        assert report.serializable
+        assert report.order is not None
+        assert list(report.order) == [f"T{number + 1}" for number in range(9)]
+
+    jumbled(main, seed=0)
+
+
 def refuted(executors: list[LocalExecutor]) -> int:
     count = 0
     for seed, executor in enumerate(executors):

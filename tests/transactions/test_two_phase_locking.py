@@ -453,6 +453,14 @@ def test_deleted_keys_are_remembered_until_there_are_many() -> None:
     assert at.read("R", "k1") == first
 
 
+def test_keys_that_are_deleted_once_and_never_come_back_are_forgotten() -> None:
+    at = desk()
+    for number in range(2 * DELETIONS_MAX):
+        at.put(f"A{number}", **{f"k{number}": b""})
+        at.put(f"B{number}", **{f"k{number}": None})
+    assert len(dict(at.scheduler.latest())) <= DELETIONS_MAX
+
+
 def test_what_happened_is_serializable_in_the_order_of_the_last_locks() -> None:
     trial = Trial(Detection(), ("x", "y"))
     trial.add("T1", 1, "r(x) w(y)")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from coterie.clocks import Stamp
 
-DELETED_MAX = 1000  # and as many again as there are keys, until they are forgotten
+DELETED_MAX = 1000  # and half of all keys, until they are forgotten
 
 
 class Newest(msgspec.Struct, array_like=True):

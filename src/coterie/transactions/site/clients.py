@@ -166,6 +166,7 @@ class BusySite(Site):
 
     def _fail(self, place: int, client: Client, refused: Refused, out: Outbox[Message]) -> None:
         pause = self._pause(client)
+        out.cancel_timer(f"{SERVED}{place}")  # it may have been refused before its next request
         client.above, client.attempt = refused.above, None
         client.failures += 1
         if client.failures == self.tries:

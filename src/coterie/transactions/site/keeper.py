@@ -14,6 +14,7 @@ from coterie.transactions.site.messages import Message
 from coterie.transactions.site.records import (
     AnyRecord,
     Decided,
+    Ended,
     Past,
     Ready,
     Reserved,
@@ -35,6 +36,8 @@ class Keeper(Process[Message]):
     clock: LogicalTime = 0  # as high as any that was heard of
     reserved: LogicalTime = 0  # the clock has not passed it, says the log
     logged: int = 0  # records since the log was last replaced
+    overdue: list[Ended] = []  # records that are written with the next one: they may be lost
+    weight: int = 0  # items when they were last counted: a shorter log is not replaced
     ready: dict[Name, Ready] = {}  # in doubt: they wait for a decision, and nothing else ends them
     decided: dict[Name, Decided] = {}  # commits that not everybody has acknowledged
     outcomes: dict[Name, Number] = {}  # of commits here that others may still ask about
@@ -56,19 +59,22 @@ class Keeper(Process[Message]):
 
     def log(self, record: AnyRecord, out: Outbox[Message]) -> None:
         """Write a record, before anything leaves that rests on it."""
-        self.logged += 1
-        out.append(written(record))
+        for each in (*self.overdue, record):
+            self.logged += 1
+            out.append(written(each))
+        self.overdue.clear()
 
     def tidy(self, out: Outbox[Message]) -> None:
         """Between two steps: replace the log when it has become longer than what it amounts to."""
-        if self.logged <= RECORDS_MAX:
+        if self.logged <= max(self.weight, RECORDS_MAX):
             return
         items = dict(self.scheduler.latest())
-        if self.logged <= len(items):
-            return
-        past = Past(self.reserved, items, self.ready, self.decided, self.outcomes)
-        out.save(encode(past))
-        self.logged = 0
+        self.weight = len(items)
+        if self.logged > self.weight:
+            past = Past(self.reserved, items, self.ready, self.decided, self.outcomes)
+            out.save(encode(past))
+            self.logged = 0
+            self.overdue.clear()
 
     def advance(self, time: LogicalTime, out: Outbox[Message]) -> None:
         """Let the clock be at least so late, which it will be after a crash as well."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from coterie.transactions.scheduler import Answer
 
 
+OUTDATED = 64  # stamps that a promise is behind, when it is asked for again to find garbage
+
+
 class Promising(Coordinator):
     """Gives promises about the transactions that begin here, and asks others for theirs."""
 
@@ -93,5 +96,8 @@ class Promising(Coordinator):
     def _renew_wants(self, out: Outbox[Message]) -> None:
         """Ask again, since questions and promises get lost with a site that crashes."""
         self.wants = [0] * self.sites
-        if self._heeds_promises() and not self.scheduler.announced:
-            out.broadcast(range(1, self.sites + 1), Want(self.clock, Stamp(self.clock, self.me)))
+        if not self._heeds_promises() or self.scheduler.announced:
+            return
+        for place, promise in enumerate(self.promised):
+            if self.clock - promise.time > OUTDATED:
+                out.send(place + 1, Want(self.clock, Stamp(self.clock, self.me)))

@@ -1,8 +1,9 @@
 """A site of a store that is spread over several: two-phase commit with presumed abort.
 
-The layers, each in its file: it keeps items and a log (`keeper`), takes part in transactions
-(`participant`), coordinates those of its own users (`coordinator`), exchanges promises
-(`promising`) and looks for deadlocks (`searching`). Here is what reaches it, and its two timers.
+The layers, each in its file: it keeps items and a log (`keeper`), carries out requests (`serving`),
+votes and obeys decisions (`participant`), passes on what its own users ask for (`asking`), ends their
+transactions (`coordinator`), exchanges promises (`promising`) and looks for deadlocks (`searching`).
+Here is what reaches it, and its two timers.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Site(Searching):
             case Decide(_, name, number):
                 self._decide(sender, name, number, out)
             case Acknowledge(_, name):
-                self._acknowledged(sender, name, out)
+                self._acknowledged(sender, name)
             case Inquire(_, name):
                 self._inquired(sender, name, out)
             case Pending(_, name):

@@ -53,7 +53,7 @@ class Record:
         self._doings: list[tuple[Name, _Doing]] = []
         self._numbers: dict[Name, Number] = {}  # of commits; until then what no version has
         self._written: dict[Name, dict[str, Value]] = {}  # by transactions that are under way
-        self._deletions: dict[str, list[Number]] = {}  # that were committed, by key
+        self._deletions: dict[str, dict[Name, Number]] = {}  # by key, those that were committed
 
     def begin(self, attempt: Attempt) -> None:
         """Note that an attempt begins."""
@@ -80,7 +80,7 @@ class Record:
         self._doings.append((name, _End("commit")))
         for key, value in self._written.pop(name).items():
             if value is None:
-                self._deletions.setdefault(key, []).append(number)
+                self._deletions.setdefault(key, {})[name] = number
 
     def abort(self, name: Name) -> None:
         """Note that a transaction has no effect."""
@@ -150,8 +150,9 @@ class Record:
             return _event(name, "read", read.key, read.value, None)
         if read.number is not None:
             return _event(name, "read", read.key, read.value, read.number)
-        deletions = self._deletions.get(read.key, ())
-        seen = [number for number in deletions if number <= self._numbers[name]]
+        deletions = self._deletions.get(read.key, {}).items()
+        last = self._numbers[name]
+        seen = [number for other, number in deletions if number <= last and other != name]
         return _event(name, "read", read.key, read.value, max(seen, default=BEGINNING))
 
 

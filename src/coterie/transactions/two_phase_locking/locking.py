@@ -38,7 +38,7 @@ from coterie.transactions.two_phase_locking.requests import Read, Request, Scan,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-DELETIONS_MAX = 1000  # and as many again as there are keys, until deleted keys are forgotten
+DELETIONS_MAX = 1000  # and half of all keys, until deleted ones are forgotten
 
 
 class TwoPhaseLocking(Scheduler):
@@ -114,7 +114,7 @@ class TwoPhaseLocking(Scheduler):
             self.count = number.time
         out.append(Committed(name, number))
         self._resume(self.locks.leave(name), out)
-        if self.deletions > DELETIONS_MAX + len(self.table.items):
+        if self.deletions > DELETIONS_MAX and 2 * self.deletions > len(self.table.items):
             self._forget_deletions()
 
     def _abort(self, active: Active, out: list[Answer]) -> None:
