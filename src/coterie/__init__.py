@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from coterie.errors import (
     AcquireTimeout,
     ConfigError,
+    Conflict,
     CoterieError,
+    DeadlockDetected,
     LockLost,
     MisuseError,
     NoQuorum,
     NotHeld,
+    OutcomeUnknown,
     ProtocolError,
     ReplayError,
     Unavailable,
@@ -22,6 +25,7 @@ from coterie.errors import (
 if TYPE_CHECKING:
     from coterie import sync
     from coterie.cluster.joining import join
+    from coterie.cluster.store import join_store
     from coterie.coordinator import (
         Coordinator,
         Held,
@@ -33,12 +37,15 @@ if TYPE_CHECKING:
         Semaphore,
         connect,
     )
+    from coterie.transactions import Store
 
 __all__ = [
     "AcquireTimeout",
     "ConfigError",
+    "Conflict",
     "Coordinator",
     "CoterieError",
+    "DeadlockDetected",
     "Held",
     "HeldAll",
     "Lock",
@@ -48,14 +55,17 @@ __all__ = [
     "MisuseError",
     "NoQuorum",
     "NotHeld",
+    "OutcomeUnknown",
     "Party",
     "ProtocolError",
     "ReplayError",
     "Semaphore",
+    "Store",
     "Unavailable",
     "UsageError",
     "connect",
     "join",
+    "join_store",
     "sync",
 ]
 
@@ -68,4 +78,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("coterie.sync")
     if name == "join":
         return importlib.import_module("coterie.cluster.joining").join
+    if name == "join_store":
+        return importlib.import_module("coterie.cluster.store").join_store
+    if name == "Store":
+        return importlib.import_module("coterie.transactions").Store
     return getattr(importlib.import_module("coterie.coordinator"), name)

@@ -2,13 +2,17 @@
 
     CoterieError
     ├── MisuseError         the caller's mistake: a call that this state does not allow
-    │   └── NotHeld         a release by somebody who does not hold the lock
+    │   ├── NotHeld         a release by somebody who does not hold the lock
+    │   └── Undeclared      an access outside of what the transaction said it may touch
     ├── UsageError          the caller's mistake: an argument that makes no sense
     ├── ConfigError         the caller's mistake: parts that are fine alone and do not fit together
     ├── ProtocolError       a peer's mistake: a message that no correct process sends
     ├── ReplayError         a trace that its processes do not follow when it is run again
     ├── AcquireTimeout      nobody's fault: a lock that was not to be had in time (also a TimeoutError)
+    ├── DeadlockDetected    nobody's fault: a wait that can never end, and the one to give way
     ├── LockLost            a lock that was taken away while it was held
+    ├── Conflict            a transaction that was aborted, for others were in its way
+    ├── OutcomeUnknown      a transaction of which nobody can tell yet whether it has committed
     └── Unavailable         a coordinator that cannot do its work: no directory, no node
         └── NoQuorum        too few nodes of a cluster can be reached to decide anything
 
@@ -19,7 +23,12 @@ Our own bugs are assertions, not errors of this tree.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coterie.clocks import Stamp
 
 
 class CoterieError(Exception):
@@ -67,6 +76,10 @@ class NotHeld(MisuseError):  # noqa: N818 - the name that users of locks know
     """A release by a task or thread that does not hold the lock."""
 
 
+class Undeclared(MisuseError):  # noqa: N818 - says what is the matter, like its siblings
+    """An access outside of what the transaction declared, or a declaration outside of its class."""
+
+
 class AcquireTimeout(CoterieError, TimeoutError):  # noqa: N818 - the name that users of locks know
     """A lock that was not to be had in the time that the caller would wait."""
 
@@ -74,10 +87,78 @@ class AcquireTimeout(CoterieError, TimeoutError):  # noqa: N818 - the name that 
     definite = True
 
 
+class DeadlockMember(NamedTuple):
+    """One who waits in a deadlock."""
+
+    owner: str  # as people find it: host:pid, and the task where that is not enough
+    waits_for: tuple[str, ...]  # locks, of which it needs one
+    since: float  # when the wait began, in seconds since 1970 by its own clock
+    holds: Mapping[str, int]  # locks of others' waits, with their tokens
+
+
+class DeadlockDetected(CoterieError):  # noqa: N818 - the name that users of locks know
+    """A wait that could never have ended, in which this request was chosen to give way.
+
+    The others go on as soon as the locks are released that this task or thread holds; what it
+    wanted can be tried again then.
+    """
+
+    exit_status = 75
+    definite = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lock: str = "",
+        kind: str = "cycle",
+        members: tuple[DeadlockMember, ...] = (),
+    ) -> None:
+        """Say who waits for whom; `kind` is cycle, knot or b-knot."""
+        super().__init__(message)
+        self.lock = lock
+        self.kind = kind
+        self.members = members
+
+
 class LockLost(CoterieError):  # noqa: N818 - the name that users of locks know
     """A lock that was taken away while it was held; others may have been inside since."""
 
     exit_status = 79
+
+
+class Conflict(CoterieError):  # noqa: N818 - the name that users of transactions know
+    """A transaction that was aborted, for others were in its way; running it again is safe.
+
+    ``keys`` and ``others`` name what it was about and which transactions were in the way, as far as
+    that is known, ``rule`` why they could not all go on. ``above`` is a stamp that a further attempt
+    has to exceed, if stamps decided.
+    """
+
+    exit_status = 75
+    definite = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        rule: str = "",
+        keys: tuple[str, ...] = (),
+        others: tuple[str, ...] = (),
+        above: Stamp | None = None,
+    ) -> None:
+        """Say what happened in one line; the rest is for programs."""
+        super().__init__(message)
+        self.rule = rule
+        self.keys = keys
+        self.others = others
+        self.above = above
+
+
+class OutcomeUnknown(CoterieError):  # noqa: N818 - says what is the matter, like its siblings
+    """A transaction that may have committed or not: running it again may do its work twice."""
+
+    exit_status = 70
 
 
 class Unavailable(CoterieError):  # noqa: N818 - says what is the matter, like its siblings

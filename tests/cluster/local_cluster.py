@@ -90,6 +90,13 @@ class Processes:
             with (self.folder / f"{name}.log").open("ab") as log:
                 self._nodes[name] = subprocess.Popen(command, stdout=log, stderr=log)
 
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `coterie serve` on this cluster's file to its end."""
+        command = [*COTERIE, "serve", "--config", str(self.folder / "coterie.toml"), *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+        )
+
     def kill(self, name: str) -> None:
         process = self._nodes.pop(name)
         process.kill()
@@ -133,10 +140,10 @@ class Processes:
 class Program:
     """A program that says on its output what happens to its locks."""
 
-    def __init__(self, url: str, arguments: tuple[str, ...]) -> None:
+    def __init__(self, url: str, arguments: tuple[str, ...], prefix: tuple[str, ...] = ()) -> None:
         script = Path(__file__).with_name("lock_program.py")
         self.process = subprocess.Popen(
-            [sys.executable, str(script), url, *arguments],
+            [*prefix, sys.executable, str(script), url, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

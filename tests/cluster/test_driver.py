@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.driver import Driver
 from coterie.mutex.quorum.leased.events import Acquired
 from tests.cluster.local_cluster import until
+from tests.cluster.virtual_time import run, sleep_through
 
 if TYPE_CHECKING:
+    import pytest
+
     from coterie.process import Outbox
 
 
@@ -65,43 +66,32 @@ def test_what_cannot_be_saved_is_not_sent_and_nothing_happens_any_more() -> None
     assert asyncio.run(main()) == ["fail disk full"]
 
 
-def test_who_has_slept_handles_what_has_arrived_before_timers_ring() -> None:
+def test_who_has_slept_handles_what_has_arrived_before_timers_ring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def main() -> list[str]:
         recorder = Recorder()
-        loop = asyncio.get_running_loop()
-        reader, writer = await asyncio.open_connection(*await echo_server())
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
 
         async def listen() -> None:
             while await reader.read(1):
                 recorder.driver.step(lambda _: recorder.log.append("input"))
 
-        listening = loop.create_task(listen())
+        listening = asyncio.ensure_future(listen())
         recorder.driver.step(lambda out: out.set_timer("expiry", 0.01))
-        writer.write(b"12345")
-        await writer.drain()
-        time.sleep(0.2)  # noqa: ASYNC251 - the sleep of a whole process is what is tested
-        await until(lambda: "ring expiry" in recorder.log, "the timer")
-        listening.cancel()
+        with theirs:
+            theirs.sendall(b"12345")
+            sleep_through(1.0)
+            await until(lambda: "ring expiry" in recorder.log, "the timer")
+        await listening
         writer.close()
+        await writer.wait_closed()
         return recorder.log
 
-    log = asyncio.run(main())
+    log = run(monkeypatch, main)
     assert log[-1] == "ring expiry"
     assert log.count("input") == 5
-
-
-async def echo_server() -> tuple[str, int]:
-    """Run a server in a thread of its own, so that it works while this process sleeps."""
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        with listening, listening.accept()[0] as peer:
-            while data := peer.recv(100):
-                peer.sendall(data)
-
-    threading.Thread(target=serve, daemon=True).start()
-    host, port = listening.getsockname()
-    return str(host), int(port)
 
 
 def test_setting_a_timer_again_moves_it_and_cancelling_forgets_it() -> None:

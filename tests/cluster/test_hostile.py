@@ -15,7 +15,7 @@ import pytest
 import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.connection import FRAME_BYTES_MAX, Connection
-from coterie.cluster.frames import Condition, HowIsIt, WhatCluster
+from coterie.cluster.frames import HowIsIt, Standings, WhatCluster
 from coterie.cluster.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.link import dial
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Probe, Release, Request, SessionName
@@ -136,7 +136,7 @@ def test_an_oversize_frame_of_somebody_let_in_is_refused(caplog: pytest.LogCaptu
     assert f"a frame of {FRAME_BYTES_MAX + 1} bytes" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["release", "bye", "condition"])
+@pytest.mark.parametrize("kind", ["release", "bye", "standing"])
 def test_a_client_cannot_speak_in_the_name_of_another(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_client_cannot_speak_in_the_name_of_another(
                     session, 2, 0, 9, 9.0, (Release("precious", number.claim.number, 0),)
                 ),
                 "bye": Bye(session),
-                "condition": Condition(1, 1, victim, "nothing", 0, 0.0, 0),
+                "standing": Standings(1, 1, victim, ()),
             }[kind]
             connection = await let_in(config, new_identity("thief:1"))
             connection.send(forged)

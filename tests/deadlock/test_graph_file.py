@@ -12,7 +12,7 @@ import pytest
 
 from coterie.cli import run
 from coterie.deadlock.condition import all_of, any_of, some_of
-from coterie.deadlock.graph_file import parse_graph
+from coterie.deadlock.graph_file import parse_graph, write_graph
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ def test_conditions_nest() -> None:
         "P2": any_of("P1"),
         "P3": some_of(2, "P1", "P2", "P4"),
     }
+
+
+@pytest.mark.parametrize("text", [ISSUE, CROSSED])
+def test_what_is_written_is_read_as_the_same_graph(text: str) -> None:
+    graph = parse_graph(text)
+    assert parse_graph(json.dumps(write_graph(graph))) == graph
 
 
 def test_a_process_that_is_null_runs_and_one_name_is_a_condition() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 PACKAGE = "coterie.mutex.quorum.leased"
 ORDER = (
     "settings frames tokens events uplink downlink ballot bid choice sending sessions bidding"
-    " keeping participant polling voter process"
+    " keeping reusing participant polling voter process"
 )
 _aliases = itertools.count()
 

@@ -14,6 +14,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from coterie.mutex.quorum.leased.events import Acquired
 from coterie.process import Outbox
 from tests.mutex.leased_faults import FAULTS_END, LEASE, Link, Node, write_script
 from tests.mutex.leased_kit import Kit
@@ -92,19 +95,31 @@ class User:
 class World:
     """One run."""
 
-    def __init__(self, seed: int, profile: str, kit: Kit | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        profile: str,
+        kit: Kit | None = None,
+        *,
+        mixed_leases: bool = False,
+        lock_delay: float = 0.0,
+    ) -> None:
         self.kit = kit or Kit()
         self.seed = seed
+        self.mixed_leases = mixed_leases
         self.plan = Plan(profile, Random(f"{profile}/{seed}"))
         self.plan.draw(self.kit)
+        self.plan.settings = replace(self.plan.settings, lock_delay=lock_delay)
+        self.deaths: dict[str, float] = {}  # when a holder of the lock last died inside
         self.random = self.plan.random
         self.now = 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.numbers = itertools.count()
         self.delay = self.random.choice((0.05, 0.2, 0.5))
+        self.passes_on = seed % 4 == 1  # from task to task, where the votes in hand allow it
         noisy = profile in ("mixed", "net", "wild") and self.random.random() < 0.5
         self.noise = 0.03 if noisy else 0.0  # of losing a frame, and of delivering it twice
-        self.events = self.entries = self.free = self.losses = self.rejected = 0
+        self.events = self.entries = self.free = self.passed = self.losses = self.rejected = 0
         self.last_token: dict[str, int] = {}
         self.tokens: dict[str, set[int]] = {}
         self.voters = {me: self._node(me) for me in range(1, self.plan.voters + 1)}
@@ -176,8 +191,14 @@ class World:
             node.part = self.kit.voter.Voter(self.plan.settings)
         else:
             home = self.random.randint(1, self.plan.voters)
-            node.part = self.kit.participant.participant(self.plan.settings, home)
+            node.part = self.kit.participant.participant(
+                self.plan.settings, home, self._lease(node)
+            )
         self.step(node, partial(node.part.start, node.name))
+
+    def _lease(self, node: Node) -> float | None:
+        """Give every third participant the lease of all, and the others shorter ones."""
+        return (None, 0.8 * LEASE, 0.5 * LEASE)[node.me % 3] if self.mixed_leases else None
 
     def step(self, node: Node, handler: Callable[[Outbox[Any]], None]) -> Outbox[Any]:
         out: Outbox[Any] = Outbox(node.me, node.clock(self.now))
@@ -209,6 +230,14 @@ class World:
         self.step(node, partial(node.part.ring, name))
 
     def crash(self, node: Node) -> None:
+        for (me, lock), user in self.users.items():
+            if (
+                me == node.me
+                and node.alive
+                and user.phase == "inside"
+                and self._is_valid(node, lock)
+            ):
+                self.deaths[lock] = self.now
         node.alive = node.paused = False
         for (me, _), user in self.users.items():
             if me == node.me:
@@ -336,6 +365,7 @@ class World:
         user.phase, user.token, user.life = "inside", event.token, user.life + 1
         self.entries += 1
         self._check_token(node, event.lock, event.token)
+        self._check_delay(event.lock)
         hold = self.random.choice((0.0, 0.3, 2.0, 3 * LEASE * self.random.random()))
         life = user.life
         self.after(hold * self.random.random(), partial(self._write, who, life))
@@ -350,11 +380,25 @@ class World:
             return
         user.phase, user.life = "idle", user.life + 1
         user.left -= 1
+        if self.passes_on and user.left and self._pass_on(who):
+            return
         self.step(node, partial(node.part.release, who[1]))
         if any(user.left for (me, _), user in self.users.items() if me == who[0]):
             self.after(self.random.choice((0.0, 0.5, 3.0, 20.0)), partial(self._think, who))
         elif self.random.random() < 0.3:
             self.step(node, node.part.close)
+
+    def _pass_on(self, who: tuple[int, str]) -> bool:
+        """Let another task of the same process follow, as far as the votes in hand allow."""
+        user, node = self.users[who], self.participants[who[0]]
+        token = node.part.pass_on(who[1], node.clock(self.now))
+        if not token:
+            return False
+        self.passed += 1
+        user.phase = "waiting"
+        self._hear(node, Acquired(who[1], token))
+        self._check_exclusion(node)
+        return True
 
     # Promises
 
@@ -395,6 +439,11 @@ class World:
         if ordered and token <= last:
             raise Breach(f"token {token} of {lock} follows {last}")
         self.last_token[lock] = max(last, token)
+
+    def _check_delay(self, lock: str) -> None:
+        delay = self.plan.settings.lock_delay / (1 + self.plan.settings.rate_error)
+        if self.plan.profile != "wild" and self.now < self.deaths.get(lock, -delay) + delay:
+            raise Breach(f"{lock} was given away too soon after the death of its holder")
 
     def _check_exclusion(self, node: Node) -> None:
         if self.plan.profile == "wild":

@@ -12,18 +12,30 @@ from tests.mutex.leased_world import PROFILES, Breach, World
 SEEDS = 40  # of each profile
 
 
+@pytest.mark.parametrize("mixed_leases", [False, True])
 @pytest.mark.parametrize("profile", PROFILES)
-def test_random_runs_hold_every_promise(profile: str) -> None:
+def test_random_runs_hold_every_promise(profile: str, mixed_leases: bool) -> None:
     """Exclusion by `valid()`, tokens that only grow, free re-entry, and progress after the faults."""
-    runs = [World(seed, profile).run() for seed in range(SEEDS)]
-    assert sum(world.entries for world in runs) > 10 * SEEDS
-    assert sum(world.free for world in runs) > SEEDS
+    seeds = range(SEEDS // 2 if mixed_leases else SEEDS)
+    runs = [World(seed, profile, mixed_leases=mixed_leases).run() for seed in seeds]
+    assert sum(world.entries for world in runs) > 10 * len(seeds)
+    assert sum(world.free for world in runs) > len(seeds)
+    assert sum(world.passed for world in runs) > 0
     if profile in ("mixed", "pause", "wild"):
         assert sum(world.losses for world in runs) > 0
     if (
         profile == "wild"
     ):  # overtaken holders were rejected; a valid one never is, or the run breaks
         assert sum(world.rejected for world in runs) > 0
+
+
+LOCK_DELAY = 15.0
+
+
+@pytest.mark.parametrize("profile", ["mixed", "crash"])
+def test_with_a_lock_delay_a_dead_holders_lock_rests_for_as_long(profile: str) -> None:
+    runs = [World(seed, profile, lock_delay=LOCK_DELAY).run() for seed in range(SEEDS)]
+    assert any(world.deaths for world in runs)
 
 
 def test_the_same_seed_is_the_same_run() -> None:
@@ -38,9 +50,11 @@ class Rule(NamedTuple):
     old: str
     new: str
     profile: str
+    mixed: bool = False  # participants have leases of their own
+    lock_delay: float = 0.0
 
 
-MUTANTS = {
+MUTANTS: dict[str, Rule] = {
     "restarted voter votes at once": Rule(
         "voter", "if out.saved or self.cautious:", "if self.cautious:", "crash"
     ),
@@ -80,9 +94,22 @@ MUTANTS = {
     ),
     "voter expires sessions without the drift allowance": Rule(
         "settings",
-        "self.lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin",
-        "self.lease",
+        "return lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin",
+        "return lease",
         "pause",
+    ),
+    "voter expires a session sooner than its own lease": Rule(
+        "voter", "self.settings.expiry_of(link.lease)", "0.8 * link.lease", "pause", mixed=True
+    ),
+    "participant counts another lease than it has told": Rule(
+        "sessions", "self.settings.lease)", "1.25 * self.settings.lease)", "pause", mixed=True
+    ),
+    "an expired vote is given away at once despite a lock delay": Rule(
+        "polling",
+        "return lock in self.delayed and",
+        "return False and",
+        "crash",
+        lock_delay=LOCK_DELAY,
     ),
     "participant does not look at leases": Rule(
         "bidding", "if lease(voter) > out.now}", "if lease(voter)}", "mixed"
@@ -126,8 +153,15 @@ MUTANTS = {
     "no sequence check on data": Rule(
         "downlink", "if seq != self.delivered + 1:", "if False:", "net"
     ),
-    "votes of a lost session are kept": Rule(
-        "keeping", "            bid.drop(voter)\n", "", "mixed"
+    "votes of a lost session are kept": Rule("keeping", "            bid.drop(voter)\n", "", "net"),
+    "a kept lock is taken again without a look at the leases": Rule(
+        "reusing", " and uplink.lease >= sound_until", "", "mixed"
+    ),
+    "a kept lock is taken again outside the granted intervals": Rule(
+        "reusing", " and vote.low <= token <= vote.high", "", "calm"
+    ),
+    "a lock that others want is kept": Rule(
+        "bidding", "return bid.wanted or bid.lost", "return bid.lost", "calm"
     ),
     "a frozen vote counts for ever": Rule(
         "keeping", "bid.share(voter).frozen = loss.lease", "bid.share(voter).frozen = 1e9", "crash"
@@ -138,11 +172,11 @@ SEEDS_MAX = 400
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_rule_switched_off_is_found_out(name: str) -> None:
-    module, old, new, profile = MUTANTS[name]
+    module, old, new, profile, mixed, delay = MUTANTS[name]
     kit = broken(module, old, new)
     for seed in range(SEEDS_MAX):
         try:
-            World(seed, profile, kit).run()
+            World(seed, profile, kit, mixed_leases=mixed, lock_delay=delay).run()
         except (Breach, AssertionError, KeyError):
             return
     pytest.fail(f"{SEEDS_MAX} seeds of {profile} did not notice")

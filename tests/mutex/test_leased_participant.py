@@ -33,7 +33,7 @@ from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.tokens import Interval, fit, last_instant
 from coterie.process import Outbox
 
-THREE = Settings(3, lease=10.0, heartbeat=2.0, hedge=2.0, unwind=5.0)
+THREE = Settings(3, lease=10.0, heartbeat=2.0, hedge=2.0, unwind=5.0, interval=9)
 QUORUM = msgspec.structs.replace(THREE, policy="quorum")
 
 
@@ -421,6 +421,15 @@ def test_5_8_who_waits_asks_a_forgetful_voter_again() -> None:
 def test_5_8_a_kept_lock_without_a_quorum_goes_back() -> None:
     client = cached()
     assert client.lose(2) == [(1, Release("a", 1, 1)), (3, Release("a", 1, 1))]
+
+
+def test_5_8_a_kept_lock_that_rests_on_a_voter_in_doubt_goes_back() -> None:
+    """Else the next hold would begin without repair, and be lost when that voter's lease ends."""
+    client = holding(QUORUM)
+    client.call("release")
+    client.ring(2)
+    client.hear(1)
+    assert client.ring(4) == [(1, Release("a", 1, 1)), (2, Release("a", 1, 1))]
 
 
 # Whom to ask (10)

@@ -22,6 +22,7 @@ from coterie.mutex.quorum.leased.frames import (
     Reply,
     Request,
     SessionName,
+    Term,
 )
 from coterie.mutex.quorum.leased.participant import PARTICIPANT, Participant, participant
 from coterie.mutex.quorum.leased.settings import Settings
@@ -57,7 +58,7 @@ def holder() -> Participant:
 
 
 def granted(echo: float = 0, seq: int = 1, session: SessionName = OPEN) -> Reply:
-    return Reply(session, seq, 1, 1, echo, False, (Grant("a", 1, 1, 100, False),))
+    return Reply(session, seq, 1, 1, echo, False, (Grant("a", 1, 1, 1 << 20, False),))
 
 
 def voter() -> Voter:
@@ -252,6 +253,35 @@ def test_a_session_expires_when_nothing_was_heard_for_the_lease_with_its_allowan
     assert "p" in part.sessions
     at(16, part.ring, VOTER)
     assert part.sessions == {}
+
+
+def test_a_participant_with_a_shorter_lease_says_so_when_it_opens_a_session() -> None:
+    part = participant(ONE, 1, 5.0)
+    at(0, part.start, "p")
+    opening, term = at(0, part.acquire, "a")
+    assert isinstance(opening, Data)
+    assert term == Term(OPENING, 5.0)
+    at(1, part.receive, 1, granted())
+    assert part.remaining("a", 1) == 4, "it counts what it has told"
+
+
+def test_a_session_with_a_shorter_lease_expires_sooner_with_its_allowance() -> None:
+    part = opened()
+    at(1, part.receive, 7, Term(OPENING, 5.0))
+    expiry = ONE.expiry_of(5.0)
+    assert 5 < expiry < ONE.expiry
+    at(expiry - 0.01, part.ring, VOTER)
+    assert "p" in part.sessions
+    at(expiry, part.ring, VOTER)
+    assert part.sessions == {}
+
+
+@pytest.mark.parametrize("lease", [0.0, -1.0, ONE.lease + 1, float("nan")])
+def test_a_lease_that_would_outlast_the_abstention_is_not_believed(lease: float) -> None:
+    part = opened()
+    at(1, part.receive, 7, Term(OPEN, lease))
+    at(1, part.receive, 7, Term(SessionName("p", 2), 5.0))
+    assert part.sessions["p"].lease is None
 
 
 def test_the_allowance_covers_clocks_at_opposite_ends_of_their_bound() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,
@@ -158,6 +160,47 @@ def test_a_dropped_owner_may_have_used_its_whole_interval() -> None:
     assert box.ring(10) == [("q", grant(15, 24))]
 
 
+DELAYING = msgspec.structs.replace(SETTINGS, lock_delay=7.0)
+
+
+def expired() -> Box:
+    """Make a voter with a lock delay whose owner p has expired at 10 while q waits."""
+    box = Box(DELAYING)
+    box.take("p", ask(age=5))
+    box.take("q", ask(age=6))
+    box.now = 9
+    box.step(box.voter.receive, 7, Beat(SessionName("q", 1), 99, 0, 9))
+    assert box.ring(10) == []
+    return box
+
+
+def test_13_a_vote_that_came_back_by_expiry_rests_for_the_lock_delay() -> None:
+    box = expired()
+    assert box.ring(16.9) == []
+    assert box.voter.armed == 17
+    assert box.ring(17) == [("q", grant(15, 24))]
+    assert box.voter.delayed == {}
+
+
+def test_13_a_vote_that_was_given_back_does_not_rest() -> None:
+    box = Box(DELAYING)
+    box.take("p", ask(age=5))
+    box.take("q", ask(age=6))
+    assert box.take("p", Release("a", 1, 5)) == [("q", grant(6, 15))]
+    box.step(box.voter.receive, 7, Bye(SessionName("q", 1, "v/2")))
+    assert box.take("r", ask(age=7)) == [("r", grant(16, 25))], "a goodbye is no expiry"
+
+
+def test_13_repair_of_a_hold_does_not_wait_for_the_lock_delay() -> None:
+    box = expired()
+    assert box.take("r", ask(age=8, stamp=20, hold=2)) == [("r", grant(20, 20, more=True))]
+
+
+def test_13_a_restarted_voter_abstains_for_the_lock_delay_too() -> None:
+    """Whose vote it had forgotten may have died with it."""
+    assert Box(DELAYING, disk=b"114", now=100).voter.abstains_until == 117
+
+
 def test_a_dropped_session_leaves_all_queues() -> None:
     box = Box()
     box.take("p", ask(age=5))
@@ -236,6 +279,15 @@ def test_a_voter_whose_storage_was_replaced_abstains() -> None:
     voter = Voter(SETTINGS, cautious=True)
     voter.start("v", Outbox(1, 3.0))
     assert voter.abstains_until == 13
+
+
+def test_7_a_floor_learnt_while_abstaining_counts_for_requests_that_wait_already() -> None:
+    box = Box(disk=b"1")
+    box.now = 5
+    assert box.take("p", ask(age=5)) == []
+    box.voter.raise_floor(200)
+    assert box.ring(10) == [("p", grant(201, 210))]
+    assert box.voter.clock >= 200, "and first requests begin above it"
 
 
 def test_stamps_follow_what_voters_have_seen() -> None:

@@ -8,10 +8,12 @@ import click
 
 from coterie.cli.output import print_json, print_table
 from coterie.deadlock.explanation import Explanation, describe, explain
-from coterie.deadlock.graph_file import parse_graph
+from coterie.deadlock.graph_file import parse_graph, write_graph
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coterie.deadlock.wait_for import Graph
 
 
@@ -38,7 +40,12 @@ def command(file: BinaryIO, output: str) -> int:
     and "since" beside a condition says when the wait began. Exits with 1 if anyone is deadlocked.
     """
     graph = parse_graph(_text(file))
-    explanations = [explain(graph, node) for node in graph.deadlocked()]
+    return show(graph, output, graph.deadlocked())
+
+
+def show(graph: Graph[str], output: str, explained: Iterable[str]) -> int:
+    """Print a graph, who is deadlocked in it and why some of them are; gives 1 if anyone is."""
+    explanations = [explain(graph, node) for node in explained]
     match output:
         case "json":
             print_json(_facts(graph, explanations))
@@ -64,7 +71,7 @@ def _picture(graph: Graph[Any], output: str) -> str:
 
 def _facts(graph: Graph[str], explanations: list[Explanation[str]]) -> dict[str, Any]:
     return {
-        "deadlocked": [explanation.node for explanation in explanations],
+        "deadlocked": graph.deadlocked(),
         "explanation": {
             explanation.node: {
                 "kind": explanation.kind,
@@ -75,11 +82,12 @@ def _facts(graph: Graph[str], explanations: list[Explanation[str]]) -> dict[str,
             for explanation in explanations
         },
         "cores": graph.cores(),
+        "graph": write_graph(graph),
     }
 
 
 def _print(graph: Graph[str], explanations: list[Explanation[str]]) -> None:
-    stuck = [explanation.node for explanation in explanations]
+    stuck = set(graph.deadlocked())
     rows = [
         [
             node,

@@ -1,4 +1,4 @@
-"""`coterie status`: who is up, who holds, who waits."""
+"""`coterie status`: who is up, who holds, who waits, and who for whom."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.duration import duration
-from coterie.cli.output import output_option, print_json, print_table
+from coterie.cli.output import print_json, print_table
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
+    from coterie.cluster.access import Visit
     from coterie.cluster.inspecting import ClusterState, NodeState
 
-VIEWS = ("nodes", "locks", "waiters")
+VIEWS = ("nodes", "locks", "waiters", "graph")
+DRAWN = ("svg", "dot")
 HEALTH = {0: "healthy", 1: "degraded", 69: "no quorum"}
 
 
@@ -26,29 +28,51 @@ HEALTH = {0: "healthy", 1: "degraded", 69: "no quorum"}
 @click.option(
     "--every", type=duration, default="2s", show_default=True, metavar="DUR", help="With --watch."
 )
-@output_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", *DRAWN]),
+    default="table",
+    show_default=True,
+    help="How to print the result; svg and dot draw the graph.",
+)
 def command(*, view: str, url: str | None, watch: bool, every: float, output: str) -> int:
-    """Ask the nodes of a cluster: nodes, locks or waiters.
+    """Ask the nodes of a cluster: nodes, locks, waiters or graph.
 
-    Exits with 0 if all nodes vote and no program has lost its connection, 1 if not all is well but
-    a quorum votes, 69 if there is no quorum.
+    graph shows which task waits for which lock, who holds it, and which waits can never end.
+
+    Exits with 0 if all nodes vote, no program has lost its connection and nobody is found to be
+    deadlocked, 1 if not all is well but a quorum votes, 69 if there is no quorum.
     """
+    if output in DRAWN and (view != "graph" or watch):
+        raise UsageError(f"-o {output} draws one picture of the graph: status graph -o {output}")
     while True:
-        state = asyncio.run(_inspect(url, view))
         if watch and output == "table":
             click.clear()
-        if output == "json":
-            print_json(state)
-        else:
-            _print(state, view)
+        health = _show(_visit(url), view, output)
         if not watch:
-            return state.health
+            return health
         time.sleep(every)
 
 
-async def _inspect(url: str | None, view: str) -> ClusterState:
-    from coterie.cluster.inspecting import inspect  # noqa: PLC0415 - asks for asyncio and ssl
-    from coterie.cluster.url import make_visit  # noqa: PLC0415
+def _show(visit: Visit, view: str, output: str) -> int:
+    from coterie.cluster.inspecting import inspect, inspect_waits  # noqa: PLC0415 - asks for ssl
+
+    if view == "graph":
+        from coterie.cli.deadlock import show  # noqa: PLC0415 - only for this view
+
+        graph, health = asyncio.run(inspect_waits(visit))
+        return max(health, show(graph, output, [core[0] for core in graph.cores()]))
+    state = asyncio.run(inspect(visit, locks=view != "nodes"))
+    if output == "json":
+        print_json(state)
+    else:
+        _print(state, view)
+    return state.health
+
+
+def _visit(url: str | None) -> Visit:
+    from coterie.cluster.url import make_visit  # noqa: PLC0415 - asks for asyncio and ssl
     from coterie.coordinator.connecting import choose_url  # noqa: PLC0415
 
     chosen = choose_url(url)
@@ -57,7 +81,7 @@ async def _inspect(url: str | None, view: str) -> ClusterState:
             f"status asks the nodes of a cluster, and {chosen} has none; set COTERIE_URL to"
             " coterie://HOST:PORT,..."
         )
-    return await inspect(make_visit(chosen), locks=view != "nodes")
+    return make_visit(chosen)
 
 
 def _print(state: ClusterState, view: str) -> None:

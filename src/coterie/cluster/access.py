@@ -8,6 +8,7 @@ import random
 import socket
 from typing import TYPE_CHECKING, Protocol
 
+from coterie.cluster import clock
 from coterie.cluster.attending import Attending
 from coterie.cluster.consulting import discover
 from coterie.cluster.handshake import Caller, Credentials, Identity, new_identity
@@ -31,6 +32,9 @@ class Access(Protocol):
 
     async def enter(self, host: Host) -> Attending:
         """Make a participant on behalf of `host`, with a line to every voter."""
+
+    def enter_again(self, host: Host, lease: float) -> Attending:
+        """Make another participant beside the first, with a lease of its own; its lines will come."""
 
     async def leave(self) -> None:
         """Close all lines; what was sent before still leaves."""
@@ -63,7 +67,8 @@ class Links:
         attending.join(voter, link)
 
     def _caller(self, node: str) -> Caller:
-        return Caller(self._credentials, "participant", self._identity, node)
+        error = clock.error_borne(self._membership.settings.lease)
+        return Caller(self._credentials, "participant", self._identity, node, error)
 
     async def settle(self) -> None:
         """Give each link the time of one try, so that first requests know all voters' clocks."""
@@ -92,7 +97,8 @@ class Visit:
         self._addresses = addresses
         self._cluster = cluster
         self.security = security
-        self._links: Links
+        self._membership: Membership
+        self._links: list[Links] = []  # of each participant
 
     async def learn(self) -> Membership:
         """Learn the configuration."""
@@ -100,26 +106,35 @@ class Visit:
 
     async def enter(self, host: Host) -> Attending:
         """Learn the configuration, and call all voters."""
-        membership = await self.learn()
-        identity = own_identity()
-        attending = Attending(
-            membership, identity, random.randint(1, len(membership.members)), host
-        )
-        self._links = Links(membership, self.security, identity)
-        for voter, member in enumerate(membership.members, 1):
-            self._links.start(attending, voter, self._ways(voter, member.address, membership))
-        await self._links.settle()
+        self._membership = await self.learn()
+        attending = self._enter(host)
+        await self._links[0].settle()
         return attending
 
-    def _ways(self, voter: ProcessId, known: Address, membership: Membership) -> list[Address]:
+    def enter_again(self, host: Host, lease: float) -> Attending:
+        """Call all voters once more, on behalf of another participant."""
+        return self._enter(host, lease)
+
+    def _enter(self, host: Host, lease: float | None = None) -> Attending:
+        membership, identity = self._membership, own_identity()
+        home = random.randint(1, len(membership.members))
+        attending = Attending(membership, identity, home, host, lease)
+        links = Links(membership, self.security, identity)
+        self._links.append(links)
+        for voter, member in enumerate(membership.members, 1):
+            links.start(attending, voter, self._ways(voter, member.address))
+        return attending
+
+    def _ways(self, voter: ProcessId, known: Address) -> list[Address]:
         """Try what the user wrote, in case nodes are seen at other addresses from here."""
-        if len(self._addresses) != len(membership.members):
+        if len(self._addresses) != len(self._membership.members):
             return [known]
         return list(dict.fromkeys([self._addresses[voter - 1], known]))
 
     async def leave(self) -> None:
         """Close all links."""
-        await self._links.stop()
+        for links in self._links:
+            await links.stop()
 
 
 class Seat:
@@ -129,26 +144,35 @@ class Seat:
         """Remember which node we are."""
         self._config = config
         self._node = Node(config, node, new_cluster=new_cluster)
-        self._links: Links
+        self._links: list[Links] = []  # of each participant
 
     async def enter(self, host: Host) -> Attending:
         """Start the node, and call the others."""
-        membership = self._config.membership
         await self._node.start()
-        identity = own_identity()
+        attending = self._enter(host)
+        await self._links[0].settle()
+        return attending
+
+    def enter_again(self, host: Host, lease: float) -> Attending:
+        """Call the others once more, on behalf of another participant."""
+        return self._enter(host, lease)
+
+    def _enter(self, host: Host, lease: float | None = None) -> Attending:
+        membership, identity = self._config.membership, own_identity()
         own = membership.voter(self._node.name)
-        attending = Attending(membership, identity, own, host)
-        self._links = Links(membership, self._config.security, identity)
+        attending = Attending(membership, identity, own, host, lease)
+        links = Links(membership, self._config.security, identity)
+        self._links.append(links)
         for voter, member in enumerate(membership.members, 1):
             if voter == own:
                 attending.join_here(voter, self._node.voting)
             else:
-                self._links.start(attending, voter, [member.address])
-        await self._links.settle()
+                links.start(attending, voter, [member.address])
         return attending
 
     async def leave(self) -> None:
         """Close all links, and end the node when it has heard our goodbye."""
-        await self._links.stop()
+        for links in self._links:
+            await links.stop()
         await asyncio.sleep(0)
         await self._node.stop()

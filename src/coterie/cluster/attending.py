@@ -10,9 +10,9 @@ from coterie.cluster.driver import Driver
 from coterie.cluster.frames import (
     PROTOCOL,
     Concerned,
-    Condition,
     Hello,
     HowAreYou,
+    Standings,
     decode_from_voter,
 )
 from coterie.errors import ProtocolError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Membership
     from coterie.cluster.queues import Queues
     from coterie.cluster.voting import Voting
+    from coterie.coordinator.waits import Waits
     from coterie.process import Event, ProcessId
 
 
@@ -52,27 +53,36 @@ class Host(Protocol):
     def hear(self, event: Event) -> None:
         """Take note of a lock that was acquired or lost."""
 
-    def condition(self, asked: HowAreYou) -> Condition:
-        """Say how we stand to a lock."""
+    def standings(self, asked: HowAreYou) -> Standings:
+        """Say how we stand to locks."""
 
-    def learn(self, voter: ProcessId, answer: Concerned | Condition) -> None:
+    def learn(self, voter: ProcessId, answer: Concerned | Standings) -> None:
         """Take the answer to a question of ours."""
 
     @property
     def queues(self) -> Queues:
         """The claims of this process."""
 
+    @property
+    def waits(self) -> Waits:
+        """Who of this process waits."""
+
 
 class Attending:
     """The participant of one process."""
 
     def __init__(
-        self, membership: Membership, identity: Identity, home: ProcessId, host: Host
+        self,
+        membership: Membership,
+        identity: Identity,
+        home: ProcessId,
+        host: Host,
+        lease: float | None = None,
     ) -> None:
-        """Prepare; `home` is the voter whose quorum is asked first."""
+        """Prepare; `home` is the voter whose quorum is asked first, `lease` one of our own."""
         self.membership = membership
         self.identity = identity
-        self.participant = participant(membership.settings, home)
+        self.participant = participant(membership.settings, home, lease)
         self.lines: dict[ProcessId, Line] = {}
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
@@ -90,7 +100,8 @@ class Attending:
     def join_here(self, voter: ProcessId, voting: Voting) -> None:
         """Reach the voter of this very process."""
         self.lines[voter] = _Inside(self, voter, voting)
-        voting.companion = self
+        if voting.companion is None:
+            voting.companion = self
         self.connected(voter, voting.clock())
 
     def connected(self, voter: ProcessId, clock: int) -> None:
@@ -128,6 +139,10 @@ class Attending:
         """Give a lock back."""
         self._driver.step(self.participant.release, lock)
 
+    def reenter(self, lock: str) -> None:
+        """Give a lock back and ask for it again, for another task, in one frame to each voter."""
+        self._driver.step(self.participant.reenter, lock)
+
     def withdraw(self, lock: str) -> None:
         """Give up waiting for a lock."""
         self._driver.step(self.participant.withdraw, lock)
@@ -141,8 +156,8 @@ class Attending:
             case Reply() | Ack() | Answer() | Nack():
                 self._driver.step(self.participant.receive, voter, frame)
             case HowAreYou():
-                self._send(voter, self.host.condition(frame))
-            case Concerned() | Condition():
+                self._send(voter, self.host.standings(frame))
+            case Concerned() | Standings():
                 self.host.learn(voter, frame)
             case _:
                 raise ProtocolError(f"nobody has asked for a {type(frame).__name__}")

@@ -20,6 +20,7 @@ from coterie.cluster import clock
 from coterie.cluster.classic import Classic
 from coterie.cluster.following import follow
 from coterie.coordinator.engine import Party
+from coterie.coordinator.waits import Waits
 from coterie.errors import ConfigError, MisuseError, UsageError
 from coterie.process import Entered, MutexUser, Phase
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from coterie.cluster.config import Config
+    from coterie.coordinator.session import Owner
+    from coterie.errors import CoterieError
     from coterie.process import Event
 
 
@@ -36,9 +39,11 @@ class ClassicClaim:
     expires_at = math.inf
     lifelines: tuple[int, ...] = ()
 
-    def __init__(self, engine: ClassicEngine, lock: str) -> None:
+    def __init__(self, engine: ClassicEngine, lock: str, owner: Owner) -> None:
         """Prepare to wait."""
+        self.owner = owner
         loop = asyncio.get_running_loop()
+        self.token: int | None = None
         self.granted: asyncio.Future[int | None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
         self.lock = lock
@@ -51,6 +56,12 @@ class ClassicClaim:
 
     def obstacle(self) -> None:
         """Nothing but a holder is ever in the way."""
+
+    def fail(self, error: CoterieError) -> None:
+        """Give up waiting with this error."""
+        self._engine.end(self)
+        if not self.granted.done():
+            self.granted.set_exception(error)
 
     async def release(self) -> None:
         """End the claim, whatever has become of it."""
@@ -68,6 +79,7 @@ class ClassicEngine:
         self._holders: dict[str, ClassicClaim] = {}
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
+        self.waits = Waits(self._in_the_way)
 
     async def open(self) -> None:
         """Start the node."""
@@ -87,11 +99,13 @@ class ClassicEngine:
         await asyncio.sleep(0)
         await self._node.stop()
 
-    def place(self, name: str, *, shared: bool, ttl: float | None, wait: bool) -> ClassicClaim:
+    def place(
+        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+    ) -> ClassicClaim:
         """Ask for a lock; without `wait` it is granted only if that needs no message."""
         if shared:
             raise UsageError(f"lock {name!r}: classic algorithms have no shared mode")
-        claim = ClassicClaim(self, name)
+        claim = ClassicClaim(self, name, owner)
         queue = self._waiting.setdefault(name, deque())
         queue.append(claim)
         self._ask(name)
@@ -103,6 +117,9 @@ class ClassicEngine:
     def holds(self, claim: ClassicClaim) -> bool:
         """Tell whether this claim holds its lock."""
         return self._holders.get(claim.lock) is claim
+
+    def _in_the_way(self, lock: str) -> list[ClassicClaim]:
+        return [self._holders[lock]] if lock in self._holders else []
 
     def end(self, claim: ClassicClaim) -> None:
         """Take a claim away; a request that was made for it cannot be, and ends when it enters."""
@@ -131,7 +148,8 @@ class ClassicEngine:
             return
         claim = self._holders[lock] = queue.popleft()
         self._token = max(self._token + 1, clock.number())
-        claim.granted.set_result(self._token)
+        claim.token = self._token
+        claim.granted.set_result(claim.token)
 
     # Questions: a node knows only of itself
 

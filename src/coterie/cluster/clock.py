@@ -28,6 +28,20 @@ def boot() -> str:
         return ""
 
 
+def wall() -> float:
+    """Give the time of day, in seconds since 1970."""
+    return time.time()
+
+
 def number() -> int:
     """Give a number that grows with the time of day, faster than tokens are used up."""
-    return int((time.time() - YEAR_2020) * NUMBERS_PER_SECOND)
+    return int((wall() - YEAR_2020) * NUMBERS_PER_SECOND)
+
+
+def error_borne(lease: float) -> float:
+    """Tell how far a time of day may be off where numbers rest on it: a second, or less.
+
+    After a restart numbers go on two such errors and an interval above the time of day. That must be
+    less than the abstention, or numbers would run away from the clock.
+    """
+    return min(1.0, lease / 4)

@@ -7,6 +7,10 @@
 
     [nodes.a]
     address = "a.example:7420"
+    store = "a.example:7421"    # where its site of the store is reached, if there is one
+
+    [store]
+    scheme = "two-phase-locking"
 
 What the environment says beats the file, and what a flag says beats both.
 """
@@ -53,6 +57,14 @@ class NodeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listen: str | None = None  # where it listens, if that is another address
     metrics: str | None = None  # where it shows its metrics
     data: str | None = None
+    store: str | None = None  # where its site of the store is reached
+
+
+class StoreFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[store]`: how transactions are kept apart at all sites."""
+
+    scheme: str = "two-phase-locking"
+    variant: str | None = None
 
 
 class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
@@ -71,9 +83,12 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     margin: float = 0.25
     heartbeat: float | None = None
     hedge: float | None = None
+    lock_delay: float = 0.0
+    deadlock_detection: bool = True  # by the programs that read this file
     data: str | None = None
     secret_file: str | None = None
     tls: TlsFile | None = None
+    store: StoreFile = StoreFile()
 
 
 class NodeOptions(msgspec.Struct, frozen=True):
@@ -82,6 +97,7 @@ class NodeOptions(msgspec.Struct, frozen=True):
     listen: Address
     metrics: Address | None = None
     data: Path | None = None  # None: nothing is kept over a restart
+    store: Address | None = None  # of its site of the store, if there is one
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -90,6 +106,8 @@ class Config(msgspec.Struct, frozen=True):
     membership: Membership
     security: Security
     nodes: dict[str, NodeOptions]
+    deadlock_detection: bool = True
+    store: StoreFile = StoreFile()
 
     def options(self, name: str) -> NodeOptions:
         """Give what concerns one node."""
@@ -137,6 +155,8 @@ def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> 
         membership,
         _security(written, folder, environment),
         {name: _options(name, written, folder, environment) for name in written.nodes},
+        written.deadlock_detection,
+        written.store,
     )
 
 
@@ -180,6 +200,7 @@ def _settings(written: ConfigFile) -> Settings:
         heartbeat=lease / 4 if written.heartbeat is None else written.heartbeat,
         hedge=lease / 5 if written.hedge is None else written.hedge,
         unwind=lease,
+        lock_delay=written.lock_delay,
     )
     _check_times(settings)
     parse_coterie(coterie, len(votes))
@@ -193,6 +214,8 @@ def _check_times(settings: Settings) -> None:
         raise ConfigError(f"rate-error is a share such as 0.005, not {settings.rate_error:g}")
     if settings.margin < 0.01:
         raise ConfigError(f"a margin of {settings.margin:g} s is less than timers are exact")
+    if not 0 <= settings.lock_delay < float("inf"):
+        raise ConfigError(f"lock-delay is a time from 0 s on, not {settings.lock_delay:g} s")
     for name, value in (("heartbeat", settings.heartbeat), ("hedge", settings.hedge)):
         if not 0 < value < settings.lease / 2:
             raise ConfigError(f"{name} must lie between 0 and half the lease, not {value:g} s")
@@ -239,6 +262,7 @@ def _options(
         parse_address(node.listen or node.address),
         parse_address(node.metrics, None) if node.metrics else None,
         data,
+        parse_address(node.store, None) if node.store else None,
     )
 
 

@@ -37,13 +37,14 @@ class Door:
         self._greeter: Greeter
 
     async def open(
-        self, clock: Callable[[], int], admit: Callable[[Connection, Hello], None]
+        self, number: Callable[[], int], admit: Callable[[Connection, Hello], None]
     ) -> None:
         """Listen; `admit` serves who has proven itself, and says what its end means."""
         membership, security = self._config.membership, self._config.security
         credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
         self._admit = admit
-        self._greeter = Greeter(credentials, self._name, clock, self._let_in)
+        diskless = membership.algorithm is None and self._config.options(self._name).data is None
+        self._greeter = Greeter(credentials, self._name, number, self._let_in, diskless=diskless)
         try:
             self._server = await asyncio.get_running_loop().create_server(
                 lambda: Connection(self._greet),

@@ -9,7 +9,7 @@ from coterie.cluster import clock
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from coterie.process import Event, ProcessId
 
@@ -38,6 +38,7 @@ class Driver:
         self._save = save
         self.failed = False  # something could not be saved
         self.on_failure: Callable[[OSError], None] = _raise
+        self.on_append: Callable[[Sequence[bytes]], None] = _nothing_is_appended
         self.on_watch: Callable[[ProcessId, bool], None] = _nobody_is_watched
         self._loop = asyncio.get_running_loop()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -55,9 +56,9 @@ class Driver:
     def carry_out(self, out: Outbox[Any]) -> None:
         """Obey. What cannot be saved stops everything, since nothing may leave unsaved."""
         self._steps += 1
-        if out.to_save is not None:
+        if out.durable:
             try:
-                self._save(out.to_save)
+                self._store(out)
             except OSError as error:
                 self.failed = True
                 self.stop()
@@ -71,6 +72,12 @@ class Driver:
             self.on_watch(peer, wanted)
         for event in out.events:
             self._tell(event)
+
+    def _store(self, out: Outbox[Any]) -> None:
+        if out.to_save is not None:
+            self._save(out.to_save)
+        if out.appended:
+            self.on_append(out.appended)
 
     def stop(self) -> None:
         """Take no more steps."""
@@ -110,6 +117,10 @@ class Driver:
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+def _nothing_is_appended(records: Sequence[bytes]) -> None:
+    raise AssertionError(f"there is no log here, and {len(records)} records were to be appended")
 
 
 def _nobody_is_watched(*watch: object) -> None:

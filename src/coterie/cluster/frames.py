@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from coterie.deadlock.lock_waits import LockOwner
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -15,9 +16,10 @@ from coterie.mutex.quorum.leased.frames import (
     Nack,
     Probe,
     Reply,
+    Term,
 )
 
-PROTOCOL = 1  # a change of any frame, or of what it means, is another number
+PROTOCOL = 2  # a change of any frame, or of what it means, is another number
 
 Role: TypeAlias = Literal["participant", "peer", "admin"]
 
@@ -48,6 +50,7 @@ class Welcome(Service, frozen=True):
     cluster: str
     configuration: str
     clock: int  # Lamport's, so that a first request begins above all that is used
+    wall: float | None  # the time of day, if numbers rest on it: the node has no disk
     start: str  # another one for each start of the node
     challenge: bytes
     proof: bytes
@@ -96,19 +99,42 @@ class Configuration(Service, frozen=True):
     shared: bytes
 
 
+class HowFar(Service, frozen=True):
+    """Up to which number may tokens have been used?"""
+
+
+class SoFar(Service, frozen=True):
+    """No token above it was ever supported by this node."""
+
+    node: str
+    bound: int
+
+
 class Whose(Service, frozen=True):
-    """Whose is this lock? Everybody concerned is asked, and each answer comes by itself."""
+    """Whose are these locks? Everybody concerned is asked, and each answer comes by itself.
+
+    In a search for deadlocks only the owners are concerned, not those who wait: so a lock that a
+    thousand wait for costs no more than another.
+    """
 
     question: int
+    locks: tuple[str, ...]
+    search: bool
+
+
+class LockReport(msgspec.Struct, frozen=True):
+    """A lock, as a node sees it."""
+
     lock: str
+    owner: str | None  # identities
+    queue: tuple[str, ...]  # the next first
 
 
 class Concerned(Service, frozen=True):
-    """Who has the vote, and who waits for it, the next first."""
+    """Who has the votes, who waits for them, and that they are asked."""
 
     question: int
-    owner: str | None  # identities
-    queue: tuple[str, ...]
+    locks: tuple[LockReport, ...]
     labels: dict[str, str]  # of those identities that are known
 
 
@@ -117,19 +143,29 @@ class HowAreYou(Service, frozen=True):
 
     route: int  # to whom the answer goes
     question: int
-    lock: str
+    locks: tuple[str, ...]
+    search: bool
 
 
-class Condition(Service, frozen=True):
+class Standing(msgspec.Struct, frozen=True, array_like=True):
     """How a participant stands to a lock."""
 
-    route: int
-    question: int
-    identity: str
+    lock: str
     state: Literal["held", "waiting", "kept", "nothing"]  # kept: unused, given up when asked for
     token: int  # of the hold; 0 without
     since: float  # when the holder or first waiter asked, in seconds since 1970
     local: int  # tasks of the same process that wait behind
+    holder: LockOwner | None = None  # the task that holds, and what it waits for
+    waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search they are left out
+
+
+class Standings(Service, frozen=True):
+    """How a participant stands to the locks that it was asked about."""
+
+    route: int
+    question: int
+    identity: str
+    locks: tuple[Standing, ...]
 
 
 class HowIsIt(Service, frozen=True):
@@ -146,14 +182,6 @@ class SessionReport(msgspec.Struct, frozen=True):
     connected: bool
     silent_seconds: float
     locks: int
-
-
-class LockReport(msgspec.Struct, frozen=True):
-    """A lock, as a node sees it."""
-
-    lock: str
-    owner: str | None
-    queue: tuple[str, ...]
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -175,9 +203,20 @@ class NodeReport(Service, frozen=True):
     figures: Figures
 
 
-ToVoter: TypeAlias = Data | Beat | Probe | Bye | Whose | Condition | WhatCluster | HowIsIt
+ToVoter: TypeAlias = (
+    Data | Beat | Probe | Term | Bye | Whose | Standings | WhatCluster | HowFar | HowIsIt
+)
 FromVoter: TypeAlias = (
-    Reply | Ack | Answer | Nack | Concerned | HowAreYou | Condition | Configuration | NodeReport
+    Reply
+    | Ack
+    | Answer
+    | Nack
+    | Concerned
+    | HowAreYou
+    | Standings
+    | Configuration
+    | SoFar
+    | NodeReport
 )
 
 decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode

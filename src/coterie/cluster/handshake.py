@@ -14,11 +14,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import math
 import secrets
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.cluster import clock
 from coterie.cluster.connection import FRAME_BYTES_MAX
 from coterie.cluster.frames import (
     PROTOCOL,
@@ -85,11 +87,17 @@ class Caller:
         role: Role,
         identity: Identity,
         node: str | None,
+        clock_error: float = math.inf,
     ) -> None:
-        """Prepare to call; `node` is the name that the other end has to have."""
+        """Prepare to call; `node` is the name that the other end has to have.
+
+        A node without a disk may be so many seconds away from our time of day.
+        """
         self._credentials = credentials
         self._identity = identity
         self._node = node
+        self._clock_error = clock_error
+        self._called_at = clock.wall()
         self._hello = Hello(
             PROTOCOL,
             credentials.cluster,
@@ -138,7 +146,19 @@ class Caller:
             return f"this is node {welcome.node!r} where {self._node!r} was expected"
         if mine.configuration not in ("", welcome.configuration):
             return "its configuration differs from ours"
-        return None
+        return self._objection_to_time(welcome.wall)
+
+    def _objection_to_time(self, wall: float | None) -> str | None:
+        """7: numbers of a node without a disk rest on its time of day, which it read on the way."""
+        if wall is None:
+            return None
+        away = max(self._called_at - wall, wall - clock.wall())
+        if away <= self._clock_error:
+            return None
+        return (
+            f"its time of day is {away:.1f} s away from ours, and it has no data directory:"
+            f" {self._clock_error:g} s are borne then"
+        )
 
 
 class Greeter:
@@ -148,13 +168,19 @@ class Greeter:
         self,
         credentials: Credentials,
         node: str,
-        clock: Callable[[], int],
+        number: Callable[[], int],
         admit: Callable[[Connection, Hello], None],
+        *,
+        diskless: bool = False,
     ) -> None:
-        """Let in who proves itself: `admit` sets what the connection does from then on."""
+        """Let in who proves itself: `admit` sets what the connection does from then on.
+
+        `number` reads Lamport's clock; a node that is `diskless` shows its time of day.
+        """
         self._credentials = credentials
         self._node = node
-        self._clock = clock
+        self._number = number
+        self._diskless = diskless
         self._start = secrets.token_hex(16)
         self._admit = admit
 
@@ -179,7 +205,8 @@ class Greeter:
             self._node,
             mine.cluster,
             mine.configuration,
-            self._clock(),
+            self._number(),
+            clock.wall() if self._diskless else None,
             self._start,
             challenge,
             b"",

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.consulting import Consultation, consult
-from coterie.cluster.frames import Concerned, Condition, Figures, HowIsIt, NodeReport, Whose
+from coterie.cluster.frames import Concerned, Figures, HowIsIt, NodeReport, Standings, Whose
 from coterie.cluster.handshake import Credentials
 from coterie.cluster.survey import Survey
 from coterie.coordinator.engine import Party
+from coterie.deadlock.double_collect import Collection
+from coterie.deadlock.lock_graph import lasting_graph
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import AsyncIterator
 
     from coterie.cluster.access import Visit
     from coterie.cluster.membership import Member, Membership
+    from coterie.deadlock.wait_for import Graph
 
 ANSWERS_SECONDS_MAX = 1.0
+LOCKS_PER_QUESTION = 100
 HEALTHY, DEGRADED, NO_QUORUM = 0, 1, 69  # the exit statuses of `coterie status`
 
 
@@ -55,22 +60,15 @@ class ClusterState(msgspec.Struct, frozen=True):
 
 async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
     """Ask every node, and if wanted everybody who is concerned with a lock."""
-    membership, security = await visit.learn(), visit.security
-    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
-    tls = security.client_context()
-    async with contextlib.AsyncExitStack() as stack:
-        opened = [
-            _open(stack, member, credentials, tls, locks=locks) for member in membership.members
-        ]
-        asked = await asyncio.gather(*opened)
-        states = [state for state, _ in asked]
-        consultations = {
-            voter: consultation
-            for voter, (_, consultation) in enumerate(asked, 1)
-            if consultation is not None
-        }
-        known = await _survey(consultations, _names(states)) if locks else []
+    membership = await visit.learn()
+    async with _asking(visit, membership, locks=locks) as (states, consultations):
+        surveyed = await _survey(consultations, _names(states)) if locks else []
     settings = membership.settings
+    known = [
+        LockState(lock, survey.holders(lock), survey.waiters(lock))
+        for survey, part in surveyed
+        for lock in part
+    ]
     return ClusterState(
         membership.cluster,
         settings.coterie,
@@ -79,6 +77,47 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
         known,
         _health(membership, states),
     )
+
+
+async def inspect_waits(visit: Visit) -> tuple[Graph[str], int]:
+    """Ask everybody twice who waits for whom; give what lasted, and the health of the cluster."""
+    membership = await visit.learn()
+    async with _asking(visit, membership, locks=True) as (states, consultations):
+        locks = _names(states)
+        first = _collect(await _survey(consultations, locks))
+        second = _collect(await _survey(consultations, locks, first_question=len(locks)))
+    return lasting_graph(first, second), _health(membership, states)
+
+
+def _collect(surveyed: list[tuple[Survey, list[str]]]) -> Collection:
+    locks = [(survey, lock) for survey, part in surveyed for lock in part]
+    collection = Collection(owner for survey, lock in locks for owner in survey.waiting(lock))
+    for survey, lock in locks:
+        collection.hear(lock, survey.holds(lock))
+    return collection
+
+
+@contextlib.asynccontextmanager
+async def _asking(
+    visit: Visit, membership: Membership, *, locks: bool
+) -> AsyncIterator[tuple[list[NodeState], dict[int, Consultation]]]:
+    """Open a connection to every node that answers."""
+    security = visit.security
+    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+    tls = security.client_context()
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [
+            _open(stack, member, credentials, tls, locks=locks) for member in membership.members
+        ]
+        asked = await asyncio.gather(*opened)
+        yield (
+            [state for state, _ in asked],
+            {
+                voter: consultation
+                for voter, (_, consultation) in enumerate(asked, 1)
+                if consultation is not None
+            },
+        )
 
 
 async def _open(
@@ -121,29 +160,36 @@ def _health(membership: Membership, states: list[NodeState]) -> int:
     return HEALTHY if complete else DEGRADED
 
 
-async def _survey(consultations: dict[int, Consultation], locks: list[str]) -> list[LockState]:
-    surveys = [Survey(lock, consultations) for lock in locks]
+async def _survey(
+    consultations: dict[int, Consultation], locks: list[str], first_question: int = 0
+) -> list[tuple[Survey, list[str]]]:
+    """Ask everybody concerned, some locks at a time."""
+    parts = [locks[i : i + LOCKS_PER_QUESTION] for i in range(0, len(locks), LOCKS_PER_QUESTION)]
+    surveys = {question: Survey(consultations) for question, _ in enumerate(parts, first_question)}
     for consultation in consultations.values():
-        for question, lock in enumerate(locks):
-            consultation.send(Whose(question, lock))
+        for question, part in enumerate(parts, first_question):
+            consultation.send(Whose(question, tuple(part), search=False))
     listening = [
         asyncio.ensure_future(_listen(voter, consultation, surveys))
         for voter, consultation in consultations.items()
     ]
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(ANSWERS_SECONDS_MAX):
-            for survey in surveys:
+            for survey in surveys.values():
                 await survey.complete.wait()
     for task in listening:
         task.cancel()
     await asyncio.gather(*listening, return_exceptions=True)
-    return [LockState(survey.lock, survey.holders(), survey.waiters()) for survey in surveys]
+    return list(zip(surveys.values(), parts, strict=True))
 
 
-async def _listen(voter: int, consultation: Consultation, surveys: list[Survey]) -> None:
+async def _listen(voter: int, consultation: Consultation, surveys: dict[int, Survey]) -> None:
     while True:
         answer = await consultation.next()
+        if not isinstance(answer, Concerned | Standings) or answer.question not in surveys:
+            continue  # it has come too late
+        survey = surveys[answer.question]
         if isinstance(answer, Concerned):
-            surveys[answer.question].name(voter, answer)
-        elif isinstance(answer, Condition):
-            surveys[answer.question].hear(answer)
+            survey.name(voter, answer)
+        else:
+            survey.hear(answer)

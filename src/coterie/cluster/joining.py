@@ -38,4 +38,5 @@ def join(
     name = f"coterie:{config.membership.cluster}/{node}"
     if config.membership.algorithm is not None:
         return Coordinator(ClassicEngine(config, node), name)
-    return Coordinator(ClusterEngine(Seat(config, node, new_cluster=new_cluster)), name)
+    seat = Seat(config, node, new_cluster=new_cluster)
+    return Coordinator(ClusterEngine(seat, deadlock_detection=config.deadlock_detection), name)

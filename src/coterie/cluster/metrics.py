@@ -79,7 +79,7 @@ def _voter(voting: Voting) -> list[Metric]:
 
 def participant_metrics(attending: Attending) -> list[Metric]:
     """Collect the figures of a program that takes locks."""
-    queues = attending.host.queues
+    queues, waits = attending.host.queues, attending.host.waits
     tally = queues.tally
     held = sum(queue.holder is not None for queue in queues.locks.values())
     names = [member.name for member in attending.membership.members]
@@ -93,6 +93,8 @@ def participant_metrics(attending: Attending) -> list[Metric]:
         counter("holds", "Holds that have ended.", tally.holds),
         counter("hold_seconds", "How long they took.", tally.hold_seconds),
         counter("losses", "Locks lost while held.", tally.losses),
+        counter("deadlock_searches", "Searches for deadlocks.", waits.searches),
+        counter("deadlocks", "Waits that were given up as deadlocked.", waits.victims),
         Metric("coterie_link_up", "gauge", "Whether a node is connected.", list(links)),
         _messages("participant_messages", attending.received, attending.sent),
     ]

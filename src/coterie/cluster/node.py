@@ -7,8 +7,10 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
+from coterie.cluster import clock
 from coterie.cluster.door import Door
 from coterie.cluster.metrics import node_metrics
+from coterie.cluster.recovering import recover
 from coterie.cluster.responder import serve_text
 from coterie.cluster.storage import Storage
 from coterie.cluster.voting import Voting
@@ -33,6 +35,7 @@ class Node:
         self._new_cluster = new_cluster
         self._storage: Storage | None = None
         self._metrics: asyncio.Server | None = None
+        self._recovering: asyncio.Task[None] | None = None
         self._door: Door
 
     async def start(self) -> None:
@@ -49,11 +52,15 @@ class Node:
         except BaseException:
             await self.stop()
             raise
+        if self.voting.recovers:
+            self._recovering = asyncio.ensure_future(recover(self._config, self.voting))
         if self._storage is None:
+            error = clock.error_borne(self._config.membership.settings.lease)
             logger.warning(
                 "node %s has no data directory: after a restart tokens grow only if the time of"
-                " day is right to a second",
+                " day is right to %g s",
                 self.name,
+                error,
             )
 
     async def _show_metrics(self) -> None:
@@ -74,6 +81,10 @@ class Node:
         """End in good order: with a data directory the next start goes on where this one ended."""
         if self._metrics is not None:
             self._metrics.close()
+        if self._recovering is not None:
+            self._recovering.cancel()
+            await asyncio.wait({self._recovering})
+            self._recovering = None
         self.voting.stop()
         await self._door.close()
         if self._storage is not None:

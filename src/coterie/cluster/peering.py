@@ -43,6 +43,11 @@ class Outgoing:
         link.receive = self._confirm
         link.start()
 
+    @property
+    def is_up(self) -> bool:
+        """Tell whether there is a connection."""
+        return self._link.is_up
+
     def send(self, lock: str, content: bytes) -> None:
         """Send, now or when there is a connection."""
         self._posted += 1

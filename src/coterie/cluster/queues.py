@@ -2,8 +2,9 @@
 
 They are served in the order in which they asked. As long as no other process wants the lock, it
 goes from one to the next without a message, each time with a token of its own. Once another process
-wants it, the hold goes back to the voters, and the next task here makes a request of a new age: the
-others have waited as long as it has.
+wants it, those who were waiting here when the lock came have a short turn each, so that a process
+with many tasks gets its share; then the hold goes back to the voters, and the next task here makes a
+request of a new age: the others have waited as long as it has.
 """
 
 from __future__ import annotations
@@ -20,30 +21,90 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.cluster.attending import Attending
+    from coterie.coordinator.session import Owner
     from coterie.errors import CoterieError, NoQuorum
 
+TURNS_MAX = 16  # of tasks of one process in a row while another process waits
+TURNS_SECONDS_MAX = 0.01
 LAPSED = "its lease could not be renewed by a quorum of nodes in time"
 
 
 class ClusterClaim:
-    """One request of one task for one lock."""
+    """One request of one task for one lock.
 
+    Its futures are made when somebody asks for them: most claims are granted at once and end well.
+    """
+
+    __slots__ = (
+        "_granted",
+        "_lost",
+        "_obstacle",
+        "_queues",
+        "_since",
+        "asked_at",
+        "entered_at",
+        "lock",
+        "owner",
+        "token",
+        "wait",
+    )
     lifelines: tuple[int, ...] = ()
 
     def __init__(
-        self, queues: Queues, lock: str, obstacle: Callable[[str], NoQuorum | None], *, wait: bool
+        self,
+        queues: Queues,
+        lock: str,
+        owner: Owner,
+        obstacle: Callable[[str], NoQuorum | None],
+        *,
+        wait: bool,
     ) -> None:
         """Prepare to wait; `obstacle` tells what stands in the way of a lock."""
-        loop = asyncio.get_running_loop()
-        self.granted: asyncio.Future[int | None] = loop.create_future()
-        self.lost: asyncio.Future[str] = loop.create_future()
+        self.owner = owner
+        self.token: int | None = None
         self.lock = lock
         self.wait = wait
-        self.since = time.time()
         self.asked_at = clock.now()
         self.entered_at = 0.0
         self._queues = queues
         self._obstacle = obstacle
+        self._granted: asyncio.Future[int | None] | None = None
+        self._lost: asyncio.Future[str] | None = None
+        self._since: float | None = None
+
+    @property
+    def granted(self) -> asyncio.Future[int | None]:
+        """Becomes the token; None if the lock is not free and the claim does not wait."""
+        if self._granted is None:
+            self._granted = asyncio.get_running_loop().create_future()
+            if self.token is not None:
+                self._granted.set_result(self.token)
+        return self._granted
+
+    @property
+    def lost(self) -> asyncio.Future[str]:
+        """Becomes the reason when the lock is taken away."""
+        if self._lost is None:
+            self._lost = asyncio.get_running_loop().create_future()
+        return self._lost
+
+    @property
+    def since(self) -> float:
+        """When it asked, in seconds since 1970; the same number whenever it is read."""
+        if self._since is None:
+            self._since = time.time() - (clock.now() - self.asked_at)
+        return self._since
+
+    def grant(self, token: int, now: float) -> None:
+        """Begin to hold."""
+        self.token = token
+        self.entered_at = now
+        if self._granted is not None:
+            self._granted.set_result(token)
+
+    def is_lost(self) -> bool:
+        """Tell whether the lock was taken away."""
+        return self._lost is not None and self._lost.done()
 
     @property
     def expires_at(self) -> float:
@@ -58,20 +119,38 @@ class ClusterClaim:
         """Say whether it waits for a quorum, and not for a holder."""
         return self._obstacle(self.lock)
 
-    async def release(self) -> None:
-        """End the claim, whatever has become of it."""
+    def fail(self, error: CoterieError) -> None:
+        """Give up waiting with this error."""
+        self._queues.fail(self, error)
+
+    def release(self) -> None:
+        """End the claim, whatever has become of it; that needs no waiting."""
         self._queues.end(self)
 
 
 class LocalQueue:
     """One lock in this process: who has it, and who waits."""
 
-    __slots__ = ("holder", "waiting")
+    __slots__ = ("holder", "turns", "turns_end", "waiting")
 
     def __init__(self) -> None:
         """Begin empty; one that is empty again is forgotten."""
         self.holder: ClusterClaim | None = None
         self.waiting: deque[ClusterClaim] = deque()
+        self.turns = 0  # that may follow here although another process waits
+        self.turns_end = 0.0  # when none may begin any more
+
+    def allow_turns(self, now: float) -> None:
+        """Let those who wait here now follow the one who has just been granted the lock."""
+        self.turns = min(len(self.waiting), TURNS_MAX)
+        self.turns_end = now + TURNS_SECONDS_MAX
+
+    def take_turn(self, now: float) -> bool:
+        """Use up a turn, if one is left in time."""
+        if not self.turns or now >= self.turns_end:
+            return False
+        self.turns -= 1
+        return True
 
 
 class Tally:
@@ -103,6 +182,11 @@ class Queues:
         elif not claim.wait:
             claim.granted.set_result(None)
             return
+        if queue.holder is None and not queue.waiting:
+            token = self.attending.participant.again(claim.lock, claim.asked_at)
+            if token:
+                self._begin(queue, claim, token, claim.asked_at)
+                return
         queue.waiting.append(claim)
         if queue.holder is None and len(queue.waiting) == 1:
             self.attending.acquire(claim.lock)
@@ -113,12 +197,14 @@ class Queues:
         if queue is None:
             return
         if claim is queue.holder:
+            now = clock.now()
             queue.holder = None
             self.tally.holds += 1
-            self.tally.hold_seconds += clock.now() - claim.entered_at
-            self.attending.release(claim.lock)
+            self.tally.hold_seconds += now - claim.entered_at
             if queue.waiting:
-                self.attending.acquire(claim.lock)
+                self._hand_over(queue, claim.lock, now)
+            elif not self.attending.participant.keep(claim.lock, now):
+                self.attending.release(claim.lock)
         elif claim in queue.waiting:
             queue.waiting.remove(claim)
             if queue.holder is None and not queue.waiting:
@@ -128,18 +214,31 @@ class Queues:
 
     def acquired(self, lock: str, token: int) -> None:
         """Grant the lock to the first who waits."""
-        queue = self.locks[lock]
-        claim = queue.holder = queue.waiting.popleft()
-        claim.entered_at = clock.now()
+        queue, now = self.locks[lock], clock.now()
+        self._begin(queue, queue.waiting.popleft(), token, now)
+        queue.allow_turns(now)
+
+    def _hand_over(self, queue: LocalQueue, lock: str, now: float) -> None:
+        """Let the next task here have the lock, through the voters if others have to come first."""
+        participant = self.attending.participant
+        if not participant.is_wanted(lock) or queue.take_turn(now):
+            token = participant.pass_on(lock, now)
+            if token:
+                self._begin(queue, queue.waiting.popleft(), token, now)
+                return
+        self.attending.reenter(lock)
+
+    def _begin(self, queue: LocalQueue, claim: ClusterClaim, token: int, now: float) -> None:
+        queue.holder = claim
         self.tally.acquisitions += 1
-        self.tally.wait_seconds += claim.entered_at - claim.asked_at
-        claim.granted.set_result(token)
+        self.tally.wait_seconds += now - claim.asked_at
+        claim.grant(token, now)
 
     def lost(self, lock: str, token: int, reason: str = LAPSED) -> None:
         """Tell the holder that it holds no longer, unless it has just left."""
         queue = self.locks.get(lock)
         holder = queue.holder if queue else None
-        if holder is None or holder.granted.result() != token or holder.lost.done():
+        if holder is None or holder.token != token or holder.is_lost():
             return
         self.tally.losses += 1
         holder.lost.set_result(reason)
@@ -157,10 +256,20 @@ class Queues:
         Before `sound_until` no hold can have lapsed that has not been found to be lost.
         """
         queue = self.locks.get(claim.lock)
-        if queue is None or queue.holder is not claim or claim.lost.done():
+        if queue is None or queue.holder is not claim or claim.is_lost():
             return False
         participant, now = self.attending.participant, clock.now()
         return now < participant.sound_until or participant.valid(claim.lock, now)
+
+    def in_force(self, lock: str) -> ClusterClaim | None:
+        """Give the claim of this process that holds a lock."""
+        queue = self.locks.get(lock)
+        holder = queue.holder if queue else None
+        return holder if holder is not None and self.is_in_force(holder) else None
+
+    def held(self) -> list[ClusterClaim]:
+        """List all who hold a lock."""
+        return [queue.holder for queue in self.locks.values() if queue.holder is not None]
 
     def waiting(self) -> list[ClusterClaim]:
         """List all who wait."""
@@ -177,6 +286,6 @@ class Queues:
         for claim in self.waiting():
             self.fail(claim, MisuseError(f"lock {claim.lock!r}: the coordinator was closed"))
         for claim in [queue.holder for queue in self.locks.values() if queue.holder]:
-            if not claim.lost.done():
+            if not claim.is_lost():
                 claim.lost.set_result("the coordinator was closed")
             self.end(claim)

@@ -10,6 +10,7 @@ from coterie.cluster.frames import Figures, LockReport, SessionReport
 
 if TYPE_CHECKING:
     from coterie.cluster.voting import Voting
+    from coterie.mutex.quorum.leased.ballot import Ballot
 
 LOCKS_MAX = 10_000  # that one report lists
 
@@ -46,11 +47,12 @@ def _sessions(voting: Voting, now: float) -> tuple[SessionReport, ...]:
 
 def _locks(voting: Voting) -> tuple[LockReport, ...]:
     ballots = sorted(voting.voter.ballots.items())[:LOCKS_MAX]
-    return tuple(
-        LockReport(
-            lock,
-            ballot.owner.claim.participant if ballot.owner else None,
-            tuple(claim.participant for claim in ballot.queue),
-        )
-        for lock, ballot in ballots
-    )
+    return tuple(describe(lock, ballot) for lock, ballot in ballots)
+
+
+def describe(lock: str, ballot: Ballot | None, waiters_max: int | None = None) -> LockReport:
+    """Say who has the vote for a lock, and who are the first that wait for it."""
+    if ballot is None:
+        return LockReport(lock, None, ())
+    owner = ballot.owner.claim.participant if ballot.owner else None
+    return LockReport(lock, owner, tuple(claim.participant for claim in ballot.queue[:waiters_max]))

@@ -1,7 +1,8 @@
 """The one number that a voter keeps on disk, and its memory over an orderly restart.
 
 `bound` says that no token above it was ever handed out. It is durable before what it covers leaves:
-a new file is written and synced, takes the name, and the directory is synced. `memory` is written
+a new file is written and synced, takes the name, and the directory is synced. A checksum tells a
+file that lost its end from one that was written so: half a number would be a smaller one. `memory` is written
 by an orderly end and taken away before the next start serves, so it is never used twice; it counts
 only in the run of the machine that wrote it, whose clock its times are readings of.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import zlib
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 if sys.platform != "win32":
     import fcntl
+
+
+def _checksum(number: bytes) -> bytes:
+    return b"%08x\n" % zlib.crc32(number)
 
 
 class Memory(msgspec.Struct, frozen=True, array_like=True):
@@ -65,16 +71,17 @@ class Storage:
             bound = self._bound.read_bytes()
         except FileNotFoundError:
             return b""
-        if not bound.isdigit():
+        number, _, checksum = bound.partition(b" ")
+        if not number.isdigit() or checksum != _checksum(number):
             raise ConfigError(
                 f"{self._bound} is damaged, so tokens that only grow cannot be promised; remove"
                 " it, and the node starts from the time of day, as with a new disk"
             )
-        return bound
+        return number
 
     def save(self, bound: bytes) -> None:
         """Make the bound durable."""
-        self._replace(self._bound, bound)
+        self._replace(self._bound, bound + b" " + _checksum(bound))
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""

@@ -1,7 +1,7 @@
 """`coterie://a:7420,b:7420,c:7420`: a cluster, as a program names it.
 
 After the nodes may stand `/CLUSTER`, to be sure which one answers, and `?secret-file=…`, `&ca=…`,
-`&certificate=…`, `&key=…`. What is not there is taken from the environment (COTERIE_SECRET,
+`&certificate=…`, `&key=…`, and `&deadlock-detection=off`. What is not there is taken from the environment (COTERIE_SECRET,
 COTERIE_SECRET_FILE, COTERIE_TLS_CA, COTERIE_TLS_CERTIFICATE, COTERIE_TLS_KEY). `coterie:FILE`
 names the cluster of a configuration file instead.
 """
@@ -17,7 +17,8 @@ from coterie.cluster.engine import ClusterEngine
 from coterie.cluster.membership import Address, parse_address
 from coterie.errors import ConfigError, UsageError
 
-PARAMETERS = ("secret-file", "ca", "certificate", "key")
+DETECTION = "deadlock-detection"
+PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION)
 
 
 def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
@@ -35,12 +36,18 @@ def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
             raise UsageError(
                 f"{url}: unknown parameter {name!r}; there are {', '.join(PARAMETERS)}"
             )
+    if parameters.get(DETECTION, "on") not in ("on", "off"):
+        raise UsageError(f"{url}: {DETECTION} is on or off, not {parameters[DETECTION]!r}")
     return addresses, parts.path.strip("/"), parameters
 
 
 def make_engine(url: str) -> ClusterEngine:
     """Make the engine of a program that takes locks and does not vote."""
-    return ClusterEngine(make_visit(url))
+    if url.startswith("coterie://"):
+        detects = parse_url(url)[2].get(DETECTION) != "off"
+    else:
+        detects = load(url.removeprefix("coterie:")).deadlock_detection
+    return ClusterEngine(make_visit(url), deadlock_detection=detects)
 
 
 def make_visit(url: str) -> Visit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,19 +14,21 @@ from coterie.cluster.connection import Connection
 from coterie.cluster.driver import ME, Driver
 from coterie.cluster.frames import (
     Concerned,
-    Condition,
     Configuration,
     HowAreYou,
+    HowFar,
     HowIsIt,
     NodeReport,
+    SoFar,
+    Standings,
     WhatCluster,
     Whose,
     decode_to_voter,
 )
-from coterie.cluster.reporting import report
+from coterie.cluster.reporting import describe, report
 from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe
-from coterie.mutex.quorum.leased.voter import Voter
+from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term
+from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
@@ -35,8 +38,7 @@ if TYPE_CHECKING:
     from coterie.cluster.storage import Memory, Storage
     from coterie.process import Event, ProcessId
 
-ASKED_MAX = 64  # participants that one question is passed on to
-WALL_CLOCK_ERROR_SECONDS = 1.0  # assumed where there is no disk to read a bound from
+ASKED_MAX = 64  # waiting participants that a question about a lock is passed on to
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -66,6 +68,7 @@ class Voting:
         self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
         self._last_number = 0
         self._storage = storage
+        self.recovers = False  # the disk is empty, and nobody can say that it always was
         self.driver = Driver(self._send, self._ring, self._hear, self._save)
 
     def start(self, name: str, *, new_cluster: bool = False) -> None:
@@ -80,15 +83,38 @@ class Voting:
             return
         out: Outbox[Frame] = Outbox(ME, self.started)
         bound = self._storage.read() if self._storage else b""
-        by_time = clock.number() + int(2 * WALL_CLOCK_ERROR_SECONDS * clock.NUMBERS_PER_SECOND)
+        by_time = self._number_by_time()
         out.saved = bound or (b"" if new_cluster else str(by_time).encode())
         self.voter.start(name, out)
         if not out.saved:
             self.voter.floor = self.voter.clock = by_time
+        self.recovers = self._storage is not None and not bound and not new_cluster
+        if self.recovers:
+            self.voter.abstains_until = math.inf
         self.driver.carry_out(out)
-        if self.voter.abstains():
-            seconds = self.membership.settings.expiry
+        if self.voter.abstains() and not self.recovers:
+            seconds = self.voter.abstains_until - self.started
             logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
+
+    def _number_by_time(self) -> int:
+        """Give a number above all that were used, as far as everybody's time of day is right.
+
+        Programs refuse nodes further away than the error, so nodes are two of them apart at most.
+        """
+        settings = self.membership.settings
+        error = clock.error_borne(settings.lease)
+        return clock.number() + int(2 * error * clock.NUMBERS_PER_SECOND) + settings.interval
+
+    def raise_floor(self, floor: int) -> None:
+        """Give no token up to this one: another node may have supported it together with us."""
+        self.voter.raise_floor(floor)
+
+    def end_recovery(self) -> None:
+        """Vote as soon as the abstention of every restart is over."""
+        self.recovers = False
+        settings = self.membership.settings
+        self.voter.abstains_until = self.started + settings.expiry + settings.lock_delay
+        self.driver.step(self.voter.ring, VOTER)
 
     def _resume(self, memory: Memory) -> None:
         """Go on where an orderly end has stopped: for everybody else this was a pause."""
@@ -97,7 +123,7 @@ class Voting:
             self._numbers[identity] = link.peer
             self._last_number = max(self._last_number, link.peer)
         self.voter.armed = float("inf")
-        self.driver.step(self.voter.ring, "voter")
+        self.driver.step(self.voter.ring, VOTER)
         logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
 
     def clock(self) -> int:
@@ -107,8 +133,8 @@ class Voting:
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
         self.driver.stop()
-        if self._storage is None or self.driver.failed:
-            return  # what could not be saved must not be remembered as if it were
+        if self._storage is None or self.driver.failed or self.recovers:
+            return  # what could not be saved, or is not known, must not be remembered as if it were
         try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
         except OSError as error:
@@ -177,33 +203,38 @@ class Voting:
         """Handle a frame of whoever has that number."""
         self.received[type(frame).__name__] += 1
         match frame:
-            case Data() | Beat() | Probe() | Bye():
+            case Data() | Beat() | Probe() | Term() | Bye():
                 if not identity or frame.session.participant != identity:
                     raise ProtocolError(f"a frame in the name of {frame.session.participant!r}")
                 self.driver.step(self.voter.receive, number, frame)
-            case Whose(question, lock):
-                self._ask_around(number, question, lock)
-            case Condition():
+            case Whose():
+                self._ask_around(number, frame)
+            case Standings():
                 if not identity or frame.identity != identity:
-                    raise ProtocolError(f"a condition in the name of {frame.identity!r}")
+                    raise ProtocolError(f"a standing in the name of {frame.identity!r}")
                 self._send(frame.route, frame)
             case WhatCluster():
                 self._send(number, Configuration(msgspec.msgpack.encode(self.membership)))
+            case HowFar():
+                self._send(number, SoFar(self.node, max(self.voter.bound, self.voter.clock)))
             case HowIsIt(locks):
                 self._send(number, NodeReport(report(self, locks=locks)))
 
-    def _ask_around(self, number: ProcessId, question: int, lock: str) -> None:
-        """Say who is concerned with a lock, and let them speak for themselves."""
-        ballot = self.voter.ballots.get(lock)
-        owner = ballot.owner.claim.participant if ballot and ballot.owner else None
-        queue = tuple(claim.participant for claim in ballot.queue) if ballot else ()
-        concerned = [*([owner] if owner else []), *queue][:ASKED_MAX]
-        labels = {name: self.labels[name] for name in concerned if name in self.labels}
-        self._send(number, Concerned(question, owner, queue, labels))
-        for name in concerned:
+    def _ask_around(self, number: ProcessId, asked: Whose) -> None:
+        """Say who is concerned with these locks, and let them speak for themselves."""
+        most = 0 if asked.search else ASKED_MAX
+        reports = tuple(describe(lock, self.voter.ballots.get(lock), most) for lock in asked.locks)
+        concerns: dict[str, list[str]] = {}  # the locks of each identity
+        for known in reports:
+            for identity in (known.owner, *known.queue):
+                if identity is not None:
+                    concerns.setdefault(identity, []).append(known.lock)
+        labels = {name: self.labels[name] for name in concerns if name in self.labels}
+        self._send(number, Concerned(asked.question, reports, labels))
+        for name, locks in concerns.items():
             to = self._numbers.get(name)
             if to is not None:
-                self._send(to, HowAreYou(number, question, lock))
+                self._send(to, HowAreYou(number, asked.question, tuple(locks), asked.search))
 
     # What the voter wishes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from coterie.coordinator.body import Body
@@ -38,7 +37,7 @@ class Acquirable(ABC, Generic[Kept_co]):
         self.names = tuple(names)  # of every lock that it may take
         self.timeout = timeout
         self.on_lost = on_lost
-        self._bodies: defaultdict[asyncio.Task[object], list[Body]] = defaultdict(list)
+        self._bodies: dict[asyncio.Task[object], list[Body]] = {}
 
     def __repr__(self) -> str:
         """Tell what it is and its name."""
@@ -91,7 +90,7 @@ class Acquirable(ABC, Generic[Kept_co]):
         holding = await self.take(task, self.patience())
         if holding is None:
             raise self.timed_out()
-        self._bodies[task].append(Body(holding, task))
+        self._bodies.setdefault(task, []).append(Body(holding, task))
         return holding
 
     async def __aexit__(

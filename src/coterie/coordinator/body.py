@@ -16,6 +16,8 @@ class Body:
     somebody else asked for meanwhile is passed on.
     """
 
+    __slots__ = ("_cancelling", "_ended", "_interrupted", "_task", "holding")
+
     def __init__(self, holding: Holding, task: asyncio.Task[object]) -> None:
         """Begin to watch."""
         self.holding = holding

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-Result = TypeVar("Result")
 
-
-async def to_the_end(work: Coroutine[None, None, Result]) -> Result:
+async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
     """Finish this work even if the caller is cancelled meanwhile, then let the cancellation pass.
 
     The work itself must end in bounded time: a second cancellation does not shorten it either.
+    None is work that is done already, and takes no turn of the event loop.
     """
+    if work is None:
+        return
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -25,4 +26,4 @@ async def to_the_end(work: Coroutine[None, None, Result]) -> Result:
             cancelled = error
     if cancelled is not None:
         raise cancelled
-    return task.result()
+    task.result()

@@ -71,7 +71,9 @@ class Coordinator:
         Args:
             name: 1 to 255 of `A-Za-z0-9._/-`.
             timeout: Seconds to wait; None for ever, 0 tries once. Never the lease.
-            ttl: Length of the lease in seconds, where the engine has leases.
+            ttl: Length of the lease in seconds: the cluster's, which is also the longest, or less.
+                With `file:` it means nothing, for there the system frees a lock when its process
+                ends.
             shared: Many may hold it in shared mode together, but none beside an exclusive holder.
             reentrant: Let a task that holds it enter again, with the same token.
             on_lost: Called with what was held when it is lost.
@@ -122,7 +124,7 @@ class Coordinator:
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAny[Any]:
         """Make a lock of several that takes the first to be had; `held.name` says which."""
-        return LockAny(self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
+        return LockAny(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
 
     def semaphore(
         self,

@@ -6,14 +6,16 @@ of locks are the coordinator's business, so they are the same above every engine
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Coroutine
 
+    from coterie.coordinator.session import Owner
+    from coterie.coordinator.waits import Waits
     from coterie.errors import CoterieError
 
 
@@ -30,13 +32,27 @@ class Party(msgspec.Struct, frozen=True):
 class Claim(Protocol):
     """One request for one lock, from the asking to the end of the hold."""
 
-    granted: asyncio.Future[int | None]
-    """Becomes the token; None if the claim was not to wait and the lock is not free. Fails with a
-    `CoterieError` if the engine cannot decide."""
+    owner: Owner
+    """The task or thread on whose behalf it was made."""
 
-    lost: asyncio.Future[str]
-    """Becomes the reason when a granted lock is taken away. The engine sees to it that this
-    happens before anybody else is granted the lock, as far as its assumptions reach."""
+    token: int | None
+    """Of the lock, from when it is granted on; one that is to be had at once is granted already
+    when the claim has been placed."""
+
+    @property
+    def granted(self) -> asyncio.Future[int | None]:
+        """Becomes the token; None if the claim was not to wait and the lock is not free.
+
+        Fails with a `CoterieError` if the engine cannot decide.
+        """
+
+    @property
+    def lost(self) -> asyncio.Future[str]:
+        """Becomes the reason when a granted lock is taken away.
+
+        The engine sees to it that this happens before anybody else is granted the lock, as far as
+        its assumptions reach.
+        """
 
     @property
     def expires_at(self) -> float:
@@ -55,15 +71,23 @@ class Claim(Protocol):
     def obstacle(self) -> CoterieError | None:
         """Say what keeps the claim from being granted, if it is not just somebody who holds it."""
 
-    async def release(self) -> None:
+    def fail(self, error: CoterieError) -> None:
+        """End a claim that waits: `granted` fails with this error."""
+
+    def release(self) -> Coroutine[Any, Any, None] | None:
         """End the claim: withdraw it if it waits, give the lock back if it is granted.
 
-        Ends in bounded time, does nothing the second time, and never touches another claim.
+        Gives what has to be awaited for that, if anything. It ends in bounded time, does nothing
+        the second time, and never touches another claim.
         """
 
 
 class Engine(Protocol):
     """Grants the locks of one coordinator to the claims of this process."""
+
+    waits: Waits
+    """Who of this process waits. The coordinator keeps it; the engine says who holds what here, and
+    may look for waits in circles over several processes."""
 
     async def open(self) -> None:
         """Get ready, or raise `Unavailable`."""
@@ -71,7 +95,9 @@ class Engine(Protocol):
     async def close(self) -> None:
         """End all claims: the waiting fail with `MisuseError`, the granted are lost."""
 
-    def place(self, name: str, *, shared: bool, ttl: float | None, wait: bool) -> Claim:
+    def place(
+        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+    ) -> Claim:
         """Ask for a lock; without `wait` only if it is free, leaving nothing behind if it is not."""
 
     async def holders(self, name: str) -> list[Party]:

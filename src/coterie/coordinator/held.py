@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coterie.coordinator.cancellation import to_the_end
@@ -17,13 +18,31 @@ if TYPE_CHECKING:
     from coterie.coordinator.session import Owner, Session
 
 
-class LossEvent(asyncio.Event):
+class LossEvent:
     """Is set when a lock is lost; `await held.lost` waits for it."""
+
+    __slots__ = ("_callbacks", "_set")
 
     def __init__(self) -> None:
         """Begin unset."""
-        super().__init__()
+        self._set = False
         self._callbacks: list[Callable[[], object]] = []
+
+    def is_set(self) -> bool:
+        """Tell whether the lock is lost."""
+        return self._set
+
+    async def wait(self) -> bool:
+        """Wait until the lock is lost."""
+        if not self._set:
+            waiter = asyncio.get_running_loop().create_future()
+            wake = partial(_wake, waiter)
+            self._callbacks.append(wake)
+            try:
+                await waiter
+            finally:
+                self._callbacks.remove(wake)
+        return True
 
     def __await__(self) -> Generator[Any, None, bool]:
         """Wait until the lock is lost."""
@@ -31,24 +50,35 @@ class LossEvent(asyncio.Event):
 
     def set(self) -> None:
         """Wake all who wait and call back, once."""
-        if self.is_set():
+        if self._set:
             return
-        super().set()
+        self._set = True
         for callback in self._callbacks:
             callback()
 
     def call(self, callback: Callable[[], object]) -> None:
         """Call back when it is set, at once if it is."""
-        self._callbacks.append(callback)
-        if self.is_set():
+        if self._set:
             callback()
+        else:
+            self._callbacks.append(callback)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class Holding(ABC):
     """One lock or several, held together by one task or thread."""
 
+    __slots__ = ("name",)
     name: str  # of the lock; of several, joined by commas
-    lost: LossEvent
+
+    @property
+    @abstractmethod
+    def lost(self) -> LossEvent:
+        """Is set when it is lost."""
 
     @property
     @abstractmethod
@@ -93,27 +123,38 @@ class Holding(ABC):
 class Held(Holding):
     """A lock that is held."""
 
+    __slots__ = ("_claim", "_depth", "_lost", "_owner", "_session", "shared", "token")
+
     def __init__(
         self, session: Session, claim: Claim, name: str, owner: Owner, *, shared: bool
     ) -> None:
         """Take over a granted claim."""
-        token = claim.granted.result()
-        assert token is not None, "only a granted claim is held"
+        assert claim.token is not None, "only a granted claim is held"
         self.name = name
-        self.token = token
+        self.token = claim.token
         self.shared = shared
-        self.lost = LossEvent()
         self._session = session
         self._claim = claim
         self._owner = owner
         self._depth = 1
-        self._reason = "it is no longer in force"
-        claim.lost.add_done_callback(self._lose)
+        self._lost: LossEvent | None = None
 
     def __repr__(self) -> str:
         """Tell the name, the token and how it stands."""
-        state = "lost" if self.lost.is_set() else "held" if self._depth else "released"
+        state = "lost" if self._is_known_lost() else "held" if self._depth else "released"
         return f"<Held {self.name!r} token={self.token} {state}>"
+
+    @property
+    def lost(self) -> LossEvent:
+        """Is set when it is lost; made when somebody wants to know, for most holds end well."""
+        if self._lost is None:
+            self._lost = LossEvent()
+            told = self._claim.lost
+            if told.done():
+                self._lose(told)
+            else:
+                told.add_done_callback(self._lose)
+        return self._lost
 
     @property
     def tokens(self) -> Mapping[str, int]:
@@ -134,7 +175,7 @@ class Held(Holding):
     def valid(self) -> bool:
         """Whether it is held by its owner now; looked up, not remembered."""
         self._session.check_process()
-        return self._depth > 0 and not self.lost.is_set() and self._claim.valid()
+        return self._depth > 0 and not self._is_known_lost() and self._claim.valid()
 
     def ensure(self) -> None:
         """Raise `LockLost` if the lock is lost and `NotHeld` if it was given back."""
@@ -147,8 +188,10 @@ class Held(Holding):
 
     def loss(self) -> LockLost:
         """Word the error for the loss of this lock."""
+        told = self._claim.lost
+        reason = told.result() if told.done() else "it is no longer in force"
         return LockLost(
-            f"lock {self.name!r} (token {self.token}) is lost: {self._reason};"
+            f"lock {self.name!r} (token {self.token}) is lost: {reason};"
             " somebody else may hold it, so stop, and let the resource refuse this token"
         )
 
@@ -175,8 +218,13 @@ class Held(Holding):
         if not self._claim.valid():
             self.lost.set()
         await to_the_end(self._claim.release())
-        if self.lost.is_set():
+        if self._is_known_lost():
             raise self.loss()
+        if self._session.is_greedy():
+            await asyncio.sleep(0)
+
+    def _is_known_lost(self) -> bool:
+        return self._lost is not None and self._lost.is_set()
 
     def _orphaned(self) -> bool:
         # `asyncio.wait_for` (before Python 3.12) and `gather` acquire in a task of their own;
@@ -185,23 +233,23 @@ class Held(Holding):
             return not self._owner.is_alive()
         return isinstance(self._owner, asyncio.Task) and self._owner.done()
 
-    def _lose(self, lost: asyncio.Future[str]) -> None:
-        if lost.cancelled() or not self._depth:
-            return
-        self._reason = lost.result()
-        self.lost.set()
+    def _lose(self, _: asyncio.Future[str]) -> None:
+        if self._depth and self._lost is not None:
+            self._lost.set()
 
 
 class HeldAll(Holding):
     """Several locks that are held together; `held["name"]` is one of them."""
 
+    __slots__ = ("_lost", "_parts")
+
     def __init__(self, parts: Sequence[Holding]) -> None:
         """Bind them together: the loss of one is the loss of all."""
         self.name = ",".join(part.name for part in parts)
-        self.lost = LossEvent()
+        self._lost = LossEvent()
         self._parts = tuple(parts)
         for part in parts:
-            part.lost.call(self.lost.set)
+            part.lost.call(self._lost.set)
 
     def __iter__(self) -> Iterator[Holding]:
         """Give the parts in the order in which they were asked for."""
@@ -210,6 +258,11 @@ class HeldAll(Holding):
     def __getitem__(self, name: str) -> Holding:
         """Give the part of that name."""
         return {part.name: part for part in self._parts}[name]
+
+    @property
+    def lost(self) -> LossEvent:
+        """Is set when one of them is lost."""
+        return self._lost
 
     @property
     def tokens(self) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from coterie.coordinator.cancellation import to_the_end
 from coterie.coordinator.held import Held
 from coterie.coordinator.names import check_name
 from coterie.coordinator.patience import check_ttl
+from coterie.coordinator.waits import in_shared_mode
 from coterie.errors import MisuseError, NotHeld
 
 if TYPE_CHECKING:
@@ -49,16 +50,13 @@ class Lock(Acquirable[Held]):
         mine = self._session.held.get((owner, self.name))
         if mine is not None:
             return self._enter_again(mine)
-        while True:
-            claim = await self._claim(patience)
-            if claim is None:
-                return None
-            if claim.valid():
-                break
-            # The grant came too late to be of use, after a pause of this process for instance.
-            await to_the_end(claim.release())
+        claim = await self._claim(owner, patience)
+        if claim is None:
+            return None
         held = Held(self._session, claim, self.name, owner, shared=self._shared)
         self._session.held[owner, self.name] = held
+        if self._session.engine.waits.victims:
+            self._session.engine.waits.obtained(owner, self.name)
         return held
 
     async def release(self) -> None:
@@ -87,19 +85,40 @@ class Lock(Acquirable[Held]):
         mine.enter_again()
         return mine
 
-    async def _claim(self, patience: Patience) -> Claim | None:
-        claim = self._session.engine.place(
-            self.name, shared=self._shared, ttl=self._ttl, wait=patience.wait
-        )
+    async def _claim(self, owner: Owner, patience: Patience) -> Claim | None:
+        while True:
+            claim = self._session.engine.place(
+                self.name, owner=owner, shared=self._shared, ttl=self._ttl, wait=patience.wait
+            )
+            if claim.token is not None:
+                return claim
+            if not await self._is_granted(owner, claim, patience):
+                return None
+            if claim.valid():
+                return claim
+            # The grant came too late to be of use, after a pause of this process for instance.
+            await to_the_end(claim.release())
+
+    async def _is_granted(self, owner: Owner, claim: Claim, patience: Patience) -> bool:
+        """Wait for the grant; if it does not come, no request is left behind."""
         granted = None
         try:
-            # Not wait_for: it may cancel a grant that has just arrived.
-            limit = patience.remaining() if patience.wait else None
-            await asyncio.wait({claim.granted}, timeout=limit)
+            await self._wait(owner, claim, patience)
             granted = claim.granted.result() if claim.granted.done() else None
             if granted is None and (obstacle := claim.obstacle()) is not None:
                 raise obstacle
         finally:
             if granted is None:
                 await to_the_end(claim.release())
-        return claim if granted is not None else None
+        return granted is not None
+
+    async def _wait(self, owner: Owner, claim: Claim, patience: Patience) -> None:
+        waits = self._session.engine.waits
+        if patience.wait:
+            waits.begin(owner, claim, in_shared_mode(self.name) if self._shared else self.name)
+        try:
+            # Not wait_for: it may cancel a grant that has just arrived.
+            limit = patience.remaining() if patience.wait else None
+            await asyncio.wait({claim.granted}, timeout=limit)
+        finally:
+            waits.end(owner, claim)

@@ -12,12 +12,12 @@ LENGTH_MAX = 255
 
 def check_name(name: str, length_max: int = LENGTH_MAX) -> str:
     """Return the name if a lock may have it; else say which character is wrong."""
+    if ALPHABET.issuperset(name) and 1 <= len(name) <= length_max:
+        return name
     for position, character in enumerate(name, 1):
         if character not in ALPHABET:
             raise UsageError(
                 f"lock name {name!r}: {character!r} at position {position} is not allowed;"
                 " choose from: A-Z a-z 0-9 . _ / -"
             )
-    if not 1 <= len(name) <= length_max:
-        raise UsageError(f"a lock name has 1 to {length_max} characters, not {len(name)}")
-    return name
+    raise UsageError(f"a lock name has 1 to {length_max} characters, not {len(name)}")

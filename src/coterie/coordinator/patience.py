@@ -20,7 +20,7 @@ class Patience:
     def of(cls, timeout: float | None) -> Patience:
         """Wait that many seconds from now: None for ever, 0 not at all."""
         if timeout is None:
-            return cls()
+            return FOREVER
         check_timeout(timeout)
         return cls(time.monotonic() + timeout, wait=timeout > 0)
 
@@ -31,6 +31,7 @@ class Patience:
         return max(0.0, self.deadline - time.monotonic())
 
 
+FOREVER = Patience()
 AT_ONCE = Patience(deadline=-math.inf, wait=False)
 
 

@@ -55,4 +55,4 @@ class Semaphore(Acquirable[Held]):
                 f"all {len(self._slots)} permits of {self.name!r} are held by this task already,"
                 " and it would wait for itself"
             )
-        return await obtain_any(others, owner, patience)
+        return await obtain_any(self._session, others, owner, patience)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import TYPE_CHECKING, TypeAlias
 
 from coterie.errors import MisuseError
@@ -11,6 +12,8 @@ from coterie.errors import MisuseError
 if TYPE_CHECKING:
     from coterie.coordinator.engine import Engine
     from coterie.coordinator.held import Held
+
+TURN_SECONDS = 0.001  # for taking locks, before others get a turn
 
 Owner: TypeAlias = object  # the task that holds, or the thread in the face without an event loop
 
@@ -24,6 +27,7 @@ class Session:
         self.url = url
         self.held: dict[tuple[Owner, str], Held] = {}
         self._process = os.getpid()
+        self._turned = 0.0  # when the event loop was last given a turn
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
@@ -41,6 +45,18 @@ class Session:
             return
         self._loop = None
         await self.engine.close()
+
+    def is_greedy(self) -> bool:
+        """Tell whether locks have been taken for so long that the event loop needs a turn.
+
+        One that is to be had at once needs no waiting, so somebody who takes it again and again
+        would let nobody else run: not those who renew its lease either.
+        """
+        now = time.monotonic()
+        if now - self._turned < TURN_SECONDS:
+            return False
+        self._turned = now
+        return True
 
     def check_process(self) -> None:
         """Refuse to work in a forked child: the locks are its parent's."""

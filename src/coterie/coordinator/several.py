@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from coterie.coordinator.patience import Patience
-    from coterie.coordinator.session import Owner
+    from coterie.coordinator.session import Owner, Session
 
 Part = TypeVar("Part", bound=Holding)
 
@@ -56,6 +56,7 @@ class LockAny(Acquirable[Part]):
 
     def __init__(
         self,
+        session: Session,
         parts: Sequence[Acquirable[Part]],
         *,
         timeout: float | None = None,
@@ -63,15 +64,16 @@ class LockAny(Acquirable[Part]):
     ) -> None:
         """Collect the alternatives, the best liked first."""
         super().__init__(_joined(parts), _distinct(parts), timeout, on_lost)
+        self._session = session
         self._parts = parts
 
     async def obtain(self, owner: Owner, patience: Patience) -> Part | None:
         """Take the first that is free; if none is, wait for all of them and take one."""
-        return await obtain_any(self._parts, owner, patience)
+        return await obtain_any(self._session, self._parts, owner, patience)
 
 
 async def obtain_any(
-    parts: Sequence[Acquirable[Part]], owner: Owner, patience: Patience
+    session: Session, parts: Sequence[Acquirable[Part]], owner: Owner, patience: Patience
 ) -> Part | None:
     """Take the first that is free; if none is, ask for all of them and keep the first granted.
 
@@ -84,6 +86,13 @@ async def obtain_any(
             return holding
     if not patience.wait:
         return None
+    with session.engine.waits.side_by_side(owner, len(parts)):
+        return await _obtain_first(parts, owner, patience)
+
+
+async def _obtain_first(
+    parts: Sequence[Acquirable[Part]], owner: Owner, patience: Patience
+) -> Part | None:
     attempts = [asyncio.ensure_future(part.obtain(owner, patience)) for part in parts]
     winner: asyncio.Future[Part | None] | None = None
     try:

@@ -63,6 +63,29 @@ def _graph(content: Any) -> Graph[str]:
     return Graph(waits, since, frozenset(resources))
 
 
+def write_graph(graph: Graph[str]) -> dict[str, Any]:
+    """Give what `parse_graph` reads, ready to be written as JSON."""
+    content: dict[str, Any] = {}
+    for name, condition in graph.waits.items():
+        if name in graph.resources:
+            content[name] = {"held": list(condition.targets())}
+            continue
+        written = _written(condition)
+        content[name] = written if isinstance(written, dict) else {"all": [written]}
+        if name in graph.since:
+            content[name]["since"] = graph.since[name]
+    return content
+
+
+def _written(condition: Condition[str]) -> str | dict[str, Any]:
+    parts = [*condition.nodes, *map(_written, condition.groups)]
+    if len(parts) == 1:
+        return parts[0]
+    if condition.quantity in ("all", "any"):
+        return {condition.quantity: parts}
+    return {"of": condition.needed, "from": parts}
+
+
 def _condition(place: str, value: Any) -> Condition[str]:
     part = _part(place, value)
     return part if isinstance(part, Condition) else all_of(part)

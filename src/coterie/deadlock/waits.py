@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from coterie.deadlock.condition import Condition
+from coterie.deadlock.lock_waits import PICKS_MAX
 from coterie.deadlock.wait_for import Graph
 from coterie.process import ProcessId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-PICKS_MAX = 3  # after so many times another member is the victim, if there is one with fewer
 
 
 class WaitId(NamedTuple):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,8 +14,10 @@ from coterie.engines.file.ticket import Ticket
 from coterie.errors import CoterieError, MisuseError, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from coterie.coordinator.session import Owner
     from coterie.engines.file.queue import Queue
 
 # A broken pipe wakes us at once; looking again from time to time covers file systems whose pipes
@@ -31,6 +31,9 @@ class Author(msgspec.Struct):
 
     owner: str
     since: float
+    participant: str = ""  # with the number: which task or thread it is
+    number: int = 0
+    task: str = ""
 
 
 class FileClaim:
@@ -38,15 +41,22 @@ class FileClaim:
 
     expires_at = math.inf
 
-    def __init__(self, folder: Path, queue: Queue, *, shared: bool, wait: bool) -> None:
-        """Begin to ask."""
+    def __init__(
+        self, folder: Path, queue: Queue, owner: Owner, author: Author, *, shared: bool, wait: bool
+    ) -> None:
+        """Begin to ask; the author is what the ticket will say of the owner."""
+        self.owner = owner
+        self._author = author
         self._loop = asyncio.get_running_loop()
+        self.token: int | None = None
         self.granted: asyncio.Future[int | None] = self._loop.create_future()
         self.lost: asyncio.Future[str] = self._loop.create_future()
         self._folder = folder
         self._queue = queue
-        self._shared = shared
+        self.shared = shared
         self._wait = wait
+        self.lock = queue.name
+        self.on_end: Callable[[FileClaim], None] = _do_nothing
         self._ticket: Ticket | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._asking = self._loop.create_task(self._ask())
@@ -78,6 +88,7 @@ class FileClaim:
         self._end()
 
     def _end(self) -> None:
+        self.on_end(self)
         self._asking.cancel()
         self.granted.cancel()
         if self._timer is not None:
@@ -90,11 +101,12 @@ class FileClaim:
         try:
             token = await self._enter()
         except OSError as error:
-            self._fail(Unavailable(f"{self._name()}: {error}"))
+            self.fail(Unavailable(f"{self._name()}: {error}"))
         except CoterieError as error:
-            self._fail(error)
+            self.fail(error)
         else:
             if not self.granted.done():
+                self.token = token
                 self.granted.set_result(token)
             self._watch()
 
@@ -110,15 +122,14 @@ class FileClaim:
 
     async def _join(self) -> Ticket | None:
         """Draw a number and show it; without waiting only if nobody would be in the way."""
-        author = Author(f"{os.uname().nodename}:{os.getpid()}", time.time())
         async with gate(self._folder) as counter:
             self._queue.folder.mkdir(parents=True, exist_ok=True)
             self._queue.sweep()
-            if not self._wait and self._queue.is_busy(shared=self._shared):
+            if not self._wait and self._queue.is_busy(shared=self.shared):
                 return None
             number = next_number(counter, self._folder)
-            place = self._queue.place(number, shared=self._shared)
-            return Ticket(place, msgspec.json.encode(author))
+            place = self._queue.place(number, shared=self.shared)
+            return Ticket(place, msgspec.json.encode(self._author))
 
     def _watch(self) -> None:
         """Notice that somebody removed the ticket: then others no longer see that we are inside."""
@@ -129,10 +140,15 @@ class FileClaim:
         elif not self.lost.done():
             self.lost.set_result(f"its file {self._ticket.place.path} was removed")
 
-    def _fail(self, error: CoterieError) -> None:
+    def fail(self, error: CoterieError) -> None:
+        """Give up waiting with this error."""
         if not self.granted.done():
             self.granted.set_exception(error)
         self._end()
 
     def _name(self) -> str:
         return f"lock {self._queue.name!r}"
+
+
+def _do_nothing(_: FileClaim) -> None:
+    """Nobody wants to know that a claim has ended."""

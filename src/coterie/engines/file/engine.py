@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import weakref
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from coterie.coordinator.engine import Party
+from coterie.coordinator.waits import Waits, task_name, without_mode
 from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
 from coterie.engines.file.queue import Queue
 from coterie.errors import Unavailable, UsageError
@@ -19,7 +20,11 @@ from coterie.errors import Unavailable, UsageError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from coterie.coordinator.deadlocks import Deadlocks
+    from coterie.coordinator.session import Owner
+
 VACANCY_SECONDS = 0.1
+LOOK_FOR_DEADLOCKS_SECONDS = 0.05
 
 
 class FileEngine:
@@ -28,7 +33,10 @@ class FileEngine:
     def __init__(self, folder: Path) -> None:
         """Use that directory; it is made when the engine is opened."""
         self.folder = folder
-        self._claims: weakref.WeakSet[FileClaim] = weakref.WeakSet()
+        self.waits = Waits(self._in_the_way)
+        self._look: asyncio.TimerHandle | None = None
+        self._deadlocks: Deadlocks | None = None
+        self._claims: dict[str, list[FileClaim]] = {}  # that have not ended, by lock
 
     async def open(self) -> None:
         """Make the directory, readable by this user alone unless it is there already."""
@@ -36,17 +44,71 @@ class FileEngine:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise Unavailable(f"the lock directory {self.folder}: {error.strerror}") from None
+        self.waits.participant = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self.waits.on_block = self._look_later
 
     async def close(self) -> None:
         """End all claims."""
-        for claim in list(self._claims):
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        if self._deadlocks is not None:
+            self._deadlocks.stop()
+        for claim in [claim for claims in self._claims.values() for claim in claims]:
             claim.close()
 
-    def place(self, name: str, *, shared: bool, ttl: float | None, wait: bool) -> FileClaim:
+    def place(
+        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+    ) -> FileClaim:
         """Ask for a lock. The lease does not matter: the system knows at once who is dead."""
-        claim = FileClaim(self.folder, Queue(self.folder, name), shared=shared, wait=wait)
-        self._claims.add(claim)
+        queue, number = Queue(self.folder, name), self.waits.name(owner).number
+        author = Author(
+            self.waits.process, time.time(), self.waits.participant, number, task_name(owner)
+        )
+        claim = FileClaim(self.folder, queue, owner, author, shared=shared, wait=wait)
+        claim.on_end = self._forget
+        self._claims.setdefault(name, []).append(claim)
         return claim
+
+    def _forget(self, claim: FileClaim) -> None:
+        claims = self._claims.get(claim.lock, [])
+        if claim in claims:
+            claims.remove(claim)
+        if not claims:
+            self._claims.pop(claim.lock, None)
+
+    def _in_the_way(self, wanted: str) -> list[FileClaim]:
+        """Give the claims of this process that hold a lock; who shares it is in no sharer's way."""
+        lock, shared = without_mode(wanted)
+        return [
+            claim
+            for claim in self._claims.get(lock, ())
+            if claim.token is not None and not (shared and claim.shared)
+        ]
+
+    def _held(self) -> list[FileClaim]:
+        """Give the claims of this process that hold a lock."""
+        claims = [claim for claims in self._claims.values() for claim in claims]
+        return [claim for claim in claims if claim.token is not None]
+
+    def _look_later(self, _: Owner) -> None:
+        """See after a while whether anybody still waits; most waits need no detection."""
+        if self._look is None:
+            loop = asyncio.get_running_loop()
+            self._look = loop.call_later(LOOK_FOR_DEADLOCKS_SECONDS, self._look_for_deadlocks)
+
+    def _look_for_deadlocks(self) -> None:
+        self._look = None
+        blocked = self.waits.blocked()
+        if not blocked:
+            return
+        from coterie.coordinator.deadlocks import Deadlocks  # noqa: PLC0415 - seldom needed
+        from coterie.engines.file.questions import FileQuestions  # noqa: PLC0415
+
+        questions = FileQuestions(self.folder, self.waits, self._held)
+        self._deadlocks = Deadlocks(self.waits, questions, self._held)
+        for owner in blocked:
+            self.waits.on_block(owner)
 
     async def holders(self, name: str) -> list[Party]:
         """Name who is inside: the first, or all who share before the first who does not."""

@@ -4,6 +4,7 @@ How to embed it. `Participant` and `Voter` are values that handle any number of 
 session per pair. Whoever runs them owns the sockets, the clock and the file:
 
     part = participant(settings, home)      home: the voter whose quorum is asked first
+    part = participant(settings, home, lease)         the same with a shorter lease of its own
     voter = Voter(settings)
 
     part.start(name, out)        once; `name` is random and new with every process start
@@ -14,10 +15,13 @@ session per pair. Whoever runs them owns the sockets, the clock and the file:
     part.release(lock, out)      also after `Lost(lock, token)`, when the body has ended
     part.reenter(lock, out)      release and acquire in one step, for the next task of the process
     part.withdraw(lock, out)     cancel or time-out of one that waits
+    part.again(lock, now), part.keep(lock, now), part.pass_on(lock, now)
+                                 acquire, release and reenter without an outbox, where the votes in
+                                 hand decide; falsy, with nothing done, where they do not
     part.close(out)              orderly end, nothing held: voters need not wait for expiry
 
     part.receive(voter_id, frame, out)         frames Reply, Ack, Answer, Nack
-    voter.receive(peer_id, frame, out)         frames Data, Beat, Probe, Bye
+    voter.receive(peer_id, frame, out)         frames Data, Beat, Probe, Term, Bye
     part.connected(voter_id, out)              a new connection stands: unanswered frames go again
     voter.connected(participant_name, out)     the same at the other end
     part.ring(PARTICIPANT, out), voter.ring(VOTER, out)     their one timer each has run out

@@ -71,10 +71,13 @@ class Bidder(msgspec.Struct, array_like=True):
 
     def _enter(self, lock: str, token: int, out: Outbox[Frame]) -> None:
         """5.3: each acquisition has a token of its own, above all that were used before."""
+        self._begin(lock, token)
+        out.tell(Acquired(lock, token))
+
+    def _begin(self, lock: str, token: int) -> None:
         self.bids[lock].enter(token)
         self.cached.discard(lock)
         self.sessions.merge(token)
-        out.tell(Acquired(lock, token))
 
     def _raise(self, lock: str, out: Outbox[Frame]) -> None:
         """5.4: ask the voters whose intervals end too early to move them up; the votes stay ours."""
@@ -86,6 +89,15 @@ class Bidder(msgspec.Struct, array_like=True):
             if vote.high < token and share.raising != token:
                 share.raising = token
                 self.sessions.post(voter, Raise(lock, bid.number, token))
+
+    def _fetch_ahead(self, lock: str, bid: Bid) -> None:
+        """7: have intervals moved up when half of them is used, so that no entry waits for it."""
+        for voter, vote in bid.votes.items():
+            share = bid.share(voter)
+            is_short = vote.high - bid.token < self.settings.interval // 2
+            if is_short and not share.raising:
+                share.raising = bid.token
+                self.sessions.post(voter, Raise(lock, bid.number, bid.token))
 
     # What voters say
 
@@ -134,15 +146,22 @@ class Bidder(msgspec.Struct, array_like=True):
     def _leave(self, lock: str, out: Outbox[Frame]) -> None:
         """5.7: keep the votes for next time, if nobody else has asked and nothing went wrong."""
         bid = self.bids[lock]
-        spoiled = bid.wanted or bid.lost or bid.repaired or not self.settings.lazy
-        if spoiled or not self.settings.quorums.contains_quorum(bid.votes):
+        if self._is_spoiled(bid) or not self.settings.quorums.contains_quorum(bid.votes):
             self._release_all(lock)
             return
-        bid.state = State.CACHED
-        bid.since = out.now
-        self.cached.add(lock)
+        self._put_by(lock, out.now)
+        self._fetch_ahead(lock, bid)
         if len(self.cached) > self.settings.cached_max:
             self._evict()
+
+    def _is_spoiled(self, bid: Bid) -> bool:
+        return bid.wanted or bid.lost or bid.repaired or not self.settings.lazy
+
+    def _put_by(self, lock: str, now: float) -> None:
+        bid = self.bids[lock]
+        bid.state = State.CACHED
+        bid.since = now
+        self.cached.add(lock)
 
     def _evict(self) -> None:
         """5.7: give back the eighth of the kept locks that was used longest ago, in few frames."""

@@ -30,6 +30,7 @@ class Downlink(msgspec.Struct, array_like=True):
     locks: set[str] = field(default_factory=set)  # that it owns or waits for
     heard: float = NEVER  # when the last frame was processed
     echo: float = NEVER  # the latest sending time, by the participant's clock
+    lease: float | None = None  # the participant's own, if it is shorter than that of all
 
     def accept(self, frame: Data | Beat, now: float) -> None:
         """Take note of what every frame of the session says."""

@@ -116,6 +116,16 @@ class Probe(Payload, frozen=True):
     session: SessionName
 
 
+class Term(Payload, frozen=True):
+    """I count votes of this session for so long only, so you may expire it sooner.
+
+    One that gets lost does no harm: the session then expires by the lease of all, which is longer.
+    """
+
+    session: SessionName
+    lease: float
+
+
 class Bye(Payload, frozen=True):
     """I end in good order and count none of your votes any more."""
 
@@ -157,6 +167,6 @@ class Nack(Payload, frozen=True):
     session: SessionName
 
 
-Upward: TypeAlias = Data | Beat | Probe | Bye
+Upward: TypeAlias = Data | Beat | Probe | Term | Bye
 Downward: TypeAlias = Reply | Ack | Answer | Nack
 Frame: TypeAlias = Upward | Downward

@@ -93,15 +93,20 @@ class Keeper(Bidder):
             if bid.state is State.WAIT:
                 self._request(lock, voter)
             elif bid.state is State.CACHED:
-                self._release_without_quorum(lock, bid)
+                self._release_without_quorum(lock, bid, out)
             elif not bid.lost:
                 if vote is not None and vote.supports(bid.token):
                     bid.share(voter).frozen = loss.lease
                 self._repair(lock, bid, out)
 
-    def _release_without_quorum(self, lock: str, bid: Bid) -> None:
-        """5.8: a kept lock is no use without a quorum."""
-        if not self.settings.quorums.contains_quorum(bid.votes):
+    def _release_without_quorum(self, lock: str, bid: Bid, out: Outbox[Frame]) -> None:
+        """5.8: a kept lock is no use without a quorum.
+
+        Nor with one that rests on a voter in doubt: the next hold would begin without repair, and
+        be lost when that voter's lease ends.
+        """
+        suspects = self.sessions.suspects(out.now)
+        if not self.settings.quorums.contains_quorum(set(bid.votes) - set(suspects)):
             self._release_all(lock)
 
     def _repair(self, lock: str, bid: Bid, out: Outbox[Frame]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.errors import MisuseError, ProtocolError
 from coterie.mutex.quorum.leased.bid import State
+from coterie.mutex.quorum.leased.events import Acquired
 from coterie.mutex.quorum.leased.frames import (
     DownBody,
     Downward,
@@ -15,7 +16,7 @@ from coterie.mutex.quorum.leased.frames import (
     Inquire,
     Raised,
 )
-from coterie.mutex.quorum.leased.keeping import Keeper
+from coterie.mutex.quorum.leased.reusing import Reuser
 from coterie.mutex.quorum.leased.sessions import Sessions
 from coterie.mutex.quorum.leased.tokens import Interval
 
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
 PARTICIPANT = "participant"  # the one timer of this part
 
 
-def participant(settings: Settings, home: ProcessId) -> Participant:
-    """Make a participant that asks the quorum of the voter `home` first."""
-    return Participant(settings, Sessions(settings), home)
+def participant(settings: Settings, home: ProcessId, lease: float | None = None) -> Participant:
+    """Make a participant that asks the quorum of the voter `home` first.
+
+    A `lease` shorter than that of the settings is its own: it is lost, and given to others, sooner.
+    """
+    own = settings if lease is None else settings.shortened(lease)
+    return Participant(own, Sessions(own, shortened=lease is not None), home)
 
 
-class Participant(Keeper):
+class Participant(Reuser):
     """Any number of locks over one session per voter."""
 
     armed: float = math.inf  # when the timer rings
@@ -45,6 +50,10 @@ class Participant(Keeper):
 
     def acquire(self, lock: str, out: Outbox[Frame]) -> None:
         """Ask for a lock; `Acquired` is told once, maybe within this step."""
+        token = self.again(lock, out.now)
+        if token:
+            out.tell(Acquired(lock, token))
+            return
         self._look_at_the_clock(out)
         self._acquire(lock, out)
         self._finish_call(lock, out)
@@ -58,22 +67,10 @@ class Participant(Keeper):
         else:
             raise MisuseError(f"lock {lock!r} is asked for already")
 
-    def _take_again(self, lock: str, out: Outbox[Frame]) -> None:
-        """5.2: the votes are in hand, so no message is needed unless they have lapsed."""
-        bid = self.bids[lock]
-        token = self._fit(lock, out)
-        if token:
-            self._enter(lock, token, out)
-        elif token == 0:
-            bid.state = State.WAIT
-            self.cached.discard(lock)
-            self._raise(lock, out)
-        else:
-            self._release_all(lock)
-            self._ask_anew(lock, out)
-
     def release(self, lock: str, out: Outbox[Frame]) -> None:
         """Leave; also a hold that was lost ends with this."""
+        if self.keep(lock, out.now):
+            return
         self._look_at_the_clock(out)
         self._release(lock, out)
         self._finish_call(lock, out)
@@ -171,7 +168,9 @@ class Participant(Keeper):
         for lock, bid in sorted(self.bids.items()):
             if bid.state is State.WAIT:
                 self._reconsider(lock, out)
-            elif bid.state is State.HELD and not bid.lost:
+            elif bid.state is State.CACHED:
+                self._release_without_quorum(lock, bid, out)
+            elif not bid.lost:
                 self._repair(lock, bid, out)
 
     def _finish(self, out: Outbox[Frame]) -> None:

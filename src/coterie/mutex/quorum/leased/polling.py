@@ -41,6 +41,7 @@ class Poll(msgspec.Struct, array_like=True):
     sessions: dict[str, Downlink] = field(default_factory=dict)  # by participant
     ballots: dict[str, Ballot] = field(default_factory=dict)  # of the locks that are not idle
     dirty: list[str] = field(default_factory=list)  # participants with something pending
+    delayed: dict[str, float] = field(default_factory=dict)  # locks, and until when
 
     def abstains(self) -> bool:
         """Tell whether it gives no votes yet."""
@@ -83,10 +84,10 @@ class Poll(msgspec.Struct, array_like=True):
         tenure.high = max(tenure.high, tenure.low + self.settings.interval - 1)
         self._cover(tenure, out)
 
-    def _drop(self, participant: str) -> list[str]:
+    def _drop(self, participant: str, delayed_until: float = NEVER) -> list[str]:
         """6.6: forget a session. Nobody can say what its owner has used, so all its tokens count.
 
-        Returns the locks that are to be scheduled.
+        Returns the locks that are to be scheduled; nobody gets a vote that it had before the time.
         """
         link = self.sessions.pop(participant, None)
         if link is None:
@@ -96,6 +97,8 @@ class Poll(msgspec.Struct, array_like=True):
             ballot.remove(participant)
             if ballot.owner and ballot.owner.claim.participant == participant:
                 self._take_back(ballot, ballot.owner.high)
+                if delayed_until > NEVER:
+                    self.delayed[lock] = delayed_until
         return sorted(link.locks)
 
     def _schedule(self, locks: list[str], out: Outbox[Frame]) -> None:
@@ -116,10 +119,14 @@ class Poll(msgspec.Struct, array_like=True):
             return
         for claim in ballot.discard_hopeless():
             self.sessions[claim.participant].locks.discard(lock)
-        if ballot.queue:
+        if ballot.queue and not self._is_delayed(lock, ballot):
             tenure = ballot.elect(self.settings.interval)
             self._cover(tenure, out)
             self._grant(lock, ballot, tenure)
+
+    def _is_delayed(self, lock: str, ballot: Ballot) -> bool:
+        """13: keep a vote back for a while that nobody gave back; a repair is of the hold it was for."""
+        return lock in self.delayed and not ballot.queue[0].hold
 
     def _inquire(self, lock: str, ballot: Ballot, tenure: Tenure) -> None:
         """6.5: let the owner know that somebody waits, and again if it is somebody older."""
@@ -142,6 +149,13 @@ class Poll(msgspec.Struct, array_like=True):
         link.pending.append(body)
 
     # Numbers
+
+    def raise_floor(self, floor: int) -> None:
+        """7: numbers up to this one may have been used with votes that a lost disk knew of."""
+        self.floor = max(self.floor, floor)
+        for ballot in self.ballots.values():
+            ballot.floor = max(ballot.floor, floor)
+        self._merge(floor)
 
     def _cover(self, tenure: Tenure, out: Outbox[Frame]) -> None:
         """7: the bound on stable storage covers what is handed out, before it leaves."""

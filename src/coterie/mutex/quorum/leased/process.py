@@ -15,6 +15,7 @@ from coterie.mutex.quorum.leased.frames import (
     Nack,
     Probe,
     Reply,
+    Term,
 )
 from coterie.mutex.quorum.leased.participant import PARTICIPANT, Participant
 from coterie.mutex.quorum.leased.voter import Voter
@@ -49,7 +50,7 @@ class Leased(Mutex[Frame]):
     def receive(self, sender: ProcessId, message: Frame, out: Outbox[Frame]) -> None:
         """Pass a frame to the part that it is for."""
         match message:
-            case Data() | Beat() | Probe() | Bye():
+            case Data() | Beat() | Probe() | Term() | Bye():
                 if self.voter is None:
                     raise ProtocolError(f"process {self.me} is no voter, and got {message}")
                 self.voter.receive(sender, message, out)

@@ -15,6 +15,7 @@ from coterie.mutex.quorum.leased.frames import (
     Frame,
     Probe,
     SessionName,
+    Term,
     UpBody,
 )
 from coterie.mutex.quorum.leased.settings import Settings
@@ -31,6 +32,7 @@ class Sender(msgspec.Struct, array_like=True):
 
     settings: Settings
     name: str = ""  # of this participant: no other start of any process has had it
+    shortened: bool = False  # the lease is shorter than that of all, and voters are to know
     clock: int = 0  # Lamport's
     uplinks: list[Uplink] = field(default_factory=list)  # to voters 1 and up
 
@@ -87,6 +89,8 @@ class Sender(msgspec.Struct, array_like=True):
             parcel.sent = uplink.sent = out.now
             ack, clock = uplink.delivered, self.clock
             out.send(voter, Data(session, parcel.seq, ack, clock, out.now, parcel.bodies))
+        if self.shortened and uplink.nonce is None:
+            out.send(voter, Term(session, self.settings.lease))
 
     def _resume(self, voter: ProcessId, uplink: Uplink, out: Outbox[Frame]) -> None:
         uplink.silent = False

@@ -31,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True, array_like=True):
     reserve: int = 1 << 24  # tokens that one write to stable storage is good for
     lazy: bool = True  # keep the votes on exit until somebody else asks
     cached_max: int = 1024  # locks that one participant keeps so
+    lock_delay: float = 0.0  # a vote that came back by expiry is given to nobody for so long
 
     @property
     def expiry(self) -> float:
@@ -39,7 +40,26 @@ class Settings(msgspec.Struct, frozen=True, array_like=True):
         Two clocks at the ends of their bound drift apart by (1 + r) / (1 - r), so this is longer
         than a lease on every participant's clock.
         """
-        return self.lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin
+        return self.expiry_of(self.lease)
+
+    def expiry_of(self, lease: float) -> float:
+        """Tell how long a voter waits for a silent participant that counts this lease."""
+        return lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin
+
+    def shortened(self, lease: float) -> Settings:
+        """Give the numbers of a participant whose lease is shorter than that of all.
+
+        The lease lemma holds for it as for the others: its voters expire its sessions by its own
+        lease, and after a restart they abstain by the longest one.
+        """
+        assert 0 < lease <= self.lease, "voters abstain for no longer than the lease of all"
+        return msgspec.structs.replace(
+            self,
+            lease=lease,
+            heartbeat=min(self.heartbeat, lease / 4),
+            hedge=min(self.hedge, lease / 5),
+            unwind=lease,
+        )
 
     @property
     def quorums(self) -> Coterie:

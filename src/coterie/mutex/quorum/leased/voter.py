@@ -17,6 +17,7 @@ from coterie.mutex.quorum.leased.frames import (
     Probe,
     Reply,
     SessionName,
+    Term,
     Upward,
 )
 from coterie.mutex.quorum.leased.polling import Poll
@@ -46,7 +47,7 @@ class Voter(Poll):
         self.name = name
         self.bound = self.floor = self.clock = int(out.saved or b"0")
         if out.saved or self.cautious:
-            self.abstains_until = out.now + self.settings.expiry
+            self.abstains_until = out.now + self.settings.expiry + self.settings.lock_delay
             self._arm(self.abstains_until, out)
 
     def receive(self, participant: ProcessId, frame: Upward, out: Outbox[Frame]) -> None:
@@ -56,6 +57,8 @@ class Voter(Poll):
                 self._take(participant, frame, out)
             case Probe(session):
                 out.send(participant, Answer(session, self._knows(session)))
+            case Term(session, lease):
+                self._shorten(session, lease, out)
             case Bye(session):
                 if self._knows(session):
                     self._finish(self._drop(session.participant), out)
@@ -72,19 +75,37 @@ class Voter(Poll):
         A world that has slept delivers what has arrived before it lets the timer ring.
         """
         self.armed = math.inf
-        touched = []
+        touched = self._end_delays(out)
+        delay = self.settings.lock_delay
         for participant in sorted(self.sessions):
             if self._expires(self.sessions[participant]) <= out.now:
-                touched += self._drop(participant)
+                touched += self._drop(participant, out.now + delay if delay else NEVER)
         if self.abstains() and self.abstains_until <= out.now:
             self.abstains_until = NEVER
             touched += sorted(self.ballots)
         self._finish(touched, out)
-        ends = [self.abstains_until] if self.abstains() else []
+        ends = [*([self.abstains_until] if self.abstains() else []), *self.delayed.values()]
         self._arm(min([*ends, *map(self._expires, self.sessions.values())], default=math.inf), out)
 
+    def _end_delays(self, out: Outbox[Frame]) -> list[str]:
+        over = sorted(lock for lock, until in self.delayed.items() if until <= out.now)
+        for lock in over:
+            del self.delayed[lock]
+        return over
+
     def _expires(self, link: Downlink) -> float:
-        return link.heard + self.settings.expiry
+        expiry = self.settings.expiry
+        return link.heard + (expiry if link.lease is None else self.settings.expiry_of(link.lease))
+
+    def _shorten(self, session: SessionName, lease: float, out: Outbox[Frame]) -> None:
+        """Expire a session sooner, as its participant counts a shorter lease than all others.
+
+        A longer one would outlast the abstention after a restart, and is not believed.
+        """
+        if self._knows(session) and 0 < lease <= self.settings.lease:
+            link = self.sessions[session.participant]
+            link.lease = lease
+            self._arm(self._expires(link), out)
 
     def _arm(self, due: float, out: Outbox[Frame]) -> None:
         """Arm the timer if it would ring too late; one that rings early finds nothing to do."""

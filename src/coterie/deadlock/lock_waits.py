@@ -1,0 +1,101 @@
+"""What is said about locks: who holds them, and what those owners wait for themselves.
+
+An owner is a task or a thread, not a process: two tasks of one program can wait for each other, too.
+A wait is numbered by its participant and never changes: with another lock asked for, granted or
+given up, it is another wait. A hold is told by its token, which no other hold has. So whoever is
+told the same wait or the same hold twice knows that it has lasted all the time between.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+
+from coterie.deadlock.condition import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PICKS_MAX = 3  # after so many times another member is the victim, if there is one with fewer
+
+
+class OwnerId(NamedTuple):
+    """A task or thread of a participant."""
+
+    participant: str
+    number: int
+
+
+Node: TypeAlias = OwnerId | str  # an owner, or the name of a lock
+
+
+class LockWait(msgspec.Struct, frozen=True, array_like=True):
+    """One wait of one owner for locks."""
+
+    number: int  # not used again by this participant
+    condition: Condition[str]
+    age: int  # when it began, on a clock by which participants agree roughly
+    since: float  # the same in seconds since 1970, for people
+    picked: int = 0  # how often its owner has been a victim in vain
+    gives_way: bool = True  # False: its participant detects nothing, and cannot be the victim
+
+
+class LockOwner(msgspec.Struct, frozen=True, array_like=True):
+    """What an owner says of itself."""
+
+    id: OwnerId
+    process: str  # for people: host:pid
+    task: str
+    wait: LockWait | None  # None: it runs
+
+    def seniority(self) -> tuple[bool, int, float, OwnerId]:
+        """Order possible victims, the one to pick last: seldom picked, then young, then by id."""
+        assert self.wait is not None, "only who waits can be a victim"
+        return self.wait.picked < PICKS_MAX, self.wait.age, self.wait.since, self.id
+
+
+class Hold(msgspec.Struct, frozen=True, array_like=True):
+    """A lock in the hands of an owner."""
+
+    lock: str
+    token: int
+    owner: LockOwner
+
+    def is_still(self, before: Hold) -> bool:
+        """Tell whether the same owner has held this lock, and been in the same wait, ever since."""
+        mine, its = self.owner.wait, before.owner.wait
+        return (
+            (self.lock, self.token, self.owner.id) == (before.lock, before.token, before.owner.id)
+            and mine is not None
+            and its is not None
+            and mine.number == its.number
+        )
+
+
+def choose_victim(owners: Iterable[LockOwner]) -> LockOwner | None:
+    """Name who gives way: the youngest request; who knows the same waits names the same.
+
+    One that was picked `PICKS_MAX` times is spared while another was picked less often. None if
+    nobody among them detects deadlocks.
+    """
+    able = [owner for owner in owners if owner.wait is not None and owner.wait.gives_way]
+    return max(able, key=LockOwner.seniority, default=None)
+
+
+def names(owners: Iterable[LockOwner]) -> dict[OwnerId, str]:
+    """Name owners as people find them: by the process, and by the task where that is not enough."""
+    found: dict[OwnerId, str] = {}
+    everyone = {owner.id: owner for owner in owners}
+    processes = [owner.process for owner in everyone.values()]
+    for owner in everyone.values():
+        alone = processes.count(owner.process) == 1
+        name = owner.process if alone else f"{owner.process} {owner.task}"
+        found[owner.id] = name if name not in found.values() else f"{name} #{owner.id.number}"
+    return found
+
+
+def clock_time(since: float) -> str:
+    """Write a time in a zone that all machines agree on."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since))

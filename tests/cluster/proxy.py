@@ -1,0 +1,152 @@
+"""A network that misbehaves on demand: a proxy before each node, for each program one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import coterie
+from coterie.cluster.config import convert
+from coterie.cluster.engine import ClusterEngine
+from tests.cluster.local_cluster import document, free_ports, running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Any
+
+    from coterie.cluster.attending import Attending
+    from coterie.cluster.node import Node
+
+UP, DOWN = "up", "down"  # from the program to the node, and back
+NOWHERE = "127.0.0.1:1"  # nodes name this address, so that programs have to take the proxy
+
+
+class Proxy:
+    """Passes on bytes between one program and one node, unless told otherwise."""
+
+    def __init__(self, target: int) -> None:
+        self.port = 0
+        self.connections = 0  # so far
+        self.delay = {UP: 0.0, DOWN: 0.0}  # seconds that bytes are under way
+        self.refuses = False
+        self._target = target
+        self._open = {UP: asyncio.Event(), DOWN: asyncio.Event()}
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.resume()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def stall(self, *directions: str) -> None:
+        """Let nothing through, and let nobody know: a half-cut connection."""
+        for direction in directions or (UP, DOWN):
+            self._open[direction].clear()
+
+    def resume(self) -> None:
+        """Let through what has waited, and everything else."""
+        self.refuses = False
+        for gate in self._open.values():
+            gate.set()
+
+    def sever(self) -> None:
+        """Break the connections that stand; what was under way is lost."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def cut(self) -> None:
+        """Break the connections, and let in no others."""
+        self.refuses = True
+        self.sever()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuses:
+            writer.transport.abort()
+            return
+        self.connections += 1
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, inner_writer}
+        self._spawn(self._pass_on(UP, reader, inner_writer))
+        self._spawn(self._pass_on(DOWN, inner_reader, writer))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _pass_on(
+        self, direction: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                due = loop.time() + self.delay[direction]
+                await self._open[direction].wait()
+                if due > loop.time():
+                    await asyncio.sleep(due - loop.time())
+                writer.write(data)
+        writer.transport.abort()
+        self._writers.discard(writer)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Program:
+    """A program, with a proxy on the way to each node."""
+
+    def __init__(self, coordinator: coterie.Coordinator, proxies: list[Proxy]) -> None:
+        self.coordinator = coordinator
+        self.proxies = proxies
+
+    @property
+    def attending(self) -> Attending:
+        engine = self.coordinator._session.engine
+        assert isinstance(engine, ClusterEngine)
+        return engine._attending
+
+
+class Network:
+    """A cluster that is reached through proxies only."""
+
+    def __init__(
+        self, nodes: list[Node], ports: list[int], stack: contextlib.AsyncExitStack
+    ) -> None:
+        self.nodes = nodes
+        self._ports = ports
+        self._stack = stack
+
+    async def program(self) -> Program:
+        """Connect a program; it counts by the clock in whose context this is called."""
+        proxies = [Proxy(port) for port in self._ports]
+        for proxy in proxies:
+            await proxy.start()
+            self._stack.push_async_callback(proxy.stop)
+        url = "coterie://" + ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
+        coordinator = await self._stack.enter_async_context(coterie.connect(url))
+        return Program(coordinator, proxies)
+
+
+@contextlib.asynccontextmanager
+async def network(size: int = 3, **changes: Any) -> AsyncIterator[Network]:
+    """Run a cluster, voting at once, behind proxies."""
+    made = document(size, **changes)
+    ports = free_ports(size)
+    for node, port in zip(made["nodes"].values(), ports, strict=True):
+        node |= {"address": NOWHERE, "listen": f"127.0.0.1:{port}"}
+    async with contextlib.AsyncExitStack() as stack:
+        nodes = await stack.enter_async_context(running(convert(made)))
+        yield Network(nodes, ports, stack)

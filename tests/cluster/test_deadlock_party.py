@@ -1,0 +1,87 @@
+"""The detectors of the literature over real sockets: the same processes as in the simulator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Union
+
+import msgspec
+import pytest
+
+from coterie.cluster import classic
+from coterie.cluster.config import convert
+from coterie.deadlock.central import Coordinator
+from coterie.deadlock.condition import all_of, any_of
+from coterie.deadlock.diffusing import Diffusing
+from coterie.deadlock.party import STEP, Grant, Request, Step
+from coterie.deadlock.survey import Survey
+from coterie.deadlock.trial import Deadlocked
+from tests.cluster.local_cluster import document, until
+from tests.deadlock.systems import DETECTORS, build, left_waiting
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from coterie.deadlock.condition import Condition
+    from coterie.process import Event, Process
+
+SYSTEM = "system"  # the letters of nodes name what they are about
+MESSAGES = [classic.message_type(kind) for kind in (Diffusing, Survey, Coordinator)]
+decode = msgspec.msgpack.Decoder(Union[Request, Grant, *MESSAGES]).decode
+
+
+@contextlib.asynccontextmanager
+async def nodes(
+    processes: list[Process[Any]], heard: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[list[classic.Classic]]:
+    """Run each process at a node of its own."""
+    entry = SimpleNamespace(
+        name="detector", build=lambda _: processes, assumes=("reliable links",), bears=()
+    )
+    monkeypatch.setattr(classic, "choose", lambda _: (entry, SimpleNamespace(size=len(processes))))
+    config = convert(document(len(processes), algorithm="lamport"))
+    async with contextlib.AsyncExitStack() as stack:
+        made = []
+        for member in config.membership.members:
+            node = classic.Classic(config, member.name, lambda _, event: heard.append(event))
+            node._decode = decode
+            await node.start()
+            stack.push_async_callback(node.stop)
+            made.append(node)
+        yield made
+
+
+def victims(
+    detector: str, waits: list[Condition[int] | None], monkeypatch: pytest.MonkeyPatch
+) -> list[Deadlocked]:
+    """Let processes wait for each other until nobody waits; give who was told to give way."""
+    heard: list[Event] = []
+    scripts = [() if condition is None else (Step(600.0, condition),) for condition in waits]
+    processes = build(detector, scripts)
+
+    async def main() -> None:
+        async with asyncio.timeout(20), nodes(processes, heard, monkeypatch) as made:
+            made[0].seating(SYSTEM)
+            await until(lambda: all(SYSTEM in node.seatings for node in made), "all to begin")
+            for node, script in zip(made, scripts, strict=False):
+                if script:  # its time has come, for all in the same turn
+                    seating = node.seatings[SYSTEM]
+                    seating.driver.step(seating.seat.ring, STEP)
+            assert left_waiting(processes)
+            await until(lambda: not left_waiting(processes), "all to go on")
+
+    asyncio.run(main())
+    return [event for event in heard if isinstance(event, Deadlocked)]
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_a_ring_takes_one_victim(detector: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (deadlock,) = victims(detector, [all_of(2), all_of(3), all_of(1)], monkeypatch)
+    assert sorted(process for process, _ in deadlock.members) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_a_cycle_with_an_escape_takes_none(detector: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not victims(detector, [any_of(2, 3), all_of(1), None], monkeypatch)

@@ -1,0 +1,136 @@
+"""Programs that take locks in random order, over sockets and over lock files, with a referee.
+
+All programs run in this event loop, so the referee sees the whole truth at any moment. Nobody has a
+timeout: whoever waits in a deadlock waits for ever unless it is found, and a deadlock that was true
+between the passes is still true when its victim gives way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import coterie
+from coterie.cluster.config import convert
+from coterie.coordinator.waits import Waits
+from coterie.deadlock.double_collect import Collection, Suspicion
+from tests.cluster.local_cluster import document, running, url_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+PROGRAMS, TASKS, ROUNDS = 3, 4, 8
+LOCKS = "abcde"
+
+
+class Referee:
+    """Objects to victims who could have gone on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.all_waits: list[Waits] = []
+        self.objections: list[str] = []
+        self.victims = 0
+        give_way = Waits.give_way
+        referee = self
+
+        def watched(waits: Waits, suspicion: Suspicion) -> Any:
+            stuck = referee.truth().graph().deadlocked()
+            error = give_way(waits, suspicion)
+            if error is not None:
+                assert suspicion.victim is not None
+                referee.victims += 1
+                if suspicion.victim.id not in stuck:
+                    referee.objections.append(str(error))
+            return error
+
+        monkeypatch.setattr(Waits, "give_way", watched)
+
+    def truth(self) -> Collection:
+        """Everything that all programs know, at this moment."""
+        truth = Collection(
+            waits.describe(owner) for waits in self.all_waits for owner in waits.blocked()
+        )
+        while wanted := truth.wanted():
+            for lock in wanted:
+                truth.hear(lock, [hold for waits in self.all_waits for hold in waits.holds(lock)])
+        return truth
+
+
+def random_wish(c: coterie.Coordinator, random: Random) -> Any:
+    """Want one lock, any of two, two, or one and any of two."""
+    one, two, three = random.sample(LOCKS, 3)
+    match random.randrange(5):
+        case 0 | 1:
+            return c.lock(one)
+        case 2:
+            return c.lock_any(one, two)
+        case 3:
+            return c.lock_all(one, two)
+        case _:
+            return c.lock_any(c.lock_all(one, two), c.lock(three))
+
+
+async def work(c: coterie.Coordinator, random: Random) -> int:
+    """Take something, then something else, again and again; count the rounds that went well."""
+    done = 0
+    for _ in range(ROUNDS):
+        # A lock that one has already makes no sense to want; it is refused at once.
+        with contextlib.suppress(coterie.DeadlockDetected, coterie.MisuseError):
+            async with random_wish(c, random):
+                await asyncio.sleep(random.choice((0.0, 0.001, 0.01)))
+                async with random_wish(c, random):
+                    await asyncio.sleep(random.choice((0.0, 0.001)))
+                    done += 1
+    return done
+
+
+async def soak(urls: list[str], referee: Referee, seed: int) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        programs = [await stack.enter_async_context(coterie.connect(url)) for url in urls]
+        referee.all_waits = [program._session.engine.waits for program in programs]
+        tasks = [
+            work(program, Random(f"{seed}/{place}/{number}"))
+            for place, program in enumerate(programs)
+            for number in range(TASKS)
+        ]
+        done = await asyncio.gather(*tasks)
+    assert not referee.objections, f"seed {seed}"
+    assert referee.victims, f"seed {seed}: nothing was tried"
+    assert sum(done) > 0
+
+
+@contextlib.asynccontextmanager
+async def cluster() -> AsyncIterator[str]:
+    config = convert(document(3, lease=10.0))
+    async with running(config):
+        yield url_of(config)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_on_a_cluster_nobody_hangs_and_no_victim_could_have_gone_on(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    referee = Referee(monkeypatch)
+
+    async def main() -> None:
+        async with asyncio.timeout(60), cluster() as url:
+            await soak([url] * PROGRAMS, referee, seed)
+
+    asyncio.run(main())
+
+
+def test_over_lock_files_nobody_hangs_and_no_victim_could_have_gone_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    referee = Referee(monkeypatch)
+
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            await soak([f"file:{tmp_path}"] * PROGRAMS, referee, seed=0)
+
+    asyncio.run(main())

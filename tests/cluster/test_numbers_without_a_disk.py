@@ -1,0 +1,133 @@
+"""Tokens of nodes that have no disk, or a new one: the time of day, and what the others know."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+from coterie.cluster import clock
+from coterie.cluster.config import convert
+from coterie.cluster.node import Node
+from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.virtual_time import passing, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEASE = 1.0
+_away: ContextVar[float] = ContextVar("away", default=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _times_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whoever is started while `_away` is set read another time of day."""
+    monkeypatch.setattr(clock, "wall", lambda: time.time() + _away.get())
+
+
+def locked_by(seconds: float, changes: dict[str, str], folder: Path) -> int:
+    """Take a lock by a program whose time of day is so far away."""
+    config = convert(document(3, lease=LEASE, **changes), folder)
+
+    async def main() -> int:
+        async with running(config):
+            _away.set(seconds)
+            async with coterie.connect(url_of(config)) as c, c.lock("x") as held:
+                return held.token
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("seconds", [-0.2, 0.0, 0.2])
+def test_a_time_of_day_within_the_bound_is_let_in(seconds: float, tmp_path: Path) -> None:
+    assert locked_by(seconds, {}, tmp_path)
+
+
+@pytest.mark.parametrize("seconds", [-30.0, 30.0])
+def test_nodes_without_a_disk_are_refused_by_programs_with_another_time_of_day(
+    seconds: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(coterie.NoQuorum, match=r"its time of day is 30\.\d s away from ours"):
+        locked_by(seconds, {}, tmp_path)
+    assert "0.25 s are borne then" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [-30.0, 30.0])
+def test_with_a_disk_the_time_of_day_does_not_matter(seconds: float, tmp_path: Path) -> None:
+    assert locked_by(seconds, {"data": "data"}, tmp_path)
+
+
+@pytest.mark.parametrize("lease", [0.1, 1.0, 10.0, 100.0])
+def test_numbers_do_not_run_away_from_the_time_of_day(lease: float) -> None:
+    """A restart puts them two errors and an interval ahead, and takes an abstention of its own."""
+    settings = convert(document(1, lease=lease)).membership.settings
+    ahead = 2 * clock.error_borne(lease) + settings.interval / clock.NUMBERS_PER_SECOND
+    assert ahead < settings.expiry
+
+
+def test_a_node_with_a_new_disk_asks_the_others_before_it_votes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clock is wrong, too: it has been set back to a time before all tokens were given."""
+    config = convert(document(3, lease=LEASE, data="data"), tmp_path)
+    settings = config.membership.settings
+
+    async def main() -> None:
+        async with running(config) as nodes:
+            async with coterie.connect(url_of(config)) as c, c.lock("x") as held:
+                used = held.token
+            first, _, third = nodes
+            await first.stop()
+            await third.stop()
+            shutil.rmtree(tmp_path / "data" / "a")
+            _away.set(-86_400.0)
+            returned = Node(config, "a")
+            await returned.start()
+            try:
+                await passing(3 * settings.expiry)
+                assert returned.voting.voter.abstains(), "only one of two others has answered"
+                await third.start()
+                await until(lambda: not returned.voting.voter.abstains(), "the node to vote")
+                assert returned.voting.voter.floor >= used
+            finally:
+                await returned.stop()
+
+    run(monkeypatch, main)
+
+
+def test_a_lone_node_with_a_new_disk_has_nobody_to_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = convert(document(1, lease=LEASE, data="data"), tmp_path)
+
+    async def main() -> None:
+        node = Node(config, "a")
+        await node.start()
+        await until(lambda: not node.voting.recovers, "it to find out")
+        assert node.voting.voter.abstains(), "as after every restart"
+        await passing(config.membership.settings.expiry)
+        assert not node.voting.voter.abstains()
+        await node.stop()
+
+    run(monkeypatch, main)
+
+
+def test_a_node_that_ends_before_it_has_heard_the_others_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = convert(document(3, lease=LEASE, data="data"), tmp_path)
+
+    async def main() -> None:
+        for _ in range(2):
+            node = Node(config, "a")
+            await node.start()
+            assert node.voting.recovers
+            await passing(0.01)
+            await node.stop()
+
+    run(monkeypatch, main)

@@ -1,0 +1,321 @@
+"""Deadlocks among owners of locks, by asking twice: rules, random services, and the rules broken."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+import tests.deadlock.lock_service
+from coterie.deadlock.condition import Condition, all_of, any_of
+from coterie.deadlock.double_collect import Collection
+from coterie.deadlock.lock_graph import lasting_graph
+from coterie.deadlock.lock_waits import Hold, LockOwner, LockWait, OwnerId, choose_victim, names
+from coterie.errors import DeadlockDetected
+from tests.deadlock.lock_service import Service, search
+from tests.harness import Mutant, broken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ANN, BOB, EVE = OwnerId("p", 1), OwnerId("q", 1), OwnerId("r", 1)
+
+
+def owner(
+    who: OwnerId, wanted: Condition[str] | str | None = None, number: int = 1, **facts: Any
+) -> LockOwner:
+    condition = all_of(wanted) if isinstance(wanted, str) else wanted
+    facts = {"age": 0, "since": 0.0} | facts
+    wait = None if condition is None else LockWait(number, condition, **facts)
+    return LockOwner(who, f"host-{who.participant}:7", f"task-{who.number}", wait)
+
+
+def crossed(**changes: Any) -> Collection:
+    """Ann holds a and wants b, which Bob holds, who wants a and is the younger."""
+    collection = Collection([owner(ANN, "b")])
+    collection.hear("b", [Hold("b", 20, owner(BOB, "a", age=1))])
+    collection.hear("a", [Hold("a", 10, owner(ANN, "b", **changes))])
+    return collection
+
+
+# Rules
+
+
+def test_the_first_pass_follows_the_waits_and_ends_where_somebody_runs() -> None:
+    collection = Collection([owner(ANN, any_of("a", "b"))])
+    assert collection.wanted() == ["a", "b"]
+    collection.hear("a", [Hold("a", 1, owner(BOB, "c"))])
+    assert collection.wanted() == ["b", "c"]
+    collection.hear("b", [Hold("b", 1, owner(EVE))])
+    collection.hear("c")
+    assert collection.wanted() == []
+    assert not collection.suspicions()
+
+
+def test_two_who_wait_for_each_others_lock_are_a_deadlock_and_the_youngest_gives_way() -> None:
+    (suspicion,) = crossed().suspicions()
+    assert suspicion.victim is not None
+    assert suspicion.victim.id == BOB
+    assert sorted(suspicion.locks()) == ["a", "b"]
+
+
+def test_silence_about_a_lock_is_no_deadlock() -> None:
+    collection = Collection([owner(ANN, "b")])
+    collection.hear("b", [Hold("b", 20, owner(BOB, "a"))])
+    assert not collection.suspicions(), "nothing was said about a"
+
+
+def test_who_is_told_to_be_in_two_waits_in_one_pass_has_gone_on() -> None:
+    """The second report neither replaces the first nor is it dropped."""
+    assert not crossed(number=2).suspicions()
+
+
+def test_who_is_told_to_wait_and_then_to_run_has_gone_on_and_stays_so() -> None:
+    collection = crossed()
+    collection.hear("c", [Hold("c", 30, owner(BOB))])
+    collection.hear("d", [Hold("d", 40, owner(BOB, "a", age=1))])
+    assert not collection.suspicions()
+
+
+def test_a_waiter_at_two_places_is_caught_by_a_cycle_through_either() -> None:
+    """Both waits of one owner count, whichever was reported last."""
+    for closing in ("a", "b"):
+        collection = Collection([owner(ANN, all_of("a", "b"))])
+        for lock in ("a", "b"):
+            holder = owner(BOB, "x") if lock == closing else owner(EVE)
+            collection.hear(lock, [Hold(lock, 1, holder)])
+        collection.hear("x", [Hold("x", 2, owner(ANN, all_of("a", "b")))])
+        assert len(collection.suspicions()) == 1
+
+
+def test_a_lock_that_a_thousand_wait_for_has_a_thousand_and_one_edges() -> None:
+    crowd = [owner(OwnerId("p", number), "hot") for number in range(1000)]
+    collection = Collection(crowd)
+    assert collection.wanted() == ["hot"]
+    collection.hear("hot", [Hold("hot", 1, owner(BOB))])
+    assert sum(map(len, collection.graph().edges().values())) == 1001
+
+
+def test_of_several_that_will_do_one_that_can_be_had_is_an_escape() -> None:
+    def found(escape: LockOwner) -> int:
+        collection = Collection([owner(ANN, any_of("b", "c"))])
+        collection.hear("b", [Hold("b", 1, owner(BOB, "a"))])
+        collection.hear("a", [Hold("a", 2, owner(ANN, any_of("b", "c")))])
+        collection.hear("c", [Hold("c", 3, escape)])
+        return len(collection.suspicions())
+
+    assert found(owner(EVE)) == 0
+    assert found(owner(EVE, "a")) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "stands"),
+    [
+        (Hold("a", 10, owner(ANN, "b")), True),
+        (Hold("a", 11, owner(ANN, "b")), False),
+        (Hold("a", 10, owner(EVE, "b")), False),
+        (Hold("a", 10, owner(ANN, "b", 2)), False),
+        (Hold("a", 10, owner(ANN)), False),
+        (None, False),
+    ],
+    ids=["the same", "another token", "another owner", "another wait", "runs", "free"],
+)
+def test_what_has_changed_between_the_passes_is_no_deadlock(
+    changed: Hold | None, stands: bool
+) -> None:
+    (suspicion,) = crossed().suspicions()
+    again = {"b": [Hold("b", 20, owner(BOB, "a"))], "a": [changed] if changed else []}
+    assert suspicion.stands(again) is stands
+
+
+def test_everyone_names_the_same_victim_whoever_asks_and_in_whatever_order() -> None:
+    ring = {"a": ANN, "b": BOB, "c": EVE}
+    wants = {ANN: "b", BOB: "c", EVE: "a"}
+    victims, cores = set(), set()
+    for first in ring.values():
+        collection = Collection([owner(first, wants[first], age=3)])
+        while wanted := collection.wanted():
+            holder = ring[wanted[0]]
+            collection.hear(wanted[0], [Hold(wanted[0], 1, owner(holder, wants[holder], age=3))])
+        (suspicion,) = collection.suspicions()
+        assert suspicion.victim is not None
+        victims.add(suspicion.victim.id)
+        cores.add(suspicion.owners)
+    assert victims == {EVE}, "of the same age, the highest name"
+    assert len(cores) == 1
+
+
+def test_who_was_picked_often_is_spared_while_another_was_picked_less() -> None:
+    often, seldom = owner(ANN, "b", age=9, picked=3), owner(BOB, "a", age=1, picked=2)
+    assert choose_victim([often, seldom]) == seldom
+    all_often = [owner(ANN, "b", age=9, picked=3), owner(BOB, "a", age=1, picked=4)]
+    assert choose_victim(all_often) == all_often[0]
+
+
+def test_who_does_not_detect_cannot_give_way() -> None:
+    deaf = owner(BOB, "a", age=9, gives_way=False)
+    assert choose_victim([owner(ANN, "b"), deaf]) == owner(ANN, "b")
+    assert choose_victim([deaf]) is None
+
+
+def test_the_error_names_owners_locks_tokens_and_times() -> None:
+    (suspicion,) = crossed().suspicions()
+    error = suspicion.error("a")
+    assert isinstance(error, DeadlockDetected)
+    assert str(error) == (
+        "lock 'a' can never be had: a deadlock (cycle) in which host-q:7 waits for lock a since"
+        " 1970-01-01T00:00:00Z; a is held by host-p:7; host-p:7 waits for lock b since"
+        " 1970-01-01T00:00:00Z; b is held by host-q:7. host-q:7 gives way, since its request is the"
+        " youngest: release what you hold, then try again"
+    )
+    assert error.kind == "cycle"
+    assert [(m.owner, m.waits_for, m.holds) for m in error.members] == [
+        ("host-p:7", ("b",), {"a": 10}),
+        ("host-q:7", ("a",), {"b": 20}),
+    ]
+
+
+def test_the_error_says_if_an_older_one_gives_way() -> None:
+    collection = Collection([owner(ANN, "b")])
+    collection.hear("b", [Hold("b", 20, owner(BOB, "a", age=1, gives_way=False))])
+    collection.hear("a", [Hold("a", 10, owner(ANN, "b"))])
+    (suspicion,) = collection.suspicions()
+    assert "host-p:7 gives way, since younger ones cannot" in str(suspicion.error("b"))
+
+
+def test_tasks_are_named_where_the_process_is_not_enough() -> None:
+    other = LockOwner(OwnerId("p", 2), "host-p:7", "task-2", None)
+    twin = LockOwner(OwnerId("p", 3), "host-p:7", "task-2", None)
+    assert list(names([owner(ANN), owner(BOB), other, twin]).values()) == [
+        "host-p:7 task-1",
+        "host-q:7",
+        "host-p:7 task-2",
+        "host-p:7 task-2 #3",
+    ]
+
+
+def test_what_is_said_survives_the_wire() -> None:
+    hold = Hold("a", 10, owner(ANN, any_of("b", all_of("c", "d")), age=5, picked=1))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(hold), type=Hold) == hold
+
+
+def test_the_graph_for_people_shows_what_lasted_between_two_passes() -> None:
+    graph = lasting_graph(crossed(), crossed())
+    assert graph.deadlocked() == ("host-p:7", "host-q:7", "a", "b")
+    assert graph.since["host-p:7"] == "1970-01-01T00:00:00Z"
+    moved = Collection([owner(ANN, "b")])
+    moved.hear("b", [Hold("b", 20, owner(BOB, "a", age=1))])
+    moved.hear("a", [Hold("a", 11, owner(ANN, "b"))])
+    assert not lasting_graph(crossed(), moved).deadlocked(), "a has changed hands meanwhile"
+
+
+# Random services
+
+
+def verdicts(lock_service: Any, seed: int) -> list[str]:
+    """Let somebody search again and again in a restless service; give the objections of a referee.
+
+    They are empty where there is nothing to object to.
+    """
+    service = lock_service.Service(Random(seed))
+    found = []
+    for _ in range(5):
+        service.go_on()
+        if service.waits:
+            root = service.random.choice(sorted(service.waits))
+            for suspicion, truth in lock_service.search(service, [root]):
+                found.append(lock_service.object_to(suspicion, truth))
+    return found
+
+
+def test_no_verdict_is_a_phantom_while_locks_change_hands() -> None:
+    count = 0
+    for seed in range(2000):
+        found = verdicts(tests.deadlock.lock_service, seed)
+        assert not any(found), f"seed {seed}: {found}"
+        count += len(found)
+    assert count > 500, "there is something to be wrong about"
+
+
+def test_once_it_is_quiet_every_deadlock_is_found_and_broken_by_one_victim_each() -> None:
+    broken_off = 0
+    for seed in range(1000):
+        service = Service(Random(seed))
+        for _ in range(30):
+            service.go_on()
+        service.restless = 0.0
+        while stuck := [n for n in service.truth().graph().deadlocked() if isinstance(n, OwnerId)]:
+            cores = service.truth().graph().cores()
+            victims = set()
+            for owner in sorted(service.waits):
+                for suspicion, _ in search(service, [owner]):
+                    assert suspicion.victim is not None
+                    assert suspicion.victim.id in stuck, f"seed {seed}: it can go on"
+                    if suspicion.victim.id == owner:
+                        victims.add(owner)
+            assert len(victims) == len(cores), f"seed {seed}"
+            for victim in sorted(victims):
+                service.give_up(victim)
+            broken_off += len(victims)
+    assert broken_off > 300, "there is something to be found"
+
+
+# The rules broken
+
+PACKAGE = "coterie.deadlock"
+CHAIN = ("lock_waits", "double_collect")
+MUTANTS = {
+    "a single pass is enough": (
+        "double_collect",
+        "any(now.is_still(hold) for now",
+        "any(now for now",
+    ),
+    "one confirmed hold is enough": (
+        "double_collect",
+        "return all(\n            any(now.is_still",
+        "return any(\n            any(now.is_still",
+    ),
+    "waits are not compared": ("lock_waits", "and mine.number == its.number", ""),
+}
+
+
+@pytest.fixture
+def mutate(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], Any]:
+    """Import the double collect and the service of the tests anew, with a rule broken."""
+
+    def load(module: str, old: str, new: str) -> Any:
+        for name in CHAIN:
+            text = Mutant(old, new) if name == module else Mutant(_head(name), _head(name))
+            made = broken(f"{PACKAGE}.{name}", text)
+            monkeypatch.setitem(sys.modules, f"{PACKAGE}.{name}", made)
+            monkeypatch.setattr(f"{PACKAGE}.{name}", made, raising=False)
+        service = "tests.deadlock.lock_service"
+        head = importlib.import_module(service).__doc__
+        assert head is not None
+        return broken(service, Mutant(head, head))
+
+    return load
+
+
+def _head(name: str) -> str:
+    """A text that stands in the module once."""
+    head = importlib.import_module(f"{PACKAGE}.{name}").__doc__
+    assert head is not None
+    return head
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_rule_makes_phantoms(name: str, mutate: Callable[[str, str, str], Any]) -> None:
+    service = mutate(*MUTANTS[name])
+    assert any(any(verdicts(service, seed)) for seed in range(1000))
+
+
+def test_nothing_is_objected_to_where_nothing_is_broken(
+    mutate: Callable[[str, str, str], Any],
+) -> None:
+    service = mutate("none", "", "")
+    assert not any(any(verdicts(service, seed)) for seed in range(200))
