@@ -1,5 +1,6 @@
 """What transactions did: reads and writes in the order of events, and how each transaction ended.
 
+    {"transaction": "T1", "op": "begin"}
     {"transaction": "T1", "op": "read", "key": "x", "value": null}
     {"transaction": "T1", "op": "write", "key": "x", "value": 1, "version": 10}
     {"transaction": "T1", "op": "commit"}
@@ -7,11 +8,13 @@
 A read tells what it saw, null for a key that nobody has written. A write may tell the place of its
 version in the order of all versions of the key: a whole number or a list of them, such as the time
 and the site of a stamp. Without versions the values written to a key must differ, so that a value
-that was read tells who wrote it. Fields of other names are left aside.
+that was read tells who wrote it. Without a begin, a transaction begins with the first that it does.
+Fields of other names are left aside.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
@@ -24,7 +27,7 @@ Name: TypeAlias = str | int  # of a transaction
 Key: TypeAlias = str | int
 Version: TypeAlias = int | tuple[int, ...]
 
-OPERATIONS = ("read", "write", "commit", "abort")
+OPERATIONS = ("begin", "read", "write", "commit", "abort")
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -87,8 +90,13 @@ class History:
                 f"line {line}: {event.transaction} has {outcome} on line {transaction.last}"
                 " and does nothing more"
             )
+        elif event.op == "begin":
+            began = transaction.first
+            raise UsageError(f"line {line}: {event.transaction} has begun on line {began} already")
         transaction.last = line
         match event.op:
+            case "begin":
+                pass
             case "read" | "write":
                 transaction.accesses.append(_access(event, line))
             case "commit":
@@ -138,6 +146,8 @@ def _complaint(error: Exception) -> str:
 
 def identity(value: Any) -> Any:
     """Give something hashable that is equal for equal JSON values, and only for those."""
-    if value is None or type(value) in (int, str, float):
+    if value is None or type(value) in (int, str):
+        return value
+    if type(value) is float and not math.isnan(value):  # which is not equal to itself
         return value
     return msgspec.json.encode(value, order="sorted")

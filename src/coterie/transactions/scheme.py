@@ -67,10 +67,9 @@ def schemes() -> dict[str, Scheme]:
 
 def scheme(name: str) -> Scheme:
     """Look up a scheme, or say which there are."""
-    module = name.replace("-", "_")
-    if module not in MODULES:
-        choices = ", ".join(known.replace("_", "-") for known in MODULES)
-        raise UsageError(f"there is no scheme {name!r}; choose one of {choices}")
+    modules = {module.replace("_", "-"): module for module in MODULES}
+    if name not in modules:
+        raise UsageError(f"there is no scheme {name!r}; choose one of {', '.join(modules)}")
     package = __name__.rpartition(".")[0]
-    found: Scheme = importlib.import_module(f"{package}.{module}").SCHEME
+    found: Scheme = importlib.import_module(f"{package}.{modules[name]}").SCHEME
     return found

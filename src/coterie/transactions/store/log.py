@@ -18,7 +18,7 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.clocks import Stamp
-from coterie.errors import ConfigError, MisuseError, Unavailable
+from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
 from coterie.transactions.scheduler import Item
 
 if TYPE_CHECKING:
@@ -159,8 +159,11 @@ def _tell(told: Sequence[Done], error: Exception | None) -> None:
 
 
 def _opened(path: str | Path) -> sqlite3.Connection:
-    try:
-        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:  # an absolute path, for SQLite takes some names for a database that is soon forgotten
+        name = os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
+        connection = sqlite3.connect(name, timeout=0, isolation_level=None, check_same_thread=False)
+    except (TypeError, ValueError):
+        raise UsageError(f"a path names a file, and {path!r:.99} does not") from None
     except sqlite3.Error as error:
         raise ConfigError(f"{path} cannot be opened: {error}") from None
     try:

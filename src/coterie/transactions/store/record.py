@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -37,11 +37,11 @@ class _Write(NamedTuple):
     value: Value
 
 
-class _End(NamedTuple):
-    op: str  # commit or abort
+class _Turn(NamedTuple):
+    op: str  # begin, commit or abort
 
 
-_Doing: TypeAlias = _Read | _Scan | _Write | _End
+_Doing: TypeAlias = _Read | _Scan | _Write | _Turn
 
 
 class Record:
@@ -59,6 +59,7 @@ class Record:
         """Note that an attempt begins."""
         self._numbers[attempt.name] = Stamp(-attempt.stamp.time, attempt.stamp.process)
         self._written[attempt.name] = {}
+        self._doings.append((attempt.name, _Turn("begin")))
 
     def read(self, found: Found) -> None:
         """Note what a transaction has read."""
@@ -77,14 +78,14 @@ class Record:
     def commit(self, name: Name, number: Number) -> None:
         """Note that a transaction has committed with this number."""
         self._numbers[name] = number
-        self._doings.append((name, _End("commit")))
+        self._doings.append((name, _Turn("commit")))
         for key, value in self._written.pop(name).items():
             if value is None:
                 self._deletions.setdefault(key, {})[name] = number
 
     def abort(self, name: Name) -> None:
         """Note that a transaction has no effect."""
-        self._doings.append((name, _End("abort")))
+        self._doings.append((name, _Turn("abort")))
         del self._written[name]
 
     def history(self) -> History:
@@ -108,13 +109,10 @@ class Record:
         if self._before:
             yield Event(RECOVERED, "commit")
         keys = sorted(self._keys())
-        active = set()
+        active = {name for name, doing in self._doings if not isinstance(doing, _Turn)}
         for name, doing in self._doings:
-            for event in self._told(name, doing, keys):
-                if event.key is not None:
-                    active.add(name)
-                if name in active:  # who has done nothing is not worth an end
-                    yield event
+            if name in active:  # who has done nothing is not worth a line
+                yield from self._told(name, doing, keys)
 
     def _keys(self) -> set[str]:
         keys = {key for key, _ in self._before}
@@ -137,7 +135,7 @@ class Record:
                 for key in keys:
                     if key in covered and key not in listed:
                         yield self._reading(name, _Read(key, None, None, own=False))
-            case _End(op):
+            case _Turn(op):
                 yield Event(name, op)
 
     def _reading(self, name: Name, read: _Read) -> Event:
@@ -157,4 +155,12 @@ class Record:
 
 
 def _event(name: Name, op: str, key: str, value: Value, number: Number | None) -> Event:
-    return Event(name, op, key, None if value is None else decode(value), number)
+    return Event(name, op, key, None if value is None else _plain(value), number)
+
+
+def _plain(value: bytes) -> Any:
+    """Give a value as JSON tells it; one that JSON has no form for is told by its bytes."""
+    try:
+        return msgspec.to_builtins(decode(value), str_keys=True)
+    except TypeError:  # such as a dict whose keys are lists
+        return msgspec.to_builtins(value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Iterable
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from coterie.errors import Conflict, MisuseError, UsageError
@@ -18,7 +20,7 @@ from coterie.transactions.store.transaction import Counts, Surroundings, Transac
 from coterie.transactions.store.values import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -121,14 +123,19 @@ class Store:
             reads: see `transaction`.
             writes: see `transaction`.
         """
-        if tries < 1:
-            raise UsageError(f"there is 1 try or more, not {tries}")
+        if not isinstance(tries, int) or tries < 1:
+            raise UsageError(f"there is 1 try or more, not {tries!r}")
+        if not callable(work):
+            raise UsageError(f"run takes a function, which it may call again, not {work!r:.99}")
         declaration = _declared(reads, writes)
         attempt = self._attempt(declaration)
         for left in reversed(range(tries)):
             try:
                 async with attempt:
-                    return await work(attempt)
+                    doing = work(attempt)
+                    if not isawaitable(doing):
+                        raise UsageError(f"run takes an `async def`, which {work!r:.99} is not")
+                    return await doing
             except Conflict as conflict:
                 if not left:
                     conflict.add_note(f"given up after {tries} tries")
@@ -188,8 +195,8 @@ class Store:
 
 
 def _check(timeout: float | None) -> None:
-    if timeout is not None and timeout <= 0:
-        raise UsageError(f"a timeout is more than 0 seconds, not {timeout:g}")
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+        raise UsageError(f"a timeout is more than 0 seconds, not {timeout!r}")
 
 
 def _declared(
@@ -198,9 +205,19 @@ def _declared(
     """Declare keys and spans; what may be written may be read as well. Nothing said: everything."""
     if reads is None and writes is None:
         return EVERYTHING
-    written = tuple(map(_span, writes or ()))
-    return Declaration((*map(_span, reads or ()), *written), written)
+    written = _spans(writes)
+    return Declaration((*_spans(reads), *written), written)
+
+
+def _spans(parts: Iterable[str | Span] | None) -> tuple[Span, ...]:
+    if parts is None:
+        return ()
+    if isinstance(parts, str | Span) or not isinstance(parts, Iterable):
+        raise UsageError(f"declared are several keys and spans, such as a list, not {parts!r:.99}")
+    return tuple(map(_span, parts))
 
 
 def _span(part: str | Span) -> Span:
-    return part if isinstance(part, Span) else Span.of(checked(part))
+    if not isinstance(part, Span):
+        return Span.of(checked(part))
+    return Span(checked(part.low), None if part.high is None else checked(part.high))

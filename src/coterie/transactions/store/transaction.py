@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from coterie.errors import Conflict, MisuseError, OutcomeUnknown, UsageError
@@ -43,6 +43,7 @@ class Surroundings:
     timeout: float | None  # of each wait for others, in seconds
     record: Record | None
     counts: Counts
+    owners: dict[str, object] = field(default_factory=dict)  # the tasks of those under way
 
 
 class Transaction:
@@ -138,8 +139,8 @@ class Transaction:
         """
         self._check()
         span = Span(checked(low), None if high is None else checked(high))
-        if limit is not None and limit < 1:
-            raise UsageError(f"a scan gives 1 key or more, not {limit}")
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise UsageError(f"a scan gives 1 key or more, not {limit!r}")
         if high is not None and high <= low:
             return []
         try:
@@ -178,7 +179,7 @@ class Transaction:
                 above=self._above,
             )
         self._name = self._attempt.name
-        self._task = asyncio.current_task()
+        self._task = self._surroundings.owners[self._name] = asyncio.current_task()
         self.state = "running"
         if self._record is not None:
             self._record.begin(self._attempt)
@@ -232,6 +233,7 @@ class Transaction:
 
     async def _decision(self, future: Future[Number]) -> Number:
         """Wait for the outcome of a commit, which can be called off only until it is decided."""
+        self._raise_if_hopeless()
         try:
             async with asyncio.timeout(self._surroundings.timeout):
                 return await asyncio.shield(future)
@@ -261,16 +263,34 @@ class Transaction:
     async def _wait(self, future: Future[AnswerT], what: str, *keys: str) -> AnswerT:
         """Wait for the answer to a request; who stops waiting leaves nothing behind (2.0 d)."""
         try:
+            self._raise_if_hopeless()
             async with asyncio.timeout(self._surroundings.timeout):
                 return await future
         except TimeoutError:
             others = self._executor.waits_for(self._name)
             self._executor.abort(self._name)
             raise self._too_late(what, keys, others) from None
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, MisuseError):
             self._executor.abort(self._name)
             self._end("aborted")
             raise
+
+    def _raise_if_hopeless(self) -> None:
+        """Do not wait for another transaction of this very task: it cannot go on meanwhile."""
+        owners = self._surroundings.owners
+        mine = {name for name, task in owners.items() if task is self._task}
+        if len(mine) == 1:
+            return
+        names = [self._name]
+        for name in names:  # grows on the way, by those for whom they wait in turn
+            for other in self._executor.waits_for(name):
+                if other in mine:
+                    raise MisuseError(
+                        f"{self._name} would wait for ever for {other}, which the same task has"
+                        " begun: end that one before, or do all of it in one transaction"
+                    )
+                if other not in names:
+                    names.append(other)
 
     def _too_late(self, what: str, keys: tuple[str, ...], others: tuple[str, ...]) -> Conflict:
         because = f", because of {', '.join(others)}" if others else ""
@@ -283,6 +303,7 @@ class Transaction:
     ) -> None:
         self.state = state
         self._refusal = refusal
+        del self._surroundings.owners[self._name]
         counts = self._surroundings.counts
         setattr(counts, state, getattr(counts, state) + 1)
         if self._record is None:

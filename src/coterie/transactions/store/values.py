@@ -8,6 +8,9 @@ import msgspec
 
 from coterie.errors import UsageError
 
+KEY_LENGTH_MAX = 1 << 16
+VALUE_BYTES_MAX = 1 << 28  # SQLite takes four times as much, and not more
+
 decode = msgspec.msgpack.Decoder().decode
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -15,16 +18,22 @@ _encode = msgspec.msgpack.Encoder().encode
 def encode(key: str, value: Any) -> bytes:
     """Make bytes of a value, or say why it cannot be stored."""
     try:
-        return _encode(value)
+        encoded = _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise UsageError(f"the value of {key!r} cannot be stored: {error}") from None
+        raise UsageError(f"the value of {key!r:.99} cannot be stored: {error}") from None
+    if len(encoded) > VALUE_BYTES_MAX:
+        text = f"{len(encoded):,} bytes, and {VALUE_BYTES_MAX:,} are the most"
+        raise UsageError(f"the value of {key!r:.99} cannot be stored: it takes {text}")
+    return encoded
 
 
 def checked(key: Any) -> str:
     """Give the key if it can be one: a string that has a form in UTF-8."""
-    if type(key) is str and (key.isascii() or _has_bytes(key)):
-        return key
-    raise UsageError(f"a key is a string, not {key!r}")
+    if type(key) is not str or not (key.isascii() or _has_bytes(key)):
+        raise UsageError(f"a key is a string, not {key!r:.99}")
+    if len(key) > KEY_LENGTH_MAX:
+        raise UsageError(f"a key has at most {KEY_LENGTH_MAX:,} characters, not {len(key):,}")
+    return key
 
 
 def _has_bytes(key: str) -> bool:
