@@ -19,6 +19,7 @@ from coterie.errors import (
     ProtocolError,
     ReplayError,
     Unavailable,
+    Undeclared,
     UsageError,
 )
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         Semaphore,
         connect,
     )
-    from coterie.transactions import Store
+    from coterie.transactions import Store, Transaction
 
 __all__ = [
     "AcquireTimeout",
@@ -61,7 +62,9 @@ __all__ = [
     "ReplayError",
     "Semaphore",
     "Store",
+    "Transaction",
     "Unavailable",
+    "Undeclared",
     "UsageError",
     "connect",
     "join",
@@ -70,16 +73,18 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "Store": "transactions",
+    "Transaction": "transactions",
+    "join": "cluster.joining",
+    "join_store": "cluster.store",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Import on first use what needs asyncio, which simulations and commands can do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "sync":
         return importlib.import_module("coterie.sync")
-    if name == "join":
-        return importlib.import_module("coterie.cluster.joining").join
-    if name == "join_store":
-        return importlib.import_module("coterie.cluster.store").join_store
-    if name == "Store":
-        return importlib.import_module("coterie.transactions").Store
-    return getattr(importlib.import_module("coterie.coordinator"), name)
+    return getattr(importlib.import_module(f"coterie.{_HOMES.get(name, 'coordinator')}"), name)
