@@ -2,8 +2,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+PEERS := $(VENV)/peers
+TRANSACTION_PEERS := $(VENV)/transaction-peers
+PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
+	--custom-compile-command "make requirements"
 
-.PHONY: run test check bench bench-locks docs requirements clean
+.PHONY: run test check bench bench-locks bench-transactions docs requirements clean
 
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
@@ -21,22 +25,36 @@ bench: $(READY)  ## compare with peers, in the same run
 	$(BIN)/python benchmarks/hundred_thousand.py
 	$(BIN)/python benchmarks/explorer_against_spin.py
 
-bench-locks: $(READY)  ## our locks beside a bare lock table, and Redis if its server and client are there
-	$(BIN)/python benchmarks/locks.py
+bench-locks: $(READY) $(PEERS)  ## our locks beside Redis, etcd, ZooKeeper, PostgreSQL where their servers are
+	$(BIN)/python -m benchmarks.locks
+
+bench-transactions: $(READY) $(TRANSACTION_PEERS)  ## our schemes beside ZODB, SQLite, LMDB, and Redis if it is there
+	$(BIN)/python -m benchmarks.transactions
 
 docs: $(READY)  ## run everything that the docs show, and record it again
 	$(BIN)/python docs/record.py
 
 requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile --universal --generate-hashes --upgrade --quiet \
-		--custom-compile-command "make requirements" \
-		--all-extras pyproject.toml requirements-build.in -o requirements.txt
+	$(BIN)/uv pip compile $(PIN) --all-extras pyproject.toml requirements-build.in -o requirements.txt
+	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-peers.in -o requirements-peers.txt
+	$(BIN)/uv pip compile $(PIN) -c requirements.txt -c requirements-peers.txt \
+		benchmarks/transactions/requirements.in -o benchmarks/transactions/requirements.txt
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# A peer whose client is not there is left out, so this may fail.
+$(PEERS): requirements-peers.txt $(READY)
+	-$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-peers.txt
+	touch $@
+
+$(TRANSACTION_PEERS): benchmarks/transactions/requirements.txt $(READY)
+	-$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes \
+		-r benchmarks/transactions/requirements.txt
 	touch $@
 
 clean:

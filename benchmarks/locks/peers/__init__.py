@@ -1,0 +1,26 @@
+"""Who is measured. Each module is loaded only where it is needed, for the sake of the workers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.locks.peers.base import Peer
+
+PEERS = {
+    "coterie-3": "ours.Served",
+    "coterie-embedded": "ours.Embedded",
+    "table": "table.Table",
+    "redis": "redis_lock.Redis",
+    "redlock-3": "redlock.Redlock",
+    "etcd-3": "etcd.Etcd",
+    "zookeeper-3": "zookeeper.ZooKeeper",
+    "postgres": "postgres.Postgres",
+}
+
+
+def make(key: str) -> Peer:
+    module, _, name = PEERS[key].partition(".")
+    peer: Peer = getattr(importlib.import_module(f"{__name__}.{module}"), name)()
+    return peer

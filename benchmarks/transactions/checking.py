@@ -1,0 +1,92 @@
+"""How long the checker takes over many transactions, each of two reads and two writes.
+
+    python -m benchmarks.transactions.checking [--transactions 100000] [--keys 1000]
+
+The history is that of a store, read from JSON lines as `coterie history` does: once with the
+versions that the store has stated, once as its clients see it, and once in the order of real time.
+CPU seconds of this process, without the making of the history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+from coterie.transactions import Store
+from coterie.transactions.history import Event, History, parse_history
+from coterie.transactions.serializability import check
+
+if TYPE_CHECKING:
+    from coterie.transactions import Transaction
+
+CLIENTS = 8
+
+
+async def recorded(transactions: int, keys: int) -> bytes:
+    """Let clients move units between accounts, and tell what they did."""
+    store = Store(record=True)
+    dice = Random(1)  # any other will do
+
+    async def client(number: int) -> None:
+        for place in range(number, transactions, CLIENTS):
+            first, second = sorted(dice.sample(range(keys), 2))
+
+            async def move(t: Transaction, place: int = place, *pair: int) -> None:
+                for key in pair:
+                    await t.get(f"k{key}", for_update=True)
+                await asyncio.sleep(0)
+                for key in pair:
+                    await t.put(f"k{key}", [place, t.failures])
+
+            await store.run(lambda t: move(t, place, first, second))  # noqa: B023 - awaited here
+
+    await asyncio.gather(*map(client, range(CLIENTS)))
+    return store.history_lines()
+
+
+def without_versions(history: History) -> History:
+    """Tell the same as somebody who cannot see versions."""
+    plain = History()
+    for transaction in history.transactions.values():
+        for access in transaction.accesses:
+            plain.add(Event(transaction.name, access.op, access.key, access.value))
+        plain.add(Event(transaction.name, "commit"))
+    return plain
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.transactions.checking",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--transactions", type=int, default=100_000)
+    parser.add_argument("--keys", type=int, default=1000)
+    options = parser.parse_args()
+    print("making a history ...", file=sys.stderr, flush=True)
+    lines = asyncio.run(recorded(options.transactions, options.keys))
+    sound = True
+    started = time.process_time()
+    history = parse_history(lines)
+    print(f"read: {time.process_time() - started:.2f} s for {lines.count(b'commit'):,} commits")
+    clients = without_versions(history)
+    for name, told, real_time in (
+        ("with versions", history, False),
+        ("with versions, in real time", history, True),
+        ("without versions", clients, False),
+    ):
+        started = time.process_time()
+        report = check(told, real_time=real_time)
+        seconds = time.process_time() - started
+        verdict = "serializable" if report.serializable else "NOT SERIALIZABLE"
+        print(f"{name}: {seconds:.2f} s, {verdict}", flush=True)
+        sound &= report.serializable is True
+    return 0 if sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
