@@ -5,12 +5,24 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+import coterie
+import coterie.sync
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+POSTGRES = shutil.which("initdb") or next(
+    map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))), None
+)
 PAGE = (Path(__file__).parent.parent / "docs" / "locks.md").read_text(encoding="utf-8")
 BOUND_SECONDS = 30
 
@@ -61,3 +73,53 @@ def changing(text: str) -> str:
 def test_the_programs_run(block: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(block, "locks.md", "exec"), {})  # noqa: S102 - it is our own page
     assert capsys.readouterr().out == "inside with nightly True\n"
+
+
+@pytest.fixture
+def psql() -> Iterator[Callable[..., str]]:
+    """Run a PostgreSQL server of our own on a socket in a folder; give a way to run SQL on it."""
+    assert POSTGRES is not None
+    programs = Path(POSTGRES).parent
+    # Its server refuses to run as root; any other user will do, and has to reach the folder.
+    user = "nobody" if os.getuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="coterie-") as path:
+        if user:
+            shutil.chown(path, user)
+        initdb = [str(programs / "initdb"), "-D", f"{path}/data", "-U", "test", "-A", "trust", "-N"]
+        subprocess.run(initdb, check=True, capture_output=True, user=user, cwd=path)
+        postgres = [str(programs / "postgres"), "-D", f"{path}/data", "-k", path, "-h", "", "-F"]
+        with subprocess.Popen(postgres, stderr=subprocess.PIPE, user=user, cwd=path) as server:
+            assert server.stderr is not None
+            for line in server.stderr:
+                if b"ready to accept connections" in line:
+                    break
+
+            def run(sql: str, **values: object) -> str:
+                given = [f"--set={name}={value}" for name, value in values.items()]
+                command = ["psql", "-X", "-q", "-A", "-t", "-h", path, "-U", "test", *given]
+                done = subprocess.run(
+                    [*command, "postgres"], input=sql, check=True, capture_output=True, text=True
+                )
+                return done.stdout.strip()
+
+            try:
+                yield run
+            finally:
+                server.terminate()
+                server.communicate(timeout=BOUND_SECONDS)
+
+
+@pytest.mark.skipif(
+    POSTGRES is None or shutil.which("psql") is None, reason="PostgreSQL is not installed"
+)
+def test_the_fence_of_the_page_works_in_postgresql(psql: Callable[..., str]) -> None:
+    """The tokens are real ones: of a worker that was overtaken, and of the one that overtook it."""
+    create, update = blocks("sql")
+    psql(create)
+    with coterie.sync.connect() as c:
+        with c.lock("report") as slow:
+            pass
+        with c.lock("report") as quick:
+            assert psql(update, text="by the second worker", token=quick.token) != ""
+    assert psql(update, text="by the first worker", token=slow.token) == "", "it comes too late"
+    assert psql("SELECT text FROM report") == "by the second worker"

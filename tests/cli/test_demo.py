@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.processes import until
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -36,7 +38,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def processes_of(folder: Path) -> list[str]:
     """List the processes that were started with files in that folder."""
     listed = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
+        ["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True
     )
     return [line for line in listed.stdout.splitlines() if str(folder) in line]
 
@@ -74,6 +76,22 @@ def test_who_interrupts_it_is_left_with_nothing_either(
     assert process.returncode == 130
     assert list(tmp_path.iterdir()) == []
     assert processes_of(tmp_path) == []
+
+
+def test_who_kills_it_is_left_without_processes(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Also without those that are stopped at that moment and cannot see that their input ends."""
+    with subprocess.Popen(DEMO, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "workers start" in line)
+        started = processes_of(tmp_path)
+        node = next(line for line in started if "--node n3" in line)
+        os.kill(int(node.split()[0]), signal.SIGSTOP)
+        process.kill()
+        process.communicate()
+    assert len(started) >= 5
+    until(lambda: processes_of(tmp_path) == [])
 
 
 def test_on_a_terminal_the_picture_is_drawn_in_place(environment: dict[str, str]) -> None:

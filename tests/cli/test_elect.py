@@ -55,6 +55,17 @@ def test_followers_may_read_json(locks: Directory) -> None:
     assert f"{seen['name']} {seen['leader']['token']}" == term
 
 
+@pytest.mark.parametrize("program", [(), ("--", "sleep", "1000")])
+def test_who_loses_the_leadership_exits_with_79(locks: Directory, program: tuple[str, ...]) -> None:
+    leader = locks.start("elect", "a", *program)
+    until(lambda: locks.holders("a"))
+    for ticket in locks.folder.glob("queues/*/*"):
+        ticket.unlink()
+    _, talk = leader.communicate(timeout=BOUND_SECONDS)
+    assert leader.returncode == 79
+    assert "lock 'a'" in talk
+
+
 def test_bad_usage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["elect", "-l", "a", "true"]) == 64
     assert "leave out the command" in capsys.readouterr().err

@@ -22,11 +22,11 @@ def run_until_lost(monkeypatch: pytest.MonkeyPatch, script: str, kill_after: flo
     """Run a script under a lease; give how much of the lease was left when it had ended."""
     engine = MemoryEngine()
     engine.lease_seconds = LEASE_SECONDS
-    monkeypatch.setattr(holding, "connect", lambda: coordinator(engine))
+    monkeypatch.setattr(holding, "connect", lambda _: coordinator(engine))
     began = time.monotonic()
     conduct = Conduct(("sh", "-c", script), "term", kill_after)
     with pytest.raises(LockLost, match="could not be renewed"):
-        hold(lambda c: c.lock("a"), conduct)
+        hold(None, lambda c: c.lock("a"), conduct)
     return LEASE_SECONDS - (time.monotonic() - began)
 
 

@@ -88,6 +88,41 @@ def _holds(process: subprocess.Popen[str], url: str, capsys: pytest.CaptureFixtu
             return str(locks[0]["holders"][0]["owner"]).endswith(f":{process.pid}")
 
 
+def test_the_flag_beats_the_environment_and_the_environment_beats_the_file(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "coterie.toml").write_text('url = "nonsense:in-the-file"\n')
+    for command in (["lock", "chosen", "true"], ["elect", "chosen", "true"]):
+        monkeypatch.delenv("COTERIE_URL", raising=False)
+        assert run(command) == 64
+        assert "'nonsense'" in capsys.readouterr().err
+        monkeypatch.setenv("COTERIE_URL", "odd:in-the-environment")
+        assert run(command) == 64
+        assert "'odd'" in capsys.readouterr().err
+        assert run([command[0], "--url", url, *command[1:]]) == 0
+    assert run(["status", "--url", url]) == 0
+
+
+def test_a_lock_of_a_cluster_may_have_a_shorter_lease(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lock", "--url", url, "--ttl", "500ms", "short", "true"]) == 0
+    assert run(["lock", "--url", url, "--ttl", "1m", "long", "true"]) == 64
+    assert "the lease of cluster 'dev' is 2 s" in capsys.readouterr().err
+
+
+def test_status_can_be_watched_until_somebody_interrupts(url: str) -> None:
+    command = [*COTERIE, "status", "--url", url, "--watch", "--every", "10ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        heads = (line for line in watching.stdout if line.startswith("node"))
+        assert next(heads) == next(heads) == next(heads)
+        watching.send_signal(signal.SIGINT)
+        watching.stdout.read()
+    assert watching.returncode == 130
+
+
 @pytest.fixture
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

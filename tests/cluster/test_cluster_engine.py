@@ -14,6 +14,7 @@ from coterie.cluster.config import convert
 from coterie.cluster.engine import ClusterEngine
 from coterie.cluster.link import Link
 from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.virtual_time import run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -55,12 +56,22 @@ async def world(programs: int = 1, size: int = 3, **changes: Any) -> AsyncIterat
         yield made
 
 
-def in_world(test: Callable[[World], Awaitable[None]], programs: int = 1, **changes: Any) -> None:
+def in_world(
+    test: Callable[[World], Awaitable[None]],
+    programs: int = 1,
+    virtual: pytest.MonkeyPatch | None = None,
+    **changes: Any,
+) -> None:
+    """Run a test with a cluster; in `virtual` time if leases have to run out."""
+
     async def main() -> None:
         async with asyncio.timeout(20), world(programs, **changes) as made:
             await test(made)
 
-    asyncio.run(main())
+    if virtual is None:
+        asyncio.run(main())
+    else:
+        run(virtual, main)
 
 
 def test_a_fresh_lock_costs_one_request_and_one_grant_per_voter() -> None:
@@ -294,7 +305,9 @@ def test_a_restarted_node_is_joined_again_and_the_hold_goes_on() -> None:
     in_world(test)
 
 
-def test_a_hold_outlives_a_voter_that_stays_away_for_longer_than_a_lease() -> None:
+def test_a_hold_outlives_a_voter_that_stays_away_for_longer_than_a_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test(made: World) -> None:
         async with made.programs[0].lock("x") as held:
             await made.nodes[0].stop()
@@ -302,10 +315,10 @@ def test_a_hold_outlives_a_voter_that_stays_away_for_longer_than_a_lease() -> No
             await until(lambda: uplink.silent, "the lease of that voter to end")
             assert held.valid, "the other two support the token, however far apart they started"
 
-    in_world(test, lease=0.4)
+    in_world(test, virtual=monkeypatch)
 
 
-def test_without_a_quorum_a_wait_fails_with_the_reasons() -> None:
+def test_without_a_quorum_a_wait_fails_with_the_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(made: World) -> None:
         for node in made.nodes[:2]:
             await node.stop()
@@ -319,7 +332,7 @@ def test_without_a_quorum_a_wait_fails_with_the_reasons() -> None:
         with pytest.raises(coterie.NoQuorum):
             await made.programs[0].holders("x")
 
-    in_world(test, lease=0.5)
+    in_world(test, virtual=monkeypatch)
 
 
 def test_shared_mode_is_refused() -> None:

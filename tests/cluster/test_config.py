@@ -104,6 +104,11 @@ def test_the_digest_covers_the_rules_and_the_names_but_not_the_addresses() -> No
         ({"hedge": 1.0}, "hedge must lie between 0 and half the lease"),
         ({"margin": 0}, "margin"),
         ({"rate-error": 2}, "rate-error"),
+        ({"lock-delay": -1}, "lock-delay is a time from 0 s on"),
+        (
+            {"nodes": {"a": {"address": "x", "data": "here"}, "b": {"address": "y"}}},
+            "either all nodes have a data directory or none has",
+        ),
         ({"coterie": "magic"}, "unknown coterie: 'magic'"),
         ({"coterie": "plane:2"}, "a plane of order 2 has 7 members, not 3"),
         ({"coterie": "1,2 3"}, "have no member in common"),

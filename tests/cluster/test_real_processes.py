@@ -134,7 +134,7 @@ def test_a_rolling_restart_under_load_loses_no_lock_and_repeats_no_token(
     for name in "abc":
         cluster.stop(name)
         cluster.start(name)
-        cluster.wait(lambda state: all_back(state), f"{name} to vote again")
+        cluster.wait(all_back, f"{name} to vote again")
     for program in busy:
         program.rest()
     assert holder.rest() == [["valid"], ["released"]]
@@ -153,7 +153,7 @@ def test_nodes_killed_one_after_the_other_lose_no_lock_if_each_has_its_abstentio
     for name in "abc":
         cluster.kill(name)
         cluster.start(name)
-        cluster.wait(lambda state: all_back(state), f"{name} to vote again")
+        cluster.wait(all_back, f"{name} to vote again")
     busy.rest()
     assert holder.rest() == [["valid"], ["released"]]
     tokens = tokens_of(log)

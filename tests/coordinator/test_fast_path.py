@@ -81,7 +81,7 @@ def test_who_takes_a_lock_again_and_again_does_not_lose_its_lease() -> None:
         busy.cancel()
         await asyncio.wait({busy})
 
-    in_world(test, lease=0.4)
+    in_world(test, lease=1.0, hedge=0.45)
 
 
 def test_who_is_cancelled_in_such_a_loop_holds_nothing_afterwards() -> None:

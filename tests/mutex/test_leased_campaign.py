@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import sys
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.mutex.leased_kit import broken
+from coterie.process import Outbox
+from tests.mutex.leased_kit import Kit, broken
 from tests.mutex.leased_world import PROFILES, Breach, World
 
 SEEDS = 40  # of each profile
@@ -154,9 +156,6 @@ MUTANTS: dict[str, Rule] = {
         "downlink", "if seq != self.delivered + 1:", "if False:", "net"
     ),
     "votes of a lost session are kept": Rule("keeping", "            bid.drop(voter)\n", "", "net"),
-    "a kept lock is taken again without a look at the leases": Rule(
-        "reusing", " and uplink.lease >= sound_until", "", "mixed"
-    ),
     "a kept lock is taken again outside the granted intervals": Rule(
         "reusing", " and vote.low <= token <= vote.high", "", "calm"
     ),
@@ -180,3 +179,32 @@ def test_a_rule_switched_off_is_found_out(name: str) -> None:
         except (Breach, AssertionError, KeyError):
             return
     pytest.fail(f"{SEEDS_MAX} seeds of {profile} did not notice")
+
+
+WITHOUT_A_LOOK = ("reusing", " and uplink.lease >= sound_until", "")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_kept_lock_is_not_taken_again_by_who_wakes_up_after_its_leases(whole: bool) -> None:
+    """Switched off, this rule is missed only by a sleeper that asks before anything else happens.
+
+    Random worlds come to that too seldom: a kept lock goes back when its voters are in doubt.
+    """
+    kit = Kit() if whole else broken(*WITHOUT_A_LOOK)
+    frames = sys.modules[kit.voter.__name__.replace(".voter", ".frames")]
+    session = frames.SessionName("p", 1, "v/1")
+    part = kit.participant.participant(kit.settings.Settings(1, lease=10.0), 1)
+
+    def at(now: float, handler: Any, *arguments: Any) -> list[str]:
+        out: Outbox[Any] = Outbox(9, now)
+        handler(*arguments, out)
+        return [type(event).__name__ for event in out.events]
+
+    at(0, part.start, "p")
+    at(0, part.acquire, "a")
+    granted = frames.Reply(session, 1, 1, 1, 0.0, False, (frames.Grant("a", 1, 1, 1 << 20, False),))
+    assert at(0, part.receive, 1, granted) == ["Acquired"]
+    at(1, part.release, "a")
+    at(5, part.receive, 1, frames.Ack(session, 1, 1, 5.0, False))
+    at(10, part.ring, "participant")
+    assert at(100, part.acquire, "a") == ([] if whole else ["Acquired"])

@@ -34,14 +34,15 @@ def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
     if listen:
         if program:
             raise UsageError("-l only watches: leave out the command")
-        return asyncio.run(_follow(name, output))
+        return asyncio.run(_follow(options["url"], name, output))
     conduct = Conduct(program, options["on_lost"], options["kill_after"])
-    return hold(lambda coordinator: coordinator.elect(name, ttl=options["ttl"]), conduct)
+    ttl = options["ttl"]
+    return hold(options["url"], lambda coordinator: coordinator.elect(name, ttl=ttl), conduct)
 
 
-async def _follow(name: str, output: str) -> int:
+async def _follow(url: str | None, name: str, output: str) -> int:
     with Signals().handled(), contextlib.suppress(asyncio.CancelledError):
-        async with connect() as coordinator:
+        async with connect(url) as coordinator:
             async for leader in coordinator.observe(name):
                 click.echo(_json(name, leader) if output == "json" else _line(name, leader))
     return 0

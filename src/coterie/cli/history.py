@@ -35,7 +35,7 @@ def command(file: BinaryIO, output: str) -> int:
       {"transaction": "T1", "op": "write", "key": "x", "value": 1, "version": 10}
       {"transaction": "T1", "op": "commit"}
 
-    The op is read, write, commit or abort. A read of a key never written sees null. The version is
+    The op is begin, read, write, commit or abort. A read of a key never written sees null. The version is
     the place of a write in the order of versions of its key; without versions, the values written
     to a key must differ. Exits with 0 if it is serializable, 1 if not, 3 if that was not found out.
     """

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import math
 import os
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import click
 
 from coterie.cli.child import Child, failure
 from coterie.cli.duration import duration
+from coterie.cli.input import at_end_of_input
 from coterie.cli.signals import Signals
 from coterie.coordinator import Acquirable, Coordinator, Holding, connect
 from coterie.errors import LockLost, UsageError
@@ -57,9 +57,12 @@ def conduct_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--ttl",
             type=duration,
             metavar="DUR",
-            help="Length of the lease, where there are leases.",
+            help="Length of the lease, if it is to be shorter than the cluster's.",
         ),
         click.option("-c", "shell", metavar="STR", help="Run STR by `sh -c`."),
+        click.option(
+            "--url", metavar="URL", help="Default: COTERIE_URL, then coterie.toml, then file:."
+        ),
     ):
         command = option(command)
     return click.argument("program", nargs=-1, type=click.UNPROCESSED)(command)
@@ -82,21 +85,23 @@ def read_program(program: tuple[str, ...], shell: str | None) -> tuple[str, ...]
     return ("sh", "-c", shell)
 
 
-def hold(choose: Callable[[Coordinator], Acquirable[Holding]], conduct: Conduct) -> int:
+def hold(
+    url: str | None, choose: Callable[[Coordinator], Acquirable[Holding]], conduct: Conduct
+) -> int:
     """Acquire what is chosen, run the program, give back; return the exit status.
 
     Raises `AcquireTimeout` and `LockLost`.
     """
-    return asyncio.run(_interruptible(choose, conduct))
+    return asyncio.run(_interruptible(url, choose, conduct))
 
 
 async def _interruptible(
-    choose: Callable[[Coordinator], Acquirable[Holding]], conduct: Conduct
+    url: str | None, choose: Callable[[Coordinator], Acquirable[Holding]], conduct: Conduct
 ) -> int:
     signals = Signals()
     with signals.handled():
         try:
-            async with connect() as coordinator:
+            async with connect(url) as coordinator:
                 return await _acquire_and_run(coordinator, choose(coordinator), conduct, signals)
         except asyncio.CancelledError:
             return INTERRUPTED
@@ -123,7 +128,7 @@ async def _hold_alone(holding: Holding, signals: Signals) -> int:
         click.echo(f"{name} {token}")
     over = asyncio.Event()
     signals.receiver = lambda _: over.set()
-    _at_end_of_input(over.set)
+    at_end_of_input(over.set)
     waits = {asyncio.ensure_future(over.wait()), asyncio.ensure_future(holding.lost.wait())}
     _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in pending:
@@ -177,17 +182,3 @@ def _environment(holding: Holding, waited: float) -> dict[str, str]:
         "COTERIE_TOKEN": ",".join(str(token) for token in tokens.values()),
         "COTERIE_WAITED": f"{waited:.3f}",
     }
-
-
-def _at_end_of_input(callback: Callable[[], object]) -> None:
-    """Call back when stdin ends; by a thread, since stdin may be anything."""
-    loop = asyncio.get_running_loop()
-
-    def read() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(0, 65536):
-                pass
-        with contextlib.suppress(RuntimeError):  # the loop may be closed by then
-            loop.call_soon_threadsafe(callback)
-
-    threading.Thread(target=read, daemon=True).start()

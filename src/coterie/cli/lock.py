@@ -49,7 +49,7 @@ def command(*, conflict: int, **options: Any) -> int:
     if options["shared"] and options["holders"] is not None:
         raise UsageError("-s lets in any number and -k only some: choose one")
     try:
-        return hold(lambda coordinator: _wanted(coordinator, options), conduct)
+        return hold(options["url"], lambda coordinator: _wanted(coordinator, options), conduct)
     except AcquireTimeout as error:
         click.echo(f"coterie: {error}", err=True)
         return conflict

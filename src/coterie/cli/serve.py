@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.duration import duration
+from coterie.cli.input import at_end_of_input
 from coterie.cluster.classic import Classic
 from coterie.cluster.config import Config, convert, load
 from coterie.cluster.logs import log_to_stderr
@@ -20,7 +21,7 @@ from coterie.cluster.ports import free_ports
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
 
 @click.command("serve")
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Vote at once at the first start: you vouch that nobody holds a lock.",
 )
+@click.option("--until-eof", is_flag=True, help="End when the input ends, as when a parent dies.")
 @click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
 def command(
@@ -50,6 +52,7 @@ def command(
     lease: float | None,
     data: str | None,
     new_cluster: bool,
+    until_eof: bool,
     log: str,
     quiet: bool,
 ) -> None:
@@ -66,10 +69,12 @@ def command(
             raise UsageError("--dev needs no configuration: leave out --config and --node")
         config = _dev_config(dev, PORT if port is None else port, lease or 10.0, data)
         names = [member.name for member in config.membership.members]
-        run(_serve(config, names, lambda: _introduce(config), new_cluster=True))
+        nodes = [_node(config, name, new_cluster=True) for name in names]
+        run(_serve(nodes, lambda: _introduce(config), until_eof=until_eof))
         return
     config = load(path, {"COTERIE_DATA": data} if data else None)
-    run(_serve(config, [_choose(config, node)], lambda: None, new_cluster=new_cluster))
+    only = _node(config, _choose(config, node), new_cluster=new_cluster)
+    run(_serve([only], lambda: None, until_eof=until_eof))
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -91,9 +96,8 @@ def _choose(config: Config, node: str | None) -> str:
 
 
 async def _serve(
-    config: Config, names: list[str], ready: Callable[[], None], *, new_cluster: bool
+    nodes: Sequence[Node | Classic], ready: Callable[[], None], *, until_eof: bool
 ) -> None:
-    nodes = [_node(config, name, new_cluster=new_cluster) for name in names]
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
@@ -103,6 +107,8 @@ async def _serve(
         for node in nodes:
             await node.start()
             stack.push_async_callback(node.stop)
+        if until_eof:
+            at_end_of_input(over.set)
         ready()
         failures = [node.failed for node in nodes]
         for failure in failures:

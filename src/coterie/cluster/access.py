@@ -14,6 +14,7 @@ from coterie.cluster.consulting import discover
 from coterie.cluster.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.link import Link
 from coterie.cluster.node import Node
+from coterie.coordinator.cancellation import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +79,6 @@ class Links:
                     await link.tried.wait()
         except TimeoutError:
             pass  # they go on trying
-        except BaseException:
-            await self.stop()
-            raise
 
     async def stop(self) -> None:
         """Close them."""
@@ -107,8 +105,12 @@ class Visit:
     async def enter(self, host: Host) -> Attending:
         """Learn the configuration, and call all voters."""
         self._membership = await self.learn()
-        attending = self._enter(host)
-        await self._links[0].settle()
+        try:
+            attending = self._enter(host)
+            await self._links[0].settle()
+        except BaseException:
+            await to_the_end(self.leave())
+            raise
         return attending
 
     def enter_again(self, host: Host, lease: float) -> Attending:
@@ -133,8 +135,8 @@ class Visit:
 
     async def leave(self) -> None:
         """Close all links."""
-        for links in self._links:
-            await links.stop()
+        while self._links:
+            await self._links.pop().stop()
 
 
 class Seat:
@@ -149,8 +151,12 @@ class Seat:
     async def enter(self, host: Host) -> Attending:
         """Start the node, and call the others."""
         await self._node.start()
-        attending = self._enter(host)
-        await self._links[0].settle()
+        try:
+            attending = self._enter(host)
+            await self._links[0].settle()
+        except BaseException:
+            await to_the_end(self.leave())
+            raise
         return attending
 
     def enter_again(self, host: Host, lease: float) -> Attending:
@@ -172,7 +178,7 @@ class Seat:
 
     async def leave(self) -> None:
         """Close all links, and end the node when it has heard our goodbye."""
-        for links in self._links:
-            await links.stop()
+        while self._links:
+            await self._links.pop().stop()
         await asyncio.sleep(0)
         await self._node.stop()

@@ -25,7 +25,7 @@ from coterie.errors import ConfigError, MisuseError, UsageError
 from coterie.process import Entered, MutexUser, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from coterie.cluster.config import Config
     from coterie.coordinator.session import Owner
@@ -162,9 +162,9 @@ class ClassicEngine:
         """Name who waits in this process."""
         return [self._party(claim) for claim in self._waiting.get(name, ())]
 
-    def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
+    def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
         """Follow the holder as far as it is in this process."""
-        return follow(partial(self.holders, name))
+        return follow(partial(self.holders, name), check)
 
     def _party(self, claim: ClassicClaim) -> Party:
         token = claim.granted.result() if claim.granted.done() else None

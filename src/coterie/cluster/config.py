@@ -151,10 +151,14 @@ def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> 
         membership = _membership(written)
     except UsageError as error:
         raise ConfigError(str(error)) from None
+    options = {name: _options(name, written, folder, environment) for name in written.nodes}
+    if len({option.data is None for option in options.values()}) > 1:
+        # Numbers of disks run ahead of the time of day with every crash, and those without follow.
+        raise ConfigError("either all nodes have a data directory or none has")
     return Config(
         membership,
         _security(written, folder, environment),
-        {name: _options(name, written, folder, environment) for name in written.nodes},
+        options,
         written.deadlock_detection,
         written.store,
     )

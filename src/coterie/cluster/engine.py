@@ -16,7 +16,7 @@ from coterie.coordinator.waits import Waits
 from coterie.errors import NoQuorum, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from coterie.cluster.access import Access
     from coterie.cluster.attending import Attending
@@ -77,6 +77,7 @@ class ClusterEngine:
             task.cancel()
         for participation in self._participations():
             participation.close()
+        self._others.clear()
         await self._access.leave()
 
     def place(
@@ -144,9 +145,9 @@ class ClusterEngine:
         """Name who waits for the lock, the next first."""
         return (await self._survey(name)).waiters(name)
 
-    def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
+    def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
         """Follow the holder of a lock; changes are noticed within a fifth of a second."""
-        return follow(partial(self.holders, name))
+        return follow(partial(self.holders, name), check)
 
     async def _survey(self, lock: str) -> Survey:
         if not self._first.reaches_a_quorum():

@@ -14,12 +14,13 @@ WATCH_SECONDS = 0.2
 
 
 async def follow(
-    holders: Callable[[], Awaitable[list[Party]]],
+    holders: Callable[[], Awaitable[list[Party]]], check: Callable[[], None]
 ) -> AsyncGenerator[Party | None, None]:
-    """Give the present holder at once, then every change that is seen."""
+    """Give the present holder at once, then every change that is seen; `check` before each look."""
     seen: Party | None = None
     first = True
     while True:
+        check()
         found = await holders()
         now = found[0] if found else None
         if first or now != seen:

@@ -124,6 +124,8 @@ class Caller:
         self, connection: Connection, frame: memoryview, answer: asyncio.Future[Welcome]
     ) -> None:
         welcome = decode_welcome(frame)
+        if answer.cancelled():
+            return  # who asked has given up, and closes the connection
         if answer.done():
             raise ProtocolError("two answers to one hello")
         if isinstance(welcome, Refusal):

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from asyncio.subprocess import DEVNULL
+from asyncio.subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -30,7 +30,11 @@ class Children:
     async def start(
         self, name: str, module: str, *arguments: str, stdout: int = DEVNULL
     ) -> Process:
-        """Run a module; Ctrl-C reaches us and not it."""
+        """Run a module; Ctrl-C reaches us and not it.
+
+        Its input ends when we do, however that happens: whoever is told to watch it ends then, too.
+        Who is stopped at that moment is ended by the system, as an orphan.
+        """
         with self._log(name).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -38,7 +42,7 @@ class Children:
                 "-m",
                 module,
                 *arguments,
-                stdin=DEVNULL,
+                stdin=PIPE,
                 stdout=stdout,
                 stderr=log,
                 env=self._environment,

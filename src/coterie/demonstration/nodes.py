@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coterie.demonstration.children import Children
 
 CLUSTER = "demo"
+QUIETLY = ("--quiet", "--until-eof")
 START_SECONDS_MAX = 12.0
 LOOK_SECONDS = 0.05
 
@@ -69,7 +70,7 @@ async def start_nodes(
     config.write_text(_document(addresses, lease_seconds), encoding="utf-8")
     nodes = []
     for name, address in zip(_names(count), addresses, strict=True):
-        arguments = ("serve", "--config", str(config), "--node", name, "--new-cluster", "--quiet")
+        arguments = ("serve", "--config", str(config), "--node", name, "--new-cluster", *QUIETLY)
         nodes.append(Node(name, address, await children.start(name, "coterie", *arguments)))
     try:
         async with asyncio.timeout(START_SECONDS_MAX):

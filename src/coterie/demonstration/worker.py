@@ -1,7 +1,7 @@
 """A worker, as a process of its own: `python -m coterie.demonstration.worker NAME URL FOLDER`.
 
 It enters again and again and says on its output what happens. SIGTERM ends it after the entry under
-way. After SIGUSR1 it stops itself inside the next entry, as the machine or a debugger would, until
+way, the end of its input at once. After SIGUSR1 it stops itself inside the next entry, as the machine or a debugger would, until
 somebody sends SIGCONT.
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 import coterie
+from coterie.cli.input import at_end_of_input
 from coterie.demonstration.fence import Refused
 from coterie.demonstration.ledger import Entry, Ledger
 
@@ -37,6 +38,7 @@ class Program:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._over.set)
         loop.add_signal_handler(signal.SIGUSR1, self._to_stop.set)
+        at_end_of_input(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
     async def run(self, url: str) -> None:
         """Enter until told to end; a lock that is lost or cannot be had is tried for again."""

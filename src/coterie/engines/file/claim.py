@@ -117,7 +117,10 @@ class FileClaim:
             return None
         self._ticket = ticket
         while (before := self._queue.in_the_way(ticket.place)) is not None:
-            await before.wait(LOOK_AGAIN_SECONDS)
+            # Nobody joins before us, so as long as it lives there is no need to read the queue again:
+            # a crowd that did so every second would do nothing else.
+            while before.content() is not None:
+                await before.wait(LOOK_AGAIN_SECONDS)
         return ticket.place.number
 
     async def _join(self) -> Ticket | None:

@@ -18,7 +18,7 @@ from coterie.engines.file.queue import Queue
 from coterie.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from coterie.coordinator.deadlocks import Deadlocks
     from coterie.coordinator.session import Owner
@@ -118,12 +118,15 @@ class FileEngine:
         """Name who waits, the next first."""
         return self._parties(name)[1]
 
-    async def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
+    async def watch(
+        self, name: str, check: Callable[[], None]
+    ) -> AsyncGenerator[Party | None, None]:
         """Follow the holder: its end is noticed at once, a successor within a tenth of a second."""
         queue = Queue(self.folder, name)
         seen: Party | None = None
         first = True
         while True:
+            check()
             holders = self._parties(name)[0]
             now = holders[0] if holders else None
             if first or now != seen:

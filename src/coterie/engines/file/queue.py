@@ -28,16 +28,8 @@ class Queue:
         return Place(self.folder / f"{self._prefix}-{number}", number, shared)
 
     def tickets(self) -> list[Place]:
-        """List the tickets, also of the dead, in the order of their numbers.
-
-        A ticket that was there before the listing began and is there after it ended is in it
-        (POSIX, readdir), and nobody joins before us: so no one in our way is overlooked.
-        """
-        return [
-            self.place(number, shared=kind == SHARED)
-            for number, kind in sorted(self._files())
-            if kind in (EXCLUSIVE, SHARED)
-        ]
+        """List the tickets, also of the dead, in the order of their numbers."""
+        return [self.place(number, shared=shared) for number, shared in self._line()]
 
     def living(self) -> list[tuple[Place, bytes]]:
         """List the tickets of the living with what they wrote."""
@@ -46,18 +38,19 @@ class Queue:
 
     def is_busy(self, *, shared: bool) -> bool:
         """Tell whether a newcomer would have to wait."""
-        return self._last_living(self.tickets(), shared=shared) is not None
+        return self._last_living(self._line(), shared=shared) is not None
 
     def in_the_way(self, own: Place) -> Place | None:
         """Find the nearest living one before us whom we have to wait for."""
-        before = [place for place in self.tickets() if place.number < own.number]
+        before = [(number, sharing) for number, sharing in self._line() if number < own.number]
         return self._last_living(before, shared=own.shared)
 
-    def _last_living(self, places: list[Place], *, shared: bool) -> Place | None:
+    def _last_living(self, line: list[tuple[int, bool]], *, shared: bool) -> Place | None:
         """Find the last who lives and does not share with us; bury the dead on the way."""
-        for place in reversed(places):
-            if place.shared and shared:
+        for number, sharing in reversed(line):
+            if sharing and shared:
                 continue
+            place = self.place(number, shared=sharing)
             if place.content() is not None:
                 return place
             place.remove()
@@ -71,6 +64,15 @@ class Queue:
             if number not in born:
                 with contextlib.suppress(OSError):
                     (self.folder / f"{self._prefix}-{number}.{kind}").unlink()
+
+    def _line(self) -> list[tuple[int, bool]]:
+        """List the numbers of all tickets in their order, each with whether it shares.
+
+        A ticket that was there before the listing began and is there after it ended is in it
+        (POSIX, readdir), and nobody joins before us: so no one in our way is overlooked.
+        """
+        files = sorted(self._files())
+        return [(number, kind == SHARED) for number, kind in files if kind in (EXCLUSIVE, SHARED)]
 
     def _files(self) -> list[tuple[int, str]]:
         found = []
