@@ -133,6 +133,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "status", "message"),
     [
         (["serve", "--port", "1"], 64, "--port and --lease belong to --dev"),
+        (["serve", "--dev", "3", "--lease", "0"], 78, "a lease of 0 s is too short"),
         (["serve", "--dev", "3", "--node", "a"], 64, "--dev needs no configuration"),
         (["serve"], 78, "there is no coterie.toml"),
         (["status", "--url", "file:"], 64, "status asks the nodes of a cluster"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coterie.cluster.node import Node
 
 UP, DOWN = "up", "down"  # from the program to the node, and back
-NOWHERE = "127.0.0.1:1"  # nodes name this address, so that programs have to take the proxy
+NOWHERE = "127.0.0.1"  # nodes name its low ports, so that programs have to take the proxy
 
 
 class Proxy:
@@ -145,8 +145,8 @@ async def network(size: int = 3, **changes: Any) -> AsyncIterator[Network]:
     """Run a cluster, voting at once, behind proxies."""
     made = document(size, **changes)
     ports = free_ports(size)
-    for node, port in zip(made["nodes"].values(), ports, strict=True):
-        node |= {"address": NOWHERE, "listen": f"127.0.0.1:{port}"}
+    for number, (node, port) in enumerate(zip(made["nodes"].values(), ports, strict=True), 1):
+        node |= {"address": f"{NOWHERE}:{number}", "listen": f"127.0.0.1:{port}"}
     async with contextlib.AsyncExitStack() as stack:
         nodes = await stack.enter_async_context(running(convert(made)))
         yield Network(nodes, ports, stack)

@@ -98,11 +98,13 @@ def test_the_digest_covers_the_rules_and_the_names_but_not_the_addresses() -> No
         ({"nodes": {"a": {"address": "x:y"}}}, "'x:y' is no address"),
         ({"nodes": {"a": {"address": "x", "votes": 0}}}, "votes must be at least 1"),
         ({"nodes": {"a b": {"address": "x"}}}, "' '"),
+        ({"nodes": {"a": {"address": "x"}, "b": {"address": "x:7420"}}}, "the same address"),
         ({"leese": 3}, "unknown field `leese`"),
         ({"lease": "3"}, "lease: Expected `float`, got `str`"),
         ({"lease": 0.01}, "too short"),
         ({"hedge": 1.0}, "hedge must lie between 0 and half the lease"),
         ({"margin": 0}, "margin"),
+        ({"margin": float("inf")}, "margin"),
         ({"rate-error": 2}, "rate-error"),
         ({"lock-delay": -1}, "lock-delay is a time from 0 s on"),
         (

@@ -64,14 +64,17 @@ def test_of_two_programs_one_gives_way_and_the_other_goes_on(url: str) -> None:
             assert program.rest() == []
 
 
-def test_a_command_that_gives_way_says_so_in_one_line_and_exits_with_75(url: str) -> None:
+@pytest.mark.parametrize(("options", "status"), [([], 75), (["-E", "7"], 7)])
+def test_a_command_that_gives_way_says_so_in_one_line_and_with_its_status(
+    options: list[str], status: int, url: str
+) -> None:
     """The other program detects nothing, so it cannot be the one."""
     program = Program(url + OFF, ("cross", "y", "x"))
     try:
         assert program.read()[0] == "held"
         environment = os.environ | {"COTERIE_URL": url}
         with subprocess.Popen(
-            [*COTERIE, "lock", "--also", "y", "x", "--", "echo", "never"],
+            [*COTERIE, "lock", *options, "--also", "y", "x", "--", "echo", "never"],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -80,7 +83,7 @@ def test_a_command_that_gives_way_says_so_in_one_line_and_exits_with_75(url: str
             wait_for(url, lambda facts: "y" in facts["graph"])
             program.write("go on")
             out, err = command.communicate(timeout=PATIENCE_SECONDS)
-        assert command.returncode == 75
+        assert command.returncode == status
         assert out == ""
         assert err.startswith("coterie: lock 'y' can never be had: a deadlock (cycle) in which ")
         assert err.count("\n") == 1
@@ -129,6 +132,15 @@ def test_the_graph_shows_who_waits_for_whom_with_the_cycle_marked(
 
         assert run(["status", "graph", "--url", url, "-o", "dot"]) == 1
         assert capsys.readouterr().out.count("color=") == 8, "four nodes and four edges"
+
+
+def test_a_circle_opens_by_itself_when_a_member_has_died(url: str) -> None:
+    """Nobody detects here, so it is the end of the lease that does it."""
+    with crossed(url + OFF, "p", "q") as programs:
+        assert wait_for(url, lambda facts: len(facts["deadlocked"]) == 4)["cores"]
+        programs[0].process.kill()
+        assert programs[1].read() == ["had", "p"]
+        assert wait_for(url, lambda facts: not facts["deadlocked"])["cores"] == []
 
 
 @pytest.mark.parametrize(

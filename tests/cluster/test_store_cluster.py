@@ -287,6 +287,25 @@ def test_a_site_that_is_away_makes_requests_fail_and_its_return_makes_them_work(
     asyncio.run(main())
 
 
+def test_a_scan_of_more_than_a_message_carries_is_refused_and_cuts_nobody_off(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), running(configured(tmp_path)) as sites:
+            for key in B:
+                async with sites["b"].transaction() as transaction:
+                    await transaction.put(key, "x" * 5_000_000)
+            with pytest.raises(Conflict, match="ask for less at a time, with a limit"):
+                async with sites["a"].transaction() as transaction:
+                    await transaction.scan()
+            async with sites["a"].transaction() as transaction:
+                assert len(await transaction.scan(limit=1)) == 1
+            async with sites["b"].transaction() as transaction:
+                assert len(await transaction.scan_prefix("")) == len(B)
+
+    asyncio.run(main())
+
+
 def test_a_history_over_sites_is_recorded_and_serializable(tmp_path: Path) -> None:
     async def main() -> None:
         config = configured(tmp_path)

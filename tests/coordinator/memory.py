@@ -139,7 +139,10 @@ class MemoryEngine:
     async def waiters(self, name: str) -> list[Party]:
         return [Party(name, "memory:1", 0.0, None)] * self.waiting(name)
 
-    async def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
+    async def watch(
+        self, name: str, check: Callable[[], None]
+    ) -> AsyncGenerator[Party | None, None]:
+        check()
         holders = await self.holders(name)
         yield holders[0] if holders else None
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
 from coterie import AcquireTimeout, LockLost, MisuseError, UsageError
 from tests.coordinator.memory import MemoryEngine, coordinator, in_loop, until
+
+if TYPE_CHECKING:
+    from coterie.coordinator import Holding
 
 
 @in_loop
@@ -69,6 +73,26 @@ async def test_the_loss_of_one_is_the_loss_of_all() -> None:
         with pytest.raises(LockLost, match="'a'"):
             await work()
         assert not await c.locked("b")
+
+
+@in_loop
+async def test_whoever_is_to_be_told_of_the_loss_of_a_part_is_told() -> None:
+    engine = MemoryEngine()
+    told: list[str] = []
+    async with coordinator(engine) as c:
+
+        def tell(holding: Holding) -> None:
+            told.append(holding.name)
+
+        async def work() -> None:
+            part = c.lock("a", on_lost=tell)
+            async with c.lock_all(c.lock_any(part, "c"), "b", on_lost=tell):
+                engine.lose("a")
+                await asyncio.Event().wait()
+
+        with pytest.raises(LockLost, match="'a'"):
+            await work()
+        assert told == ["a", "a,b"]
 
 
 @in_loop

@@ -84,4 +84,5 @@ def test_panels_share_colours_and_stand_in_rows() -> None:
 
 def test_one_size_and_no_measurement_are_drawn_too() -> None:
     assert draw(Panel("one", [Series("a", [(3.0, 0.0)])])).tag == f"{SVG}svg"
+    assert draw(Panel("at zero", [Series("a", [(0.0, 1.0)])])).tag == f"{SVG}svg"
     assert draw(Panel("none", [])).tag == f"{SVG}svg"

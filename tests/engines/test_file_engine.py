@@ -12,6 +12,7 @@ import pytest
 import coterie
 from coterie import LockLost, MisuseError, Unavailable
 from coterie.engines.file import gate
+from coterie.engines.file.place import Place
 from coterie.engines.file.queue import Queue
 from tests.coordinator.memory import in_loop
 
@@ -228,3 +229,32 @@ async def test_the_directory_is_private_unless_it_was_there(tmp_path: Path) -> N
     (tmp_path / "open").mkdir(mode=0o755)
     async with coterie.connect(f"file:{tmp_path}/open"):
         assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o755
+
+
+@in_loop
+async def test_who_waits_long_looks_at_the_one_before_it_and_not_at_the_queue_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, readings = 0, 0
+    waited, read = Place.wait, Queue._names
+
+    async def wait(place: Place, _: float) -> None:
+        nonlocal looks
+        looks += 1
+        await waited(place, 0.001)
+
+    def names(queue: Queue) -> list[str]:
+        nonlocal readings
+        readings += 1
+        return read(queue)
+
+    async with coterie.connect(f"file:{tmp_path}") as c:
+        held = await acquired(c, "a")
+        monkeypatch.setattr(Place, "wait", wait)
+        monkeypatch.setattr(Queue, "_names", names)
+        task = asyncio.create_task(acquired(c, "a"))
+        while looks < 20:  # noqa: ASYNC110 - files have no events
+            await asyncio.sleep(0.001)
+        assert readings <= 3, "to sweep, and to find who is in the way"
+        await held.release()
+        await (await task).release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from coterie.errors import UsageError
 from coterie.transactions.comparison import Conditions, measure
 from coterie.transactions.scheme import schemes
 
@@ -48,6 +49,12 @@ def test_a_site_that_is_kept_busy_serves_one_request_after_the_other() -> None:
         conditions = Conditions(clients=clients, keys=1000, think=0.0, work=1.0, duration=1000.0)
         rate = measure("two-phase-locking", None, conditions).commits_per_second
         assert rate == pytest.approx(200, rel=0.05)
+
+
+def test_transactions_that_take_no_time_are_refused() -> None:
+    """There would be no end to them in any time."""
+    with pytest.raises(UsageError, match="choose one above 0"):
+        measure("optimistic", None, Conditions(think=0.0))
 
 
 def test_a_variant_is_named_beside_its_scheme() -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import UsageError
-from coterie.transactions.history import Access, Event, History, Outcome, parse_history
+from coterie.transactions.history import (
+    Access,
+    Event,
+    History,
+    Outcome,
+    identity,
+    parse_history,
+)
 from coterie.transactions.serializability import check
 
 COMMIT = '{"transaction": 1, "op": "commit"}'
@@ -37,6 +44,15 @@ def test_a_history_has_the_accesses_and_the_outcome_of_each_transaction() -> Non
     assert (a.first, a.last) == (1, 5)
 
 
+def test_a_transaction_begins_once_and_before_anything_else() -> None:
+    begin = '{"transaction": 1, "op": "begin"}'
+    (transaction,) = read(begin, "", write(1, "x", "1")).transactions.values()
+    assert (transaction.first, transaction.last) == (1, 3)
+    for earlier in (begin, write(1, "x", "1")):
+        with pytest.raises(UsageError, match="line 2: 1 has begun on line 1 already"):
+            read(earlier, begin)
+
+
 def test_a_byte_order_mark_and_an_empty_file_are_fine() -> None:
     assert list(parse_history(b"\xef\xbb\xbf" + COMMIT.encode()).transactions) == [1]
     assert not parse_history(b"").transactions
@@ -58,7 +74,7 @@ def test_events_can_be_added_by_a_program() -> None:
         ('{"op": "commit"}', "line 2: .* missing required field `transaction`"),
         ('{"transaction": 2}', "line 2: .* missing required field `op`"),
         ('{"transaction": true, "op": "commit"}', "line 2: .*`transaction`"),
-        ('{"transaction": 2, "op": "delete"}', "line 2: op is one of read, write, commit, abort"),
+        ('{"transaction": 2, "op": "delete"}', "line 2: op is one of begin, read, write, commit"),
         ('{"transaction": 2, "op": "read", "value": 1}', "line 2: a read needs a key"),
         ('{"transaction": 2, "op": "read", "key": "x"}', "line 2: a read needs a value .null for"),
         ('{"transaction": 2, "op": "write", "key": "x"}', "line 2: a write needs a value$"),
@@ -92,7 +108,8 @@ def test_without_versions_the_values_of_a_key_must_differ() -> None:
 
 
 def test_values_are_equal_as_in_json() -> None:
-    """True is not 1, and the order of an object's members means nothing."""
+    """True is not 1, the order of an object's members means nothing, and NaN is itself."""
+    assert identity(float("nan")) == identity(float("nan")) != identity(None)
     assert check(read(write(1, "x", "1"), write(1, "x", "true"), COMMIT)).serializable
     assert "line 2" in refused(write(1, "x", '{"a":1,"b":2}'), write(1, "x", '{"b":2,"a":1}'))
 

@@ -28,8 +28,8 @@ MUTANTS = {
         "transaction",
         "Transaction",
         Mutant(
-            "        except asyncio.CancelledError:\n            self._executor.abort(self._name)\n",
-            "        except asyncio.CancelledError:\n",
+            "CancelledError, MisuseError):\n            self._executor.abort(self._name)\n",
+            "CancelledError, MisuseError):\n",
         ),
     ),
     "who is cancelled between two requests keeps its locks": Case(

@@ -11,7 +11,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from coterie.cli.output import number, print_json
+from coterie.cli.output import number, print_json, write_file
 from coterie.cli.plan import ANY_NUMBER
 from coterie.cli.progress import ProgressLine
 from coterie.simulate import campaign
@@ -45,7 +45,7 @@ def run_campaign(
             ),
         )
     if chart_file:
-        chart_file.write_text(outage_chart({draw.algorithm: report}), encoding="utf-8")
+        write_file(chart_file, outage_chart({draw.algorithm: report}))
     if output == "json":
         print_json(_facts(draw, report))
     else:

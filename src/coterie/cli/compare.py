@@ -9,7 +9,7 @@ import click
 
 from coterie.catalogue import Costs, algorithms
 from coterie.cli.options import Choice, choose, parameter_options, sizes
-from coterie.cli.output import number, output_option, print_json, print_table
+from coterie.cli.output import number, output_option, print_json, print_table, write_file
 from coterie.cli.progress import ProgressLine
 from coterie.compare import Comparison, ElectionComparison, Measure, compare, compare_election
 from coterie.errors import UsageError
@@ -66,7 +66,7 @@ def command(
     if plot:
         from coterie.diagram.comparison import comparison_chart  # noqa: PLC0415 - only to draw
 
-        plot.write_text(comparison_chart(mutexes), encoding="utf-8")
+        write_file(plot, comparison_chart(mutexes))
         click.echo(f"chart written to {plot}", err=True)
     agree = [comparison.agrees for comparison in mutexes]
     agree += [comparison.agrees for comparison in elections]

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from coterie.cli.duration import duration
-from coterie.cli.output import output_option, print_json, print_table
+from coterie.cli.output import output_option, print_json, print_table, write_file
 from coterie.cli.progress import ProgressLine
 from coterie.errors import UsageError
 from coterie.transactions.comparison import Conditions, Measurement, measure
@@ -89,7 +89,7 @@ def command(
     if plot:
         from coterie.diagram.schemes import schemes_chart  # noqa: PLC0415 - only to draw
 
-        plot.write_text(schemes_chart(measurements), encoding="utf-8")
+        write_file(plot, schemes_chart(measurements))
         click.echo(f"chart written to {plot}", err=True)
     return 0
 

@@ -114,7 +114,7 @@ async def _acquire_and_run(
     holding = await wanted.acquire()
     if holding is None:
         holders = [party for name in wanted.names for party in await coordinator.holders(name)]
-        raise wanted.timed_out(", ".join(party.owner for party in holders) or "nobody any more")
+        raise wanted.timed_out(", ".join(party.owner for party in holders) or "nobody who answers")
     try:
         if not conduct.program:
             return await _hold_alone(holding, signals)

@@ -8,7 +8,7 @@ import click
 
 from coterie.cli.duration import duration
 from coterie.cli.holding import Conduct, conduct_options, hold, read_program
-from coterie.errors import AcquireTimeout, UsageError
+from coterie.errors import AcquireTimeout, DeadlockDetected, UsageError
 
 if TYPE_CHECKING:
     from coterie.coordinator import Acquirable, Coordinator
@@ -50,7 +50,7 @@ def command(*, conflict: int, **options: Any) -> int:
         raise UsageError("-s lets in any number and -k only some: choose one")
     try:
         return hold(options["url"], lambda coordinator: _wanted(coordinator, options), conduct)
-    except AcquireTimeout as error:
+    except (AcquireTimeout, DeadlockDetected) as error:
         click.echo(f"coterie: {error}", err=True)
         return conflict
 

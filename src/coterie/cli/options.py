@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from coterie.catalogue import Algorithm, Parameter, Setup, algorithm, algorithms
+from coterie.cli.output import write_file
 from coterie.errors import UsageError
 from coterie.trace import Header, Trace
 
@@ -94,6 +95,6 @@ def write_trace(trace: Trace, path: Path) -> None:
     }
     for suffix, write in formats.items():
         if path.name.endswith(suffix):
-            path.write_text(write(trace), encoding="utf-8")
+            write_file(path, write(trace))
             return
     raise UsageError(f"--trace {path}: the name must end in one of {', '.join(formats)}")

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from coterie.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 output_option = click.option(
@@ -19,6 +22,14 @@ output_option = click.option(
     show_default=True,
     help="How to print the result.",
 )
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write what a user wants in a file, or say why that cannot be."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def print_json(value: Any) -> None:

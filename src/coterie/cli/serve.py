@@ -67,7 +67,9 @@ def command(
     if dev is not None:
         if path or node:
             raise UsageError("--dev needs no configuration: leave out --config and --node")
-        config = _dev_config(dev, PORT if port is None else port, lease or 10.0, data)
+        config = _dev_config(
+            dev, PORT if port is None else port, 10.0 if lease is None else lease, data
+        )
         names = [member.name for member in config.membership.members]
         nodes = [_node(config, name, new_cluster=True) for name in names]
         run(_serve(nodes, lambda: _introduce(config), until_eof=until_eof))

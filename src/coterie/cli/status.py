@@ -14,7 +14,7 @@ from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from coterie.cluster.access import Visit
-    from coterie.cluster.inspecting import ClusterState, NodeState
+    from coterie.cluster.inspecting import ClusterState, LockState, NodeState
 
 VIEWS = ("nodes", "locks", "waiters", "graph")
 DRAWN = ("svg", "dot")
@@ -97,16 +97,26 @@ def _print(state: ClusterState, view: str) -> None:
                 [lock.name, place, party.owner, _since(party.since)]
                 for place, party in enumerate(lock.waiters, 1)
             ]
-        elif lock.holders or lock.waiters:
-            rows += [
-                [lock.name, party.owner, str(party.token), _since(party.since), len(lock.waiters)]
-                for party in lock.holders
-            ] or [[lock.name, "nobody", "", "", len(lock.waiters)]]
+        else:
+            rows += _holders(lock)
     header = {
         "locks": ["lock", "holder", "token", "since", "waiting"],
         "waiters": ["lock", "place", "waiter", "since"],
     }[view]
     print_table(header, rows)
+
+
+def _holders(lock: LockState) -> list[list[Any]]:
+    """Give a row for each who holds a lock, or has its votes and does not say."""
+    waiting = len(lock.waiters)
+    rows = [
+        [lock.name, party.owner, str(party.token), _since(party.since), waiting]
+        for party in lock.holders
+    ]
+    rows += [[lock.name, f"{owner} (no answer)", "", "", waiting] for owner in lock.silent]
+    if not rows and lock.waiters:
+        rows = [[lock.name, "nobody", "", "", waiting]]
+    return rows
 
 
 def _node(node: NodeState) -> list[Any]:

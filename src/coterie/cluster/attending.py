@@ -43,6 +43,10 @@ class Line(Protocol):
     def trouble(self) -> str:
         """Say why not."""
 
+    @property
+    def is_untried(self) -> bool:
+        """Tell whether the first call has not come to an end yet."""
+
     def send(self, frame: msgspec.Struct) -> None:
         """Send a frame."""
 
@@ -118,6 +122,10 @@ class Attending:
         silent = set(self.lines) - set(self.participant.sessions.reachable())
         return [voter for voter, line in self.lines.items() if line.is_up and voter not in silent]
 
+    def untried(self) -> list[ProcessId]:
+        """List the voters that are called for the first time and may be there."""
+        return [voter for voter, line in self.lines.items() if line.is_untried]
+
     def troubles(self) -> list[str]:
         """Say for each voter that is not connected why it is not."""
         names = [member.name for member in self.membership.members]
@@ -175,6 +183,7 @@ class _Inside:
     """The way between a participant and a voter in the same process: no socket, one turn of delay."""
 
     is_up = True
+    is_untried = False
     trouble = ""
 
     def __init__(self, attending: Attending, voter: ProcessId, voting: Voting) -> None:

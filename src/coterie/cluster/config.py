@@ -169,6 +169,8 @@ def _membership(written: ConfigFile) -> Membership:
         Member(check_name(name), parse_address(node.address))
         for name, node in written.nodes.items()
     )
+    if len({member.address for member in members}) < len(members):
+        raise ConfigError("two nodes have the same address")
     choice = None
     if written.algorithm != LEASED:
         parameters = tuple(sorted(written.parameters.items()))
@@ -216,8 +218,8 @@ def _check_times(settings: Settings) -> None:
         raise ConfigError(f"a lease of {settings.lease:g} s is too short; 0.1 s at least")
     if not 0 <= settings.rate_error < 0.5:
         raise ConfigError(f"rate-error is a share such as 0.005, not {settings.rate_error:g}")
-    if settings.margin < 0.01:
-        raise ConfigError(f"a margin of {settings.margin:g} s is less than timers are exact")
+    if not 0.01 <= settings.margin < float("inf"):
+        raise ConfigError(f"a margin of {settings.margin:g} s; from 0.01 s on timers are exact")
     if not 0 <= settings.lock_delay < float("inf"):
         raise ConfigError(f"lock-delay is a time from 0 s on, not {settings.lock_delay:g} s")
     for name, value in (("heartbeat", settings.heartbeat), ("hedge", settings.hedge)):

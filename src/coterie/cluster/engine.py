@@ -173,10 +173,10 @@ class ClusterEngine:
                     break
         if claim.granted.done():
             return
-        cut_off = not participation.reaches_a_quorum()
+        obstacle = participation.obstacle(claim.lock)
         claim.release()
-        if cut_off:
-            claim.granted.set_exception(participation.no_quorum(claim.lock))
+        if obstacle is not None:
+            claim.granted.set_exception(obstacle)
         else:
             claim.granted.set_result(None)
 

@@ -44,6 +44,7 @@ class LockState(msgspec.Struct, frozen=True):
 
     name: str
     holders: list[Party]
+    silent: list[str]  # who has votes for it and does not answer
     waiters: list[Party]
 
 
@@ -65,7 +66,7 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
         surveyed = await _survey(consultations, _names(states)) if locks else []
     settings = membership.settings
     known = [
-        LockState(lock, survey.holders(lock), survey.waiters(lock))
+        LockState(lock, survey.holders(lock), survey.silent(lock), survey.waiters(lock))
         for survey, part in surveyed
         for lock in part
     ]

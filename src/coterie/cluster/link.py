@@ -76,6 +76,11 @@ class Link:
         """Tell whether there is a connection."""
         return self._connection is not None
 
+    @property
+    def is_untried(self) -> bool:
+        """Tell whether the first call has not come to an end yet."""
+        return not self.tried.is_set()
+
     def start(self) -> None:
         """Begin to call."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link {self.node}")

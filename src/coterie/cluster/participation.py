@@ -58,7 +58,7 @@ class Participation:
 
     def place(self, lock: str, owner: Owner, *, wait: bool) -> ClusterClaim:
         """Let a claim join the queue of its lock."""
-        claim = ClusterClaim(self.queues, lock, owner, self._obstacle, wait=wait)
+        claim = ClusterClaim(self.queues, lock, owner, self.obstacle, wait=wait)
         self.queues.place(claim)
         if claim.token is None and not claim.granted.done():
             self._arm_check()
@@ -129,8 +129,11 @@ class Participation:
             f" reached ({'; '.join(troubles) or 'nodes do not answer'})"
         )
 
-    def _obstacle(self, lock: str) -> NoQuorum | None:
-        return None if self.reaches_a_quorum() else self.no_quorum(lock)
+    def obstacle(self, lock: str) -> NoQuorum | None:
+        """Tell what stands in the way: nothing as long as a quorum answers or may turn out to."""
+        perhaps = [*self.attending.reachable(), *self.attending.untried()]
+        quorums = self.attending.membership.settings.quorums
+        return None if quorums.contains_quorum(perhaps) else self.no_quorum(lock)
 
     def _check_quorum(self) -> None:
         """See to it that nobody waits for ever where no quorum is in reach.

@@ -29,6 +29,7 @@ class Survey:
         self._awaited = set(voters)
         # For each lock the identities concerned, in the order of the first voter's queue.
         self._concerned: dict[str, dict[str, Standing | None]] = {}
+        self._voted_for: dict[str, dict[str, None]] = {}  # the identities that have a vote
         self._missing: set[str] = set()  # identities that are named and have not answered
         self._heard: set[str] = set()
         self._labels: dict[str, str] = {}
@@ -40,6 +41,8 @@ class Survey:
         self._labels.update(answer.labels)
         for report in answer.locks:
             concerned = self._concerned.setdefault(report.lock, {})
+            if report.owner is not None:
+                self._voted_for.setdefault(report.lock, {})[report.owner] = None
             for identity in (report.owner, *report.queue):
                 if identity is not None:
                     concerned.setdefault(identity, None)
@@ -74,6 +77,12 @@ class Survey:
             for who, standing in self._standings(lock)
             if standing.state == "held"
         ]
+
+    def silent(self, lock: str) -> list[str]:
+        """Name who has votes and does not answer: the lock is taken until its lease has ended."""
+        concerned = self._concerned.get(lock, {})
+        voted_for = self._voted_for.get(lock, ())
+        return [self._label(who) for who in voted_for if concerned[who] is None]
 
     def waiters(self, lock: str) -> list[Party]:
         """Name who waits, the next first."""

@@ -95,7 +95,10 @@ class Coordinator:
         ttl: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAll:
-        """Make a lock of several, by name or made here, that takes every one or none."""
+        """Make a lock of several, by name or made here, that takes every one or none.
+
+        How long to wait is said here: the timeouts of its parts do not count.
+        """
         return LockAll(self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
 
     @overload
@@ -123,7 +126,10 @@ class Coordinator:
         ttl: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAny[Any]:
-        """Make a lock of several that takes the first to be had; `held.name` says which."""
+        """Make a lock of several that takes the first to be had; `held.name` says which.
+
+        How long to wait is said here: the timeouts of its parts do not count.
+        """
         return LockAny(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
 
     def semaphore(
@@ -154,9 +160,12 @@ class Coordinator:
         return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
 
     def observe(self, name: str) -> AsyncGenerator[Party | None, None]:
-        """Follow the leader: the present one first, then each change; None while nobody leads."""
+        """Follow the leader: the present one first, then each change; None while nobody leads.
+
+        A term that begins and ends between two looks is not seen.
+        """
         self._session.check()
-        return self._session.engine.watch(check_name(name))
+        return self._session.engine.watch(check_name(name), self._session.check)
 
     async def locked(self, name: str) -> bool:
         """Tell whether anybody holds the lock."""

@@ -12,7 +12,7 @@ import msgspec
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from coterie.coordinator.session import Owner
     from coterie.coordinator.waits import Waits
@@ -106,5 +106,8 @@ class Engine(Protocol):
     async def waiters(self, name: str) -> list[Party]:
         """Name who waits for the lock, the next first."""
 
-    def watch(self, name: str) -> AsyncGenerator[Party | None, None]:
-        """Follow the holder of a lock: the present one at once, then every change seen."""
+    def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
+        """Follow the holder of a lock: the present one at once, then every change seen.
+
+        `check` is called before each look; it raises when the coordinator is closed meanwhile.
+        """

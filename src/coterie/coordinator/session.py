@@ -7,6 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
+from coterie.coordinator.cancellation import to_the_end
 from coterie.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -39,12 +40,13 @@ class Session:
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
-        """Close the engine; what is still held is lost to its holders."""
+        """Close the engine, cancelled or not; what is still held is lost to its holders."""
         self.check_process()
         if self._loop is None:
             return
+        self._check_loop()
         self._loop = None
-        await self.engine.close()
+        await to_the_end(self.engine.close())
 
     def is_greedy(self) -> bool:
         """Tell whether locks have been taken for so long that the event loop needs a turn.
@@ -73,6 +75,9 @@ class Session:
             raise MisuseError(
                 f"the coordinator {self.url} is not open: use `async with coterie.connect(...)`"
             )
+        self._check_loop()
+
+    def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
             raise MisuseError(
                 f"the coordinator {self.url} belongs to another event loop: connect in this one"

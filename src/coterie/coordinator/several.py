@@ -40,7 +40,7 @@ class LockAll(Acquirable[HeldAll]):
         complete = False
         try:
             for part in sorted(self._parts, key=lambda part: part.name):
-                holding = await part.obtain(owner, patience)
+                holding = await part.take(owner, patience)
                 if holding is None:
                     return None
                 taken[part.name] = holding
@@ -81,7 +81,7 @@ async def obtain_any(
     is given back at once, so a try of somebody else may fail for that moment.
     """
     for part in parts:
-        holding = await part.obtain(owner, AT_ONCE)
+        holding = await part.take(owner, AT_ONCE)
         if holding is not None:
             return holding
     if not patience.wait:
@@ -93,7 +93,7 @@ async def obtain_any(
 async def _obtain_first(
     parts: Sequence[Acquirable[Part]], owner: Owner, patience: Patience
 ) -> Part | None:
-    attempts = [asyncio.ensure_future(part.obtain(owner, patience)) for part in parts]
+    attempts = [asyncio.ensure_future(part.take(owner, patience)) for part in parts]
     winner: asyncio.Future[Part | None] | None = None
     try:
         winner = await _first(attempts)

@@ -192,7 +192,7 @@ def _x_axis(values: Sequence[float], start: float, end: float, *, log: bool) -> 
     low, high = min(values, default=1.0), max(values, default=1.0)
     _check(low, log=log)
     if low == high:
-        low, high = low / 2, high * 2
+        low, high = (low / 2, high * 2) if low > 0 else (low - 1, high + 1)
     return _Axis(low, high, start, end, log)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.errors import UsageError
 from coterie.simulate import Constant
 from coterie.transactions.scheme import scheme
 from coterie.transactions.site.simulation import simulate_store
@@ -60,6 +61,8 @@ class Measurement(msgspec.Struct, frozen=True):
 
 def measure(name: str, variant: str | None, conditions: Conditions) -> Measurement:
     """Run a scheme under these conditions; the same seed gives the same transactions to all."""
+    if conditions.think == conditions.work == 0:
+        raise UsageError("without think and work a transaction takes no time: choose one above 0")
     workload = Workload(conditions.workload, conditions.keys, conditions.theta)
     outcome = simulate_store(
         name,

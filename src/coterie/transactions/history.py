@@ -30,7 +30,7 @@ Version: TypeAlias = int | tuple[int, ...]
 OPERATIONS = ("begin", "read", "write", "commit", "abort")
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of a history."""
 
     transaction: Name

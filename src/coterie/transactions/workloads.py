@@ -33,7 +33,7 @@ class Zipf:
         if size < 2:
             raise UsageError(f"a workload needs 2 keys or more, not {size}")
         if not 0 <= theta < 2:
-            raise UsageError(f"theta is from 0 (all keys alike) to 2, not {theta}")
+            raise UsageError(f"theta is from 0 (all keys alike) to less than 2, not {theta}")
         weights = (1 / rank**theta for rank in range(1, size + 1))
         self._sums = list(itertools.accumulate(weights))
         self._keys = list(range(size))

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 FORGOTTEN = "the site has forgotten it"
 STALE = "what it has read was written since"
+TOO_MUCH = "its scan finds more than a message may carry: ask for less at a time, with a limit"
 
 ENDED_MAX = 1000  # remembered, to help others out of doubt
+SCANNED_BYTES_MAX = 8 * 1024 * 1024  # at another site in one scan
 
 
 class Part(msgspec.Struct, array_like=True):
@@ -130,6 +132,8 @@ class Serving(Keeper):
         for answer in answers:
             name = answer.transaction
             match answer:
+                case Listed() if coordinator_of(name) != self.me and _is_too_much(answer):
+                    self._give_up(name, TOO_MUCH, out)
                 case Found() | Listed() | Accepted():
                     part = self.parts[name]
                     part.reply = answer
@@ -160,3 +164,9 @@ class Serving(Keeper):
         self.ended[name] = aborted
         if len(self.ended) > ENDED_MAX:
             del self.ended[next(iter(self.ended))]
+
+
+def _is_too_much(listed: Listed) -> bool:
+    """Tell whether a message with this answer would be refused by the link."""
+    sizes = (len(found.key) + len(found.value or b"") for found in listed.items)
+    return sum(sizes) > SCANNED_BYTES_MAX

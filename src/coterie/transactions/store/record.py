@@ -54,6 +54,7 @@ class Record:
         self._numbers: dict[Name, Number] = {}  # of commits; until then what no version has
         self._written: dict[Name, dict[str, Value]] = {}  # by transactions that are under way
         self._deletions: dict[str, dict[Name, Number]] = {}  # by key, those that were committed
+        self._asked: dict[Name, int] = {}  # how much had been done when a commit was asked for
 
     def begin(self, attempt: Attempt) -> None:
         """Note that an attempt begins."""
@@ -74,6 +75,10 @@ class Record:
         """Note what a transaction will have written if it commits."""
         self._written[name][key] = value
         self._doings.append((name, _Write(key, value)))
+
+    def ask(self, name: Name) -> None:
+        """Note that a transaction wants to commit; from now on it may have."""
+        self._asked[name] = len(self._doings)
 
     def commit(self, name: Name, number: Number) -> None:
         """Note that a transaction has committed with this number."""
@@ -110,9 +115,9 @@ class Record:
             yield Event(RECOVERED, "commit")
         keys = sorted(self._keys())
         active = {name for name, doing in self._doings if not isinstance(doing, _Turn)}
-        for name, doing in self._doings:
+        for place, (name, doing) in enumerate(self._doings):
             if name in active:  # who has done nothing is not worth a line
-                yield from self._told(name, doing, keys)
+                yield from self._told(place, name, doing, keys)
 
     def _keys(self) -> set[str]:
         keys = {key for key, _ in self._before}
@@ -123,26 +128,28 @@ class Record:
                 keys.update(item.key for item in doing.items)
         return keys
 
-    def _told(self, name: Name, doing: _Doing, keys: list[str]) -> Iterator[Event]:
+    def _told(self, place: int, name: Name, doing: _Doing, keys: list[str]) -> Iterator[Event]:
         match doing:
             case _Read():
-                yield self._reading(name, doing)
+                yield self._reading(place, name, doing)
             case _Write(key, value):
                 yield _event(name, "write", key, value, self._numbers[name])
             case _Scan(items, covered):
                 listed = {item.key for item in items}
-                yield from (self._reading(name, item) for item in items)
+                yield from (self._reading(place, name, item) for item in items)
                 for key in keys:
                     if key in covered and key not in listed:
-                        yield self._reading(name, _Read(key, None, None, own=False))
+                        yield self._reading(place, name, _Read(key, None, None, own=False))
             case _Turn(op):
                 yield Event(name, op)
 
-    def _reading(self, name: Name, read: _Read) -> Event:
+    def _reading(self, place: int, name: Name, read: _Read) -> Event:
         """Tell a read and its version; what is forgotten was the last deletion before the reader.
 
-        Of whoever commits the number is not below that of anything it has seen, nor above that of
-        anything that replaced it.
+        Of whoever commits the number is not below that of anything it has seen. Nor is it above
+        that of anything that replaced it, but where somebody who has only read at a site leaves it
+        with its vote and gets a larger number from another: what replaced it there had to wait for
+        that vote, and so was not about to commit when this was read.
         """
         if read.own:
             return _event(name, "read", read.key, read.value, None)
@@ -150,7 +157,11 @@ class Record:
             return _event(name, "read", read.key, read.value, read.number)
         deletions = self._deletions.get(read.key, {}).items()
         last = self._numbers[name]
-        seen = [number for other, number in deletions if number <= last and other != name]
+        seen = [
+            number
+            for other, number in deletions
+            if number <= last and other != name and self._asked[other] <= place
+        ]
         return _event(name, "read", read.key, read.value, max(seen, default=BEGINNING))
 
 

@@ -17,7 +17,7 @@ from coterie.transactions.store.local import LocalExecutor
 from coterie.transactions.store.log import Log
 from coterie.transactions.store.record import Record
 from coterie.transactions.store.transaction import Counts, Surroundings, Transaction
-from coterie.transactions.store.values import checked
+from coterie.transactions.store.values import checked, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -123,7 +123,7 @@ class Store:
             reads: see `transaction`.
             writes: see `transaction`.
         """
-        if not isinstance(tries, int) or tries < 1:
+        if not is_count(tries):
             raise UsageError(f"there is 1 try or more, not {tries!r}")
         if not callable(work):
             raise UsageError(f"run takes a function, which it may call again, not {work!r:.99}")
@@ -194,7 +194,7 @@ class Store:
         return self._record
 
 
-def _check(timeout: float | None) -> None:
+def _check(timeout: object) -> None:
     if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
         raise UsageError(f"a timeout is more than 0 seconds, not {timeout!r}")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from coterie.errors import Conflict, MisuseError, OutcomeUnknown, UsageError
 from coterie.transactions.span import Span
 from coterie.transactions.store.cancellation import despite_cancellation
-from coterie.transactions.store.values import checked, decode, encode, end_of_prefix
+from coterie.transactions.store.values import checked, decode, encode, end_of_prefix, is_count
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -139,7 +139,7 @@ class Transaction:
         """
         self._check()
         span = Span(checked(low), None if high is None else checked(high))
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
+        if limit is not None and not is_count(limit):
             raise UsageError(f"a scan gives 1 key or more, not {limit!r}")
         if high is not None and high <= low:
             return []
@@ -215,6 +215,8 @@ class Transaction:
             self._record.write(self._name, key, value)
 
     async def _commit(self) -> None:
+        if self._record is not None:
+            self._record.ask(self._name)
         try:
             number = self._executor.commit(self._name)
             if isinstance(number, Future):

@@ -9,7 +9,7 @@ import msgspec
 from coterie.errors import UsageError
 
 KEY_LENGTH_MAX = 1 << 16
-VALUE_BYTES_MAX = 1 << 28  # SQLite takes four times as much, and not more
+VALUE_BYTES_MAX = 1 << 23  # half of what goes over a wire at once; a disk would take more
 
 decode = msgspec.msgpack.Decoder().decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -34,6 +34,11 @@ def checked(key: Any) -> str:
     if len(key) > KEY_LENGTH_MAX:
         raise UsageError(f"a key has at most {KEY_LENGTH_MAX:,} characters, not {len(key):,}")
     return key
+
+
+def is_count(number: object) -> bool:
+    """Tell whether it is a whole number from 1 on."""
+    return isinstance(number, int) and number >= 1
 
 
 def _has_bytes(key: str) -> bool:

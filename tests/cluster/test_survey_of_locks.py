@@ -1,0 +1,66 @@
+"""Who holds a lock, as put together from what voters and the programs concerned say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import coterie
+from coterie.cli.status import _print
+from coterie.cluster import inspecting
+from coterie.cluster.config import convert
+from coterie.cluster.engine import ClusterEngine
+from coterie.cluster.frames import Concerned, LockReport, Standing, Standings
+from coterie.cluster.survey import Survey
+from coterie.cluster.url import make_visit
+from tests.cluster.local_cluster import document, running, url_of
+from tests.coordinator.memory import in_loop
+
+if TYPE_CHECKING:
+    import pytest
+
+    from coterie.cluster.frames import HowAreYou
+
+LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
+
+
+def asked(*owners: str | None) -> Survey:
+    """Let as many voters say whom they have voted for; a1 holds the lock and b2 waits for it."""
+    survey = Survey(range(1, len(owners) + 1))
+    for voter, owner in enumerate(owners, 1):
+        survey.name(voter, Concerned(1, (LockReport("x", owner, ("b2",)),), LABELS))
+    return survey
+
+
+def test_whoever_has_votes_and_does_not_answer_is_named() -> None:
+    survey = asked("a1", "a1", "c3")
+    assert survey.silent("x") == ["host:1", "host:3"]
+    survey.hear(Standings(1, 1, "a1", (Standing("x", "held", 7, 0.0, 0),)))
+    assert survey.silent("x") == ["host:3"]
+    assert [party.owner for party in survey.holders("x")] == ["host:1"]
+
+
+def test_whoever_only_waits_and_does_not_answer_has_nothing() -> None:
+    assert asked(None, None).silent("x") == []
+    assert Survey([1]).silent("x") == []
+
+
+@in_loop
+async def test_a_holder_that_does_not_answer_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = convert(document(lease=60.0))
+    url = url_of(config)
+    monkeypatch.setattr(inspecting, "ANSWERS_SECONDS_MAX", 0.2)
+    async with running(config), coterie.connect(url) as c, c.lock("x"):
+        engine = c._session.engine
+        assert isinstance(engine, ClusterEngine)
+        monkeypatch.setattr(engine._first, "standings", _answer_another_question)
+        state = await inspecting.inspect(make_visit(url), locks=True)
+        _print(state, "locks")
+        assert [lock.silent for lock in state.locks] == [[engine.waits.process]]
+    _, row = capsys.readouterr().out.splitlines()
+    assert row.split() == ["x", engine.waits.process, "(no", "answer)", "0"]
+
+
+def _answer_another_question(asked: HowAreYou) -> Standings:
+    return Standings(asked.route, asked.question + 1000, "nobody", ())

@@ -1,0 +1,222 @@
+"""Whatever makes no sense to a store is told in one line, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from coterie.errors import ConfigError, MisuseError, UsageError
+from coterie.transactions import Span, Store, Transaction
+from coterie.transactions.history import parse_history
+from coterie.transactions.serializability import check
+from coterie.transactions.store import values
+from tests.transactions.jumbled import FORMS, assert_idle, jumbled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def nothing(t: Transaction) -> None:
+    pass
+
+
+@pytest.mark.parametrize("name", ["locking", "two_phase_locking", "", None, 2])
+def test_an_unknown_scheme_is_told_which_there_are(name: Any) -> None:
+    with pytest.raises(
+        UsageError, match=r"there is no scheme .*; choose one of two-phase-locking, "
+    ):
+        Store(name)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5"])
+def test_a_timeout_is_a_time(timeout: Any) -> None:
+    with pytest.raises(UsageError, match="a timeout is more than 0 seconds, not"):
+        Store(timeout=timeout)
+
+
+@pytest.mark.parametrize("path", [5, "a\0b", ["bank"]])
+def test_a_path_is_a_path(path: Any) -> None:
+    with pytest.raises(UsageError, match=r"a path names a file, and .* does not"):
+        Store(path=path)
+
+
+def test_a_path_never_means_a_database_that_is_soon_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite would take these names for one in memory, or one that goes when it is closed."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        Store(path="")
+
+    async def main() -> None:
+        for expected in (None, 1):
+            async with Store(path=":memory:") as store, store.transaction() as t:
+                assert await t.get("x") == expected
+                await t.put("x", 1)
+
+    asyncio.run(main())
+    assert os.path.exists(":memory:")  # noqa: PTH110 - the name as it was given
+
+
+def plain(t: Transaction) -> str:
+    return t.name
+
+
+@pytest.mark.parametrize(
+    ("work", "complaint"),
+    [
+        (plain, "run takes an `async def`, which <function plain at .*> is not"),
+        (3, "run takes a function, which it may call again, not 3"),
+    ],
+)
+def test_only_an_async_function_can_be_run(work: Any, complaint: str) -> None:
+    async def main() -> None:
+        store = Store()
+        with pytest.raises(UsageError, match=complaint):
+            await store.run(work)
+        assert_idle(store)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("tries", [0, 2.5, "3"])
+def test_tries_are_counted(tries: Any) -> None:
+    async def main() -> None:
+        with pytest.raises(UsageError, match="there is 1 try or more, not"):
+            await Store().run(nothing, tries=tries)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("limit", [0, 1.5, "x"])
+def test_a_limit_is_a_number_of_keys(limit: Any) -> None:
+    async def main() -> None:
+        async with Store().transaction() as t:
+            with pytest.raises(UsageError, match="a scan gives 1 key or more, not"):
+                await t.scan(limit=limit)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("declared", "complaint"),
+    [
+        ("account", "several keys and spans, such as a list, not 'account'"),
+        (Span("a"), "several keys and spans, such as a list, not Span"),
+        (5, "several keys and spans, such as a list, not 5"),
+        ([5], "a key is a string, not 5"),
+        ([("a", "b")], "a key is a string, not "),
+        ([Span(1, 2)], "a key is a string, not 1"),  # type: ignore[arg-type]  # the point
+    ],
+)
+def test_a_declaration_lists_keys_and_spans(declared: Any, complaint: str) -> None:
+    """A single string would be taken for a list of its letters."""
+    for form in ({"reads": declared}, {"writes": declared}):
+        with pytest.raises(UsageError, match=complaint):
+            Store("conservative").transaction(**form)
+
+
+def test_keys_and_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a disk or a wire would refuse them when it is too late to say so."""
+    monkeypatch.setattr(values, "VALUE_BYTES_MAX", 1000)
+
+    async def main() -> None:
+        async with Store().transaction() as t:
+            with pytest.raises(UsageError, match="at most 65,536 characters, not 65,537"):
+                await t.put("k" * 65_537, 1)
+            with pytest.raises(
+                UsageError, match="'k' cannot be stored: it takes 1,003 bytes, and 1"
+            ):
+                await t.put("k", b"v" * 1000)
+            await t.put("k" * 65_536, b"v" * 900)
+
+    asyncio.run(main())
+
+
+WAITING = [form for form in FORMS if form[0] != "optimistic" and form[1] != "wait-die"]
+
+
+@pytest.mark.parametrize(("scheme", "variant"), WAITING)
+def test_a_task_does_not_wait_for_itself(scheme: str, variant: str) -> None:
+    """2.7 i: a transaction inside another of the same task would wait for ever."""
+
+    async def main() -> None:
+        store = Store(scheme, variant=variant)
+
+        async def inner(t: Transaction) -> None:
+            await t.put("x", await t.get("x", 0) + 1)
+
+        async def outer(t: Transaction) -> None:
+            await t.put("x", 1)
+            await store.run(inner)
+
+        with pytest.raises(MisuseError, match="T2 would wait for ever for T1, which the same task"):
+            await store.run(outer)
+        assert_idle(store)
+        assert await store.run(lambda t: t.get("x")) is None
+
+    jumbled(main, seed=0)
+
+
+def test_a_task_does_not_wait_for_itself_behind_others() -> None:
+    """2.7 i: T3 would wait for T2 of another task, who waits for T1 of this one."""
+
+    async def main() -> None:
+        store = Store()
+        started = asyncio.Event()
+
+        async def second() -> None:
+            async with store.transaction() as t:
+                await t.put("y", 2)
+                started.set()
+                await t.put("x", 2)
+
+        async with store.transaction() as t:
+            await t.put("x", 1)
+            task = asyncio.create_task(second())
+            await started.wait()
+            with pytest.raises(MisuseError, match="T3 would wait for ever for T1"):
+                async with store.transaction() as other:
+                    await other.put("y", 3)
+        await task
+        assert_idle(store)
+
+    asyncio.run(main())
+
+
+def test_transactions_of_one_task_that_are_in_nobodys_way_may_overlap() -> None:
+    async def main() -> None:
+        store = Store()
+        async with store.transaction() as t, store.transaction() as other:
+            await t.put("x", 1)
+            await other.put("y", 1)
+        assert store.counts.committed == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), [float("nan")], {1: 2}, {(1, 2): 3}, b"\xff", None, {"a": {True: [()]}}]
+)
+def test_a_history_tells_every_value_that_can_be_stored(value: Any) -> None:
+    async def main() -> None:
+        store = Store(record=True)
+        for change in (value, 7, value):
+            async with store.transaction() as t:
+                await t.get("x")
+                await t.put("x", change)
+                await t.get("x")
+        async with store.transaction() as t:
+            await t.get("x")
+        for history in (
+            store.history(),
+            parse_history(store.history_lines()),
+        ):
+            report = check(history)
+            assert report.serializable, report
+            assert report.order == ("T1", "T2", "T3", "T4")
+
+    asyncio.run(main())
