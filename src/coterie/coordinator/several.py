@@ -21,7 +21,10 @@ Part = TypeVar("Part", bound=Holding)
 
 
 class LockAll(Acquirable[HeldAll]):
-    """Takes every one, in the order of their names, so that two of its kind never cross."""
+    """Takes every one, in the order of their names, so that two of its kind never cross.
+
+    A part that is several itself is taken as a whole, so those can; then detection has to help.
+    """
 
     def __init__(
         self,
