@@ -13,7 +13,8 @@ run: $(READY)  ## set up; five nodes on this machine, workers that fight for a l
 	$(BIN)/coterie demo
 
 test: check  ## set up, check and test everything
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not real" --numprocesses 2 --dist worksteal
+	$(BIN)/pytest -m real
 
 check: $(READY)  ## format, lint and types
 	$(BIN)/ruff format --check

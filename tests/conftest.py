@@ -1,10 +1,38 @@
-"""Signals as on a terminal: under `nohup` or in the background some are ignored, by children too."""
+"""What holds for all tests: signals as on a terminal, and which tests need the machine to themselves."""
 
 from __future__ import annotations
 
 import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    import pytest
+
+# Tests with processes, sockets or clocks of their own: the others can run beside each other.
+REAL = ("cli", "cluster", "coordinator", "demonstration", "engines", "sync")
+REAL_FILES = (
+    "test_cluster_page.py",
+    "test_docs.py",
+    "test_lock_bench.py",
+    "test_locks_page.py",
+    "test_store_bench.py",
+    "test_store_crash.py",
+    "test_store_durable.py",
+    "test_what_hurts_elsewhere.py",
+)
+
+# Under `nohup` or in the background some signals are ignored, and by children, too.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         default = signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL
         signal.signal(number, default)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that run one after the other."""
+    root = Path(__file__).parent
+    for item in items:
+        parts = item.path.relative_to(root).parts
+        if parts[0] in REAL or parts[-1] in REAL_FILES:
+            item.add_marker("real")
