@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import msgspec
@@ -11,9 +12,8 @@ import msgspec
 from coterie.catalogue import Algorithm, Setup, algorithm
 from coterie.cluster.door import Door
 from coterie.cluster.driver import Driver
-from coterie.cluster.handshake import Caller, Credentials, new_identity
-from coterie.cluster.link import Link
-from coterie.cluster.peering import Incoming, Outgoing
+from coterie.cluster.handshake import new_identity
+from coterie.cluster.peering import Incoming, Outgoing, call_peer
 from coterie.errors import ConfigError, ProtocolError
 from coterie.process import Process, encode, seat
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from coterie.cluster.config import Config
     from coterie.cluster.connection import Connection
     from coterie.cluster.frames import Hello, Letter
-    from coterie.cluster.handshake import Identity
     from coterie.process import Event, ProcessId
 
 logger = logging.getLogger("coterie.cluster")
@@ -118,7 +117,8 @@ class Classic:
         await self._door.open(lambda: 0, self._admit)
         identity = new_identity(self.name)
         for peer in self._incoming:
-            self._outgoing[peer] = self._call(peer, identity)
+            lost = partial(self._lose, peer)
+            self._outgoing[peer] = call_peer(self._config, peer, identity, lost)
         logger.warning(
             "node %s runs %s: it assumes %s, and bears %s; there are no leases and no fence",
             self.name,
@@ -126,19 +126,6 @@ class Classic:
             ", ".join(self.algorithm.assumes) or "nothing",
             ", ".join(self.algorithm.bears) or "nothing else",
         )
-
-    def _call(self, peer: ProcessId, identity: Identity) -> Outgoing:
-        membership, security = self._config.membership, self._config.security
-        credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
-        member, lease = membership.members[peer - 1], membership.settings.lease
-        link = Link(
-            member.name,
-            [member.address],
-            lambda: Caller(credentials, "peer", identity, member.name),
-            security.client_context(),
-            lease,
-        )
-        return Outgoing(link, lease, lambda: self._lose(peer))
 
     async def stop(self) -> None:
         """End; the others find this node lost."""

@@ -13,14 +13,17 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from coterie.cluster.frames import Letter, Receipt, decode_letter, decode_receipt
+from coterie.cluster.handshake import Caller, Credentials
+from coterie.cluster.link import Link
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie.cluster.config import Config
     from coterie.cluster.connection import Connection
     from coterie.cluster.frames import Hello, Welcome
-    from coterie.cluster.link import Link
+    from coterie.cluster.handshake import Identity
     from coterie.process import ProcessId
 
 logger = logging.getLogger("coterie.cluster")
@@ -110,3 +113,20 @@ class Incoming:
             self._delivered += 1
             self._deliver(self._peer, letter)
         connection.send(Receipt(self._delivered))
+
+
+def call_peer(
+    config: Config, peer: ProcessId, identity: Identity, lost: Callable[[], None]
+) -> Outgoing:
+    """Call another node of the cluster; `lost` is called when it is away for a lease, or new."""
+    membership, security = config.membership, config.security
+    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+    member, lease = membership.members[peer - 1], membership.settings.lease
+    link = Link(
+        member.name,
+        [member.address],
+        lambda: Caller(credentials, "peer", identity, member.name),
+        security.client_context(),
+        lease,
+    )
+    return Outgoing(link, lease, lost)

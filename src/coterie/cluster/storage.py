@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster import clock
+from coterie.cluster.durable import replace, sync_folder
 from coterie.errors import ConfigError, Unavailable
 from coterie.mutex.quorum.leased.voter import Voter
 
@@ -81,13 +82,13 @@ class Storage:
 
     def save(self, bound: bytes) -> None:
         """Make the bound durable."""
-        self._replace(self._bound, bound + b" " + _checksum(bound))
+        replace(self._bound, bound + b" " + _checksum(bound))
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""
         memory = Memory(clock.boot(), configuration, voter, labels)
         if memory.boot:
-            self._replace(self._memory, msgspec.msgpack.encode(memory))
+            replace(self._memory, msgspec.msgpack.encode(memory))
 
     def recall(self, configuration: str) -> Memory | None:
         """Take away what the last orderly end has left, if it is of use here and now."""
@@ -96,27 +97,9 @@ class Storage:
         except FileNotFoundError:
             return None
         self._memory.unlink()
-        self._sync_folder()
+        sync_folder(self._folder)
         with contextlib.suppress(msgspec.MsgspecError):
             memory = msgspec.msgpack.decode(content, type=Memory)
             if (memory.boot, memory.configuration) == (clock.boot(), configuration):
                 return memory
         return None
-
-    def _replace(self, path: Path, content: bytes) -> None:
-        new = path.with_suffix(".new")
-        with new.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-        self._sync_folder()
-
-    def _sync_folder(self) -> None:
-        if sys.platform == "win32":
-            return
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

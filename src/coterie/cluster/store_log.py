@@ -19,6 +19,7 @@ from zlib import crc32
 
 import msgspec
 
+from coterie.cluster.durable import replace, sync_folder
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class StoreLog:
             self.records, end = self._read_log()
             self._file = self._path(self._number).open("ab")
             self._file.truncate(end)
-            self._sync_folder()
+            sync_folder(self._folder)
         except BaseException:
             os.close(self._lock)
             raise
@@ -66,7 +67,7 @@ class StoreLog:
         """Make sure that the directory is of a store of just these sites; keys lie where they say."""
         path, names = self._folder / "sites", "\n".join(sites)
         if not path.exists():
-            self._replace(path, names.encode())
+            replace(path, names.encode())
         elif path.read_text(encoding="utf-8") != names:
             before = ", ".join(path.read_text(encoding="utf-8").split())
             raise ConfigError(
@@ -86,7 +87,8 @@ class StoreLog:
         self._number += 1
         new = self._path(self._number).open("wb")
         content = framed(msgspec.msgpack.encode(Snapshot(self._number, value)))
-        self._replace(self._snapshot, content)
+        sync_folder(self._folder)  # the new log is there before the snapshot that names it
+        replace(self._snapshot, content)
         self._file.close()
         self._file = new
         old.unlink()
@@ -133,25 +135,6 @@ class StoreLog:
                 with contextlib.suppress(FileNotFoundError):
                     other.unlink()
         return records, end
-
-    def _replace(self, path: Path, content: bytes) -> None:
-        new = path.with_suffix(".new")
-        with new.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        self._sync_folder()  # a new log is there before the snapshot that names it
-        new.replace(path)
-        self._sync_folder()
-
-    def _sync_folder(self) -> None:
-        if sys.platform == "win32":
-            return
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def framed(content: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,10 +13,9 @@ from coterie.cluster import clock
 from coterie.cluster.config import Config, NodeOptions
 from coterie.cluster.door import Door
 from coterie.cluster.driver import Driver
-from coterie.cluster.handshake import Caller, Credentials, new_identity
-from coterie.cluster.link import Link
+from coterie.cluster.handshake import new_identity
 from coterie.cluster.membership import Choice, Member
-from coterie.cluster.peering import Incoming, Outgoing
+from coterie.cluster.peering import Incoming, Outgoing, call_peer
 from coterie.cluster.store_log import StoreLog
 from coterie.errors import ConfigError, ProtocolError, Unavailable
 from coterie.process import Outbox, encode, seat
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from coterie.cluster.connection import Connection
     from coterie.cluster.frames import Hello, Letter
-    from coterie.cluster.handshake import Identity
     from coterie.process import Event, ProcessId, Seat
 
 STORE = "store"  # what letters between sites are about
@@ -114,7 +113,8 @@ class StoreNode:
             self._log.belong_to([member.name for member in self._config.membership.members])
             identity = new_identity(self.name)
             for peer in self._incoming:
-                self._outgoing[peer] = self._call(peer, identity)
+                lost = partial(self._lose, peer)
+                self._outgoing[peer] = call_peer(self._config, peer, identity, lost)
             self._begin()
             await self._door.open(lambda: 0, self._admit)
         except BaseException:
@@ -167,19 +167,6 @@ class StoreNode:
         self._seat.settle(out)
 
     # Links
-
-    def _call(self, peer: ProcessId, identity: Identity) -> Outgoing:
-        membership, security = self._config.membership, self._config.security
-        credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
-        member, lease = membership.members[peer - 1], membership.settings.lease
-        link = Link(
-            member.name,
-            [member.address],
-            lambda: Caller(credentials, "peer", identity, member.name),
-            security.client_context(),
-            lease,
-        )
-        return Outgoing(link, lease, lambda: self._lose(peer))
 
     def _lose(self, peer: ProcessId) -> None:
         name = self._config.membership.members[peer - 1].name
