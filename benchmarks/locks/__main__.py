@@ -20,6 +20,7 @@ import msgspec
 from benchmarks import locks
 from benchmarks.locks.measure import Measurement, Pace, Result
 from benchmarks.locks.peers import PEERS, make
+from benchmarks.locks.peers.base import advice
 from benchmarks.locks.report import Report, markdown, plain
 from benchmarks.locks.workload import WORKLOADS, Workload
 
@@ -96,11 +97,7 @@ def look_around(keys: list[str]) -> dict[str, list[str]]:
         needs = [need for need in make(key).needs if not need.is_met()]
         if needs:
             missing[key] = [need.package for need in needs]
-            debian = " ".join(need.package for need in needs if need.module is None)
-            python = " ".join(need.package for need in needs if need.module is not None)
-            advice = [f"apt-get install {debian}"] if debian else []
-            advice += [f"pip install {python}"] if python else []
-            say(f"{key} is left out; it needs: {'; '.join(advice)}")
+            say(f"{key} is left out; it needs: {advice(needs)}")
     return missing
 
 

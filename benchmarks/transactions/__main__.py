@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks import transactions
+from benchmarks.locks.peers.base import advice
 from benchmarks.transactions.measure import Case, Pace, Result, measure
 from benchmarks.transactions.peers import PEERS, make
 from benchmarks.transactions.report import Report, reading, skews, tables
@@ -101,11 +102,7 @@ def look_around(keys: list[str]) -> dict[str, list[str]]:
         needs = [need for need in make(key).needs if not need.is_met()]
         if needs:
             missing[key] = [need.package for need in needs]
-            debian = " ".join(need.package for need in needs if need.module is None)
-            python = " ".join(need.package for need in needs if need.module is not None)
-            advice = [f"apt-get install {debian}"] if debian else []
-            advice += [f"pip install {python}"] if python else []
-            say(f"{key} is left out; it needs: {'; '.join(advice)}")
+            say(f"{key} is left out; it needs: {advice(needs)}")
     return missing
 
 

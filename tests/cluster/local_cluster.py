@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import select
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.cluster.config import Config, convert
 from coterie.cluster.inspecting import ClusterState, inspect
 from coterie.cluster.node import Node
+from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
 from coterie.errors import Unavailable
 
@@ -25,14 +25,6 @@ NAMES = "abcdefg"
 LEASE = 1.0
 COTERIE = [sys.executable, "-c", "from coterie.cli import main; main()"]
 PATIENCE_SECONDS = 20.0  # far more than anything here takes
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 def document(size: int = 3, **changes: Any) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.engine import ClusterEngine
-from tests.cluster.local_cluster import document, free_ports, running
+from coterie.cluster.ports import free_ports
+from tests.cluster.local_cluster import document, running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -6,10 +6,10 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.config import Config, convert
+from coterie.cluster.ports import free_ports
 from coterie.cluster.store import ClusterStore, join_store
 from coterie.errors import Conflict
 from coterie.transactions.site.placement import site_of
-from tests.cluster.local_cluster import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

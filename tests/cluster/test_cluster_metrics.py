@@ -13,7 +13,8 @@ import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.logs import JsonFormatter
 from coterie.cluster.metrics import Metric, gauge, render
-from tests.cluster.local_cluster import document, free_ports, running, url_of
+from coterie.cluster.ports import free_ports
+from tests.cluster.local_cluster import document, running, url_of
 
 SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+$')
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.cluster.config import load
-from tests.cluster.local_cluster import free_ports
+from coterie.cluster.ports import free_ports
 
 if TYPE_CHECKING:
     import pytest

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from benchmarks.locks.machine import Server
 
 LEASE_SECONDS = 30  # asked for wherever a peer wants one
@@ -49,6 +52,15 @@ class Need(NamedTuple):
         return shutil.which(self.program) is not None or Path(self.program).exists()
 
 
+def advice(unmet: Sequence[Need]) -> str:
+    """Say how to install what is missing."""
+    debian = " ".join(need.package for need in unmet if need.module is None)
+    python = " ".join(need.package for need in unmet if need.module is not None)
+    commands = [f"apt-get install {debian}"] if debian else []
+    commands += [f"pip install {python}"] if python else []
+    return "; ".join(commands)
+
+
 class Peer:
     """One way to get a lock."""
 
@@ -82,6 +94,6 @@ class Peer:
     async def begin(self, settings: dict[str, Any], index: int) -> None:
         """Begin a worker, before there are clients in it."""
 
+    @abstractmethod
     async def connect(self, settings: dict[str, Any], *, shared: bool) -> Client | BlockingClient:
         """Make a client; the shared ones of a worker may use one connection together."""
-        raise NotImplementedError

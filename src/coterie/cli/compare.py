@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from coterie.catalogue import Costs, algorithms
-from coterie.cli.options import Choice, choose, parameter_options, sizes
+from coterie.cli.options import Choice, choose, parameter_options, plot_option, sizes
 from coterie.cli.output import number, output_option, print_json, print_table, write_file
 from coterie.cli.progress import ProgressLine
 from coterie.compare import Comparison, ElectionComparison, Measure, compare, compare_election
@@ -16,6 +15,7 @@ from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
 
 @click.command("compare")
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 @click.option("-N", "processes", default="3,7,13", show_default=True, help="Numbers of processes.")
 @parameter_options
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    is_flag=False,
-    flag_value=Path("compare.svg"),
-    help="Draw a chart into this SVG file [compare.svg].",
-)
+@plot_option("compare.svg")
 @output_option
 def command(
     *,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
 
 from coterie.cli.duration import duration
+from coterie.cli.options import plot_option
 from coterie.cli.output import output_option, print_json, print_table, write_file
 from coterie.cli.progress import ProgressLine
 from coterie.errors import UsageError
@@ -19,6 +19,7 @@ from coterie.transactions.workloads import MIXES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
 Value = TypeVar("Value")
 
@@ -37,13 +38,7 @@ Value = TypeVar("Value")
 @click.option("--latency", default="0.5ms", show_default=True, help="Of a message between sites.")
 @click.option("--duration", "length", default="500ms", show_default=True, help="Of virtual time.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    is_flag=False,
-    flag_value=Path("schemes.svg"),
-    help="Draw a chart into this SVG file [schemes.svg].",
-)
+@plot_option("schemes.svg")
 @output_option
 def command(
     *,

@@ -28,6 +28,17 @@ trace_option = click.option(
 )
 
 
+def plot_option(default: str) -> Callable[[Command], Command]:
+    """Add `--plot`, which draws into a file of this name unless another is given."""
+    return click.option(
+        "--plot",
+        type=click.Path(dir_okay=False, path_type=Path),
+        is_flag=False,
+        flag_value=Path(default),
+        help=f"Draw a chart into this SVG file [{default}].",
+    )
+
+
 @dataclass(frozen=True)
 class Choice:
     """One algorithm with everything that a user may choose about it."""

@@ -6,7 +6,8 @@ import asyncio
 import os
 import random
 import socket
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from coterie.cluster import clock
 from coterie.cluster.attending import Attending
@@ -28,15 +29,33 @@ if TYPE_CHECKING:
 FIRST_TRY_SECONDS_MAX = 0.25
 
 
-class Access(Protocol):
+class Access(ABC):
     """A way in."""
+
+    def __init__(self) -> None:
+        """Begin outside."""
+        self._links: list[Links] = []  # of each participant
 
     async def enter(self, host: Host) -> Attending:
         """Make a participant on behalf of `host`, with a line to every voter."""
+        await self._arrive()
+        try:
+            attending = self.enter_again(host)
+            await self._links[0].settle()
+        except BaseException:
+            await to_the_end(self.leave())
+            raise
+        return attending
 
-    def enter_again(self, host: Host, lease: float) -> Attending:
-        """Make another participant beside the first, with a lease of its own; its lines will come."""
+    @abstractmethod
+    async def _arrive(self) -> None:
+        """Do what comes before any participant."""
 
+    @abstractmethod
+    def enter_again(self, host: Host, lease: float | None = None) -> Attending:
+        """Make a participant, with a lease of its own if one is given; its lines will come."""
+
+    @abstractmethod
     async def leave(self) -> None:
         """Close all lines; what was sent before still leaves."""
 
@@ -87,37 +106,26 @@ class Links:
         self._links.clear()
 
 
-class Visit:
+class Visit(Access):
     """Access for a program that does not vote."""
 
     def __init__(self, addresses: Sequence[Address], cluster: str, security: Security) -> None:
         """Remember whom to call; everything else is learnt from the first who answers."""
+        super().__init__()
         self._addresses = addresses
         self._cluster = cluster
         self.security = security
         self._membership: Membership
-        self._links: list[Links] = []  # of each participant
 
     async def learn(self) -> Membership:
         """Learn the configuration."""
         return await discover(self._addresses, self._cluster, self.security)
 
-    async def enter(self, host: Host) -> Attending:
-        """Learn the configuration, and call all voters."""
+    async def _arrive(self) -> None:
         self._membership = await self.learn()
-        try:
-            attending = self._enter(host)
-            await self._links[0].settle()
-        except BaseException:
-            await to_the_end(self.leave())
-            raise
-        return attending
 
-    def enter_again(self, host: Host, lease: float) -> Attending:
-        """Call all voters once more, on behalf of another participant."""
-        return self._enter(host, lease)
-
-    def _enter(self, host: Host, lease: float | None = None) -> Attending:
+    def enter_again(self, host: Host, lease: float | None = None) -> Attending:
+        """Call all voters on behalf of a participant."""
         membership, identity = self._membership, own_identity()
         home = random.randint(1, len(membership.members))
         attending = Attending(membership, identity, home, host, lease)
@@ -139,31 +147,20 @@ class Visit:
             await self._links.pop().stop()
 
 
-class Seat:
+class Seat(Access):
     """Access for a program that is itself a voting node."""
 
     def __init__(self, config: Config, node: str, *, new_cluster: bool) -> None:
         """Remember which node we are."""
+        super().__init__()
         self._config = config
         self._node = Node(config, node, new_cluster=new_cluster)
-        self._links: list[Links] = []  # of each participant
 
-    async def enter(self, host: Host) -> Attending:
-        """Start the node, and call the others."""
+    async def _arrive(self) -> None:
         await self._node.start()
-        try:
-            attending = self._enter(host)
-            await self._links[0].settle()
-        except BaseException:
-            await to_the_end(self.leave())
-            raise
-        return attending
 
-    def enter_again(self, host: Host, lease: float) -> Attending:
-        """Call the others once more, on behalf of another participant."""
-        return self._enter(host, lease)
-
-    def _enter(self, host: Host, lease: float | None = None) -> Attending:
+    def enter_again(self, host: Host, lease: float | None = None) -> Attending:
+        """Call the other voters on behalf of a participant."""
         membership, identity = self._config.membership, own_identity()
         own = membership.voter(self._node.name)
         attending = Attending(membership, identity, own, host, lease)

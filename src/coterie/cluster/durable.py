@@ -1,4 +1,4 @@
-"""Files that survive a crash: replaced as a whole or not at all."""
+"""A folder that belongs to one process, and files in it that are replaced whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,8 +6,32 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from coterie.errors import ConfigError, Unavailable
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def take_folder(folder: Path, what: str) -> int:
+    """Make the folder and keep other processes out, until the descriptor given is closed.
+
+    `what` is run on it: a node or a site.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unavailable(f"the data directory {folder}: {error.strerror}") from None
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise ConfigError(f"another process runs a {what} on {folder}") from None
+    return lock
 
 
 def replace(path: Path, content: bytes) -> None:

@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import zlib
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie.cluster import clock
-from coterie.cluster.durable import replace, sync_folder
-from coterie.errors import ConfigError, Unavailable
+from coterie.cluster.durable import replace, sync_folder, take_folder
+from coterie.errors import ConfigError
 from coterie.mutex.quorum.leased.voter import Voter
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-if sys.platform != "win32":
-    import fcntl
 
 
 def _checksum(number: bytes) -> bytes:
@@ -50,17 +46,7 @@ class Storage:
         self._folder = folder
         self._bound = folder / "bound"
         self._memory = folder / "memory"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise Unavailable(f"the data directory {folder}: {error.strerror}") from None
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(self._lock)
-                raise ConfigError(f"another process runs a node on {folder}") from None
+        self._lock = take_folder(folder, "node")
 
     def close(self) -> None:
         """Let another process have the directory."""

@@ -13,21 +13,17 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-import sys
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
 
-from coterie.cluster.durable import replace, sync_folder
-from coterie.errors import ConfigError, Unavailable
+from coterie.cluster.durable import replace, sync_folder, take_folder
+from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-if sys.platform != "win32":
-    import fcntl
 
 HEAD = struct.Struct(">II")  # length and checksum of what follows
 
@@ -46,12 +42,7 @@ class StoreLog:
         """Take the directory, and read what is there."""
         self._folder = folder
         self._snapshot = folder / "snapshot"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise Unavailable(f"the data directory {folder}: {error.strerror}") from None
-        self._take()
+        self._lock = take_folder(folder, "site")
         try:
             snapshot = self._read_snapshot()
             self.saved, self._number = snapshot.value, snapshot.number
@@ -97,15 +88,6 @@ class StoreLog:
         """Let another process have the directory."""
         self._file.close()
         os.close(self._lock)
-
-    def _take(self) -> None:
-        if sys.platform == "win32":
-            return
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise ConfigError(f"another process runs a site on {self._folder}") from None
 
     def _path(self, number: int) -> Path:
         return self._folder / f"log.{number}"
