@@ -11,8 +11,12 @@ from asyncio.subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from asyncio import StreamWriter
     from asyncio.subprocess import Process
     from pathlib import Path
+
+# Reads process ids until its input ends, which it does with us; then lets all of them go on.
+WAKE_AT_THE_END = 'all=; while read -r pid; do all="$all $pid"; done; kill -CONT $all'
 
 
 class Children:
@@ -22,6 +26,7 @@ class Children:
         """Keep what they say on stderr in that folder."""
         self._folder = folder
         self._processes: list[Process] = []
+        self._waker: StreamWriter | None = None
         # What the caller's environment says about a cluster of theirs is not about this one.
         self._environment = {
             name: value for name, value in os.environ.items() if not name.startswith("COTERIE_")
@@ -33,7 +38,7 @@ class Children:
         """Run a module; Ctrl-C reaches us and not it.
 
         Its input ends when we do, however that happens: whoever is told to watch it ends then, too.
-        Who is stopped at that moment is ended by the system, as an orphan.
+        Who is stopped at that moment is woken up, to see it.
         """
         with self._log(name).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
@@ -49,6 +54,8 @@ class Children:
                 process_group=0,
             )
         self._processes.append(process)
+        assert self._waker is not None
+        self._waker.write(b"%d\n" % process.pid)
         return process
 
     def last_words(self, name: str) -> str:
@@ -57,7 +64,12 @@ class Children:
         return next((line for line in reversed(lines) if line), "without a word")
 
     async def __aenter__(self) -> Self:
-        """Begin without processes."""
+        """Begin with nobody but the one that wakes up whoever we leave stopped."""
+        waker = await asyncio.create_subprocess_exec(
+            "sh", "-c", WAKE_AT_THE_END, stdin=PIPE, stderr=DEVNULL, process_group=0
+        )
+        self._processes.append(waker)
+        self._waker = waker.stdin
         return self
 
     async def __aexit__(self, *_: object) -> None:
