@@ -59,7 +59,8 @@ def run_chunk(seeds: range) -> Tally:
             entries=world.entries,
             free=world.free,
             lost=world.losses,
-            rejected=world.rejected,
+            rejected=world.promises.rejected,
+            shared=world.promises.together,
         )
         slowest = max(slowest, world.now - FAULTS_END)
     return Tally(counts, slowest, failures)

@@ -27,7 +27,8 @@ def asked(*owners: str | None) -> Survey:
     """Let as many voters say whom they have voted for; a1 holds the lock and b2 waits for it."""
     survey = Survey(range(1, len(owners) + 1))
     for voter, owner in enumerate(owners, 1):
-        survey.name(voter, Concerned(1, (LockReport("x", owner, ("b2",)),), LABELS))
+        owners = () if owner is None else (owner,)
+        survey.name(voter, Concerned(1, (LockReport("x", owners, ("b2",)),), LABELS))
     return survey
 
 

@@ -33,6 +33,8 @@ from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox, Payload, ProcessId, Seat
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from coterie.mutex.quorum.leased.settings import Settings
 
 LAPSE = "lapse"
@@ -58,6 +60,7 @@ class Timeless(Leased):
     starts: int = 0
     participants: int = 2
     watchful: bool = False  # is told of crashes
+    shared: bool = False  # asks for the lock in shared mode
     marks: set[str] = field(default_factory=set)  # got since the last start
     gone: set[ProcessId] = field(default_factory=set)  # crashed; what they sent may still come
 
@@ -74,7 +77,7 @@ class Timeless(Leased):
 
     def acquire(self, out: Outbox[Any]) -> None:
         out.now = self.time
-        super().acquire(out)
+        self.participant.acquire(LOCK, out, shared=self.shared)
 
     def release(self, out: Outbox[Any]) -> None:
         out.now = self.time
@@ -161,8 +164,24 @@ def valid(seat: Seat) -> bool:
     return process.participant.valid(LOCK, process.time)
 
 
+def alone(seat: Seat) -> bool:
+    """Tell whether the lock is this process's own, and nobody may share it."""
+    assert isinstance(seat.process, Timeless)
+    return valid(seat) and not seat.process.shared
+
+
+def alone_or_shared(seats: object) -> bool:
+    """Tell whether whoever asked for the lock alone is alone."""
+    assert isinstance(seats, list | tuple)
+    holders = [seat for seat in seats if seat is not None and valid(seat)]
+    return len(holders) == 1 or not any(alone(seat) for seat in holders)
+
+
 def largest_is_in_force(seats: object) -> bool:
-    """Tell whether every hold that a quorum of voters has on record has the largest token of all."""
+    """Tell whether every hold that a quorum of voters has on record has the largest token of all.
+
+    Among those that share there is no order, and they may have the same one.
+    """
     assert isinstance(seats, list | tuple)
     processes = [seat.process for seat in seats if seat is not None]
     holds = {
@@ -173,10 +192,13 @@ def largest_is_in_force(seats: object) -> bool:
     for name, bid in holds.items():
         owned = [process.me for process in processes if _supports(process, name, bid.number)]
         quorums = processes[0].participant.settings.quorums
-        if quorums.contains_quorum(owned) and bid.token < max(b.token for b in holds.values()):
+        rivals = [b for b in holds.values() if b is not bid and not (b.shared and bid.shared)]
+        if any(bid.token == rival.token for rival in rivals):
             return False
-    tokens = [bid.token for bid in holds.values()]
-    return len(tokens) == len(set(tokens))
+        overtaken = any(bid.token < rival.token for rival in rivals)
+        if overtaken and quorums.contains_quorum(owned):
+            return False
+    return True
 
 
 def _supports(process: Timeless, name: str, number: int) -> bool:
@@ -189,6 +211,12 @@ SAFETY: tuple[Property, ...] = (
     Always("fencing", (Together(largest_is_in_force),), "a token is used twice or out of order"),
     Sometimes("a hold", (at_least(1, valid),)),
 )
+SHARING: tuple[Property, ...] = (
+    Always("alone or shared", (Together(alone_or_shared),), "somebody is not alone"),
+    Always("fencing", (Together(largest_is_in_force),), "a token is used twice or out of order"),
+    Sometimes("two share", (at_least(2, valid),)),
+    Sometimes("one is alone", (at_least(1, alone),)),
+)
 ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "can never enter")
 
 
@@ -199,8 +227,9 @@ def cluster(
     lapses: dict[ProcessId, int] | None = None,
     reboots: dict[ProcessId, int] | None = None,
     watchful: bool = False,
+    sharers: Container[ProcessId] = (),
 ) -> list[Timeless]:
-    """Build voters 1 to N and clients after them."""
+    """Build voters 1 to N and clients after them, of which some share."""
     return [
         Timeless(
             me,
@@ -210,6 +239,7 @@ def cluster(
             reboots=(reboots or {}).get(me, 0),
             participants=clients,
             watchful=watchful,
+            shared=me in sharers,
         )
         for me in range(1, settings.voters + clients + 1)
     ]

@@ -20,6 +20,7 @@ from coterie.mutex.quorum.leased.events import Acquired
 from coterie.process import Outbox
 from tests.mutex.leased_faults import FAULTS_END, LEASE, Link, Node, write_script
 from tests.mutex.leased_kit import Kit
+from tests.mutex.leased_promises import Breach, Promises
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +42,6 @@ COTERIES = (
 EVENTS_MAX = 100_000
 
 
-class Breach(Exception):  # noqa: N818 - a finding, not an error
-    """A promise that was broken."""
-
-
 @dataclass
 class Plan:
     """What a seed decides before anything happens."""
@@ -57,6 +54,7 @@ class Plan:
     locks: int = 0
     settings: Any = None
     acquisitions: int = 6
+    sharing: float = 0.0  # how many of the acquisitions are shared
 
     def draw(self, kit: Kit) -> None:
         """Draw everything; `kit` is the package under test, whole or broken."""
@@ -88,6 +86,7 @@ class User:
 
     left: int
     phase: str = "idle"  # idle, waiting, inside
+    shared: bool = False
     token: int = 0
     life: int = 0  # changes with every phase, so that late plans are void
 
@@ -103,6 +102,7 @@ class World:
         *,
         mixed_leases: bool = False,
         lock_delay: float = 0.0,
+        sharing: float | None = None,
     ) -> None:
         self.kit = kit or Kit()
         self.seed = seed
@@ -110,7 +110,8 @@ class World:
         self.plan = Plan(profile, Random(f"{profile}/{seed}"))
         self.plan.draw(self.kit)
         self.plan.settings = replace(self.plan.settings, lock_delay=lock_delay)
-        self.deaths: dict[str, float] = {}  # when a holder of the lock last died inside
+        self.modes = Random(f"modes/{profile}/{seed}")  # of its own: it draws nothing else
+        self.plan.sharing = self.modes.choice((0.0, 0.0, 0.5, 0.8)) if sharing is None else sharing
         self.random = self.plan.random
         self.now = 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -119,9 +120,8 @@ class World:
         self.passes_on = seed % 4 == 1  # from task to task, where the votes in hand allow it
         noisy = profile in ("mixed", "net", "wild") and self.random.random() < 0.5
         self.noise = 0.03 if noisy else 0.0  # of losing a frame, and of delivering it twice
-        self.events = self.entries = self.free = self.passed = self.losses = self.rejected = 0
-        self.last_token: dict[str, int] = {}
-        self.tokens: dict[str, set[int]] = {}
+        self.events = self.entries = self.free = self.passed = self.losses = 0
+        self.promises = Promises(self)
         self.voters = {me: self._node(me) for me in range(1, self.plan.voters + 1)}
         first = self.plan.voters + 1
         self.participants = {
@@ -203,7 +203,9 @@ class World:
     def step(self, node: Node, handler: Callable[[Outbox[Any]], None]) -> Outbox[Any]:
         out: Outbox[Any] = Outbox(node.me, node.clock(self.now))
         out.incarnation, out.saved = node.incarnation, node.disk
+        before = self.promises.owners(node)
         handler(out)
+        self.promises.check_order(node, before)
         if out.to_save is not None:
             node.disk = out.to_save
         for to, frame in out.sends:
@@ -217,7 +219,7 @@ class World:
         for event in out.events:
             self._hear(node, event)
         if node.me in self.participants:
-            self._check_exclusion(node)
+            self.promises.check_exclusion(node)
         return out
 
     def _ring(self, node: Node, name: str, number: int) -> None:
@@ -235,9 +237,9 @@ class World:
                 me == node.me
                 and node.alive
                 and user.phase == "inside"
-                and self._is_valid(node, lock)
+                and self.is_valid(node, lock)
             ):
-                self.deaths[lock] = self.now
+                self.promises.deaths[lock] = self.now, user.shared
         node.alive = node.paused = False
         for (me, _), user in self.users.items():
             if me == node.me:
@@ -331,10 +333,11 @@ class World:
             node.rings.append(partial(self._think, who))
             return
         user.phase, user.life = "waiting", user.life + 1
+        user.shared = self._draw_mode()
         life = user.life
         known = node.part.bids.get(who[1])
         was_kept = known is not None
-        out = self.step(node, partial(node.part.acquire, who[1]))
+        out = self.step(node, partial(node.part.acquire, who[1], shared=user.shared))
         if was_kept and user.phase == "inside":
             self.free += 1
             if out.sends:
@@ -364,11 +367,11 @@ class World:
             raise Breach(f"{who} entered without asking")
         user.phase, user.token, user.life = "inside", event.token, user.life + 1
         self.entries += 1
-        self._check_token(node, event.lock, event.token)
-        self._check_delay(event.lock)
+        self.promises.check_token(node, user, event.lock)
+        self.promises.check_delay(user, event.lock)
         hold = self.random.choice((0.0, 0.3, 2.0, 3 * LEASE * self.random.random()))
         life = user.life
-        self.after(hold * self.random.random(), partial(self._write, who, life))
+        self.after(hold * self.random.random(), partial(self.promises.check_use, who, life))
         self.after(hold, partial(self._leave, who, life))
 
     def _leave(self, who: tuple[int, str], life: int) -> None:
@@ -391,68 +394,18 @@ class World:
     def _pass_on(self, who: tuple[int, str]) -> bool:
         """Let another task of the same process follow, as far as the votes in hand allow."""
         user, node = self.users[who], self.participants[who[0]]
-        token = node.part.pass_on(who[1], node.clock(self.now))
+        shared = self._draw_mode()
+        token = node.part.pass_on(who[1], node.clock(self.now), shared=shared)
         if not token:
             return False
         self.passed += 1
-        user.phase = "waiting"
+        user.phase, user.shared = "waiting", shared
         self._hear(node, Acquired(who[1], token))
-        self._check_exclusion(node)
+        self.promises.check_exclusion(node)
         return True
 
-    # Promises
+    def _draw_mode(self) -> bool:
+        return self.modes.random() < self.plan.sharing
 
-    def _write(self, who: tuple[int, str], life: int) -> None:
-        """Write to a resource that rejects tokens below the largest seen, even if overtaken."""
-        user, node = self.users[who], self.participants[who[0]]
-        if user.life != life or not node.alive:
-            return
-        if user.token >= self.last_token[who[1]]:
-            return
-        self.rejected += 1
-        if self._is_in_force(node, who[1]):
-            raise Breach(f"the resource rejects {user.token} of {who}, which is in force")
-
-    def _is_in_force(self, node: Node, lock: str) -> bool:
-        """Tell whether a quorum of live voters has given this participant the token of its hold.
-
-        A repair with proof says nothing: it rests on the participant's own clock.
-        """
-        bid = node.part.bids.get(lock)
-        if bid is None:
-            return False
-        owned = []
-        for voter in self.voters.values():
-            ballot = voter.part.ballots.get(lock) if voter.alive else None
-            tenure = ballot.owned_by(node.name, bid.number) if ballot else None
-            if tenure and tenure.claim.hold < 2 and tenure.low <= bid.token <= tenure.high:
-                owned.append(voter.me)
-        return bool(self.plan.settings.quorums.contains_quorum(owned))
-
-    def _check_token(self, node: Node, lock: str, token: int) -> None:
-        last = self.last_token.get(lock, 0)
-        used = self.tokens.setdefault(lock, set())
-        if token in used:
-            raise Breach(f"token {token} of {lock} was used twice")
-        used.add(token)
-        ordered = self.plan.profile != "wild" or self._is_in_force(node, lock)
-        if ordered and token <= last:
-            raise Breach(f"token {token} of {lock} follows {last}")
-        self.last_token[lock] = max(last, token)
-
-    def _check_delay(self, lock: str) -> None:
-        delay = self.plan.settings.lock_delay / (1 + self.plan.settings.rate_error)
-        if self.plan.profile != "wild" and self.now < self.deaths.get(lock, -delay) + delay:
-            raise Breach(f"{lock} was given away too soon after the death of its holder")
-
-    def _check_exclusion(self, node: Node) -> None:
-        if self.plan.profile == "wild":
-            return
-        for (me, lock), user in self.users.items():
-            if me == node.me and user.phase == "inside" and self._is_valid(node, lock):
-                for other in self.participants.values():
-                    if other is not node and other.alive and self._is_valid(other, lock):
-                        raise Breach(f"{me} and {other.me} both hold {lock}")
-
-    def _is_valid(self, node: Node, lock: str) -> bool:
+    def is_valid(self, node: Node, lock: str) -> bool:
         return bool(node.part.valid(lock, node.clock(self.now)))

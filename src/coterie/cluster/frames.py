@@ -19,7 +19,7 @@ from coterie.mutex.quorum.leased.frames import (
     Term,
 )
 
-PROTOCOL = 2  # a change of any frame, or of what it means, is another number
+PROTOCOL = 3  # a change of any frame, or of what it means, is another number
 
 Role: TypeAlias = Literal["participant", "peer", "admin"]
 
@@ -126,7 +126,7 @@ class LockReport(msgspec.Struct, frozen=True):
     """A lock, as a node sees it."""
 
     lock: str
-    owner: str | None  # identities
+    owners: tuple[str, ...]  # identities: one, or several that share
     queue: tuple[str, ...]  # the next first
 
 

@@ -68,9 +68,7 @@ def _voter(voting: Voting) -> list[Metric]:
         gauge("voter_abstains_seconds", "Time until the voter votes again; 0 normally.", abstains),
         gauge("voter_connections", "Open connections.", len(voting.lines)),
         gauge("voter_sessions", "Participants with a lease.", len(voter.sessions)),
-        gauge(
-            "voter_owned", "Locks whose vote is given.", sum(b.owner is not None for b in ballots)
-        ),
+        gauge("voter_owned", "Locks whose vote is given.", sum(bool(b.owners) for b in ballots)),
         gauge("voter_waiting", "Requests that wait here.", sum(len(b.queue) for b in ballots)),
         counter("voter_expired_sessions", "Leases that ran out.", voting.expired),
         messages,

@@ -26,7 +26,7 @@ def report(voting: Voting, *, locks: bool) -> Figures:
         max(0.0, abstains),
         len(voting.lines),
         _sessions(voting, now),
-        sum(ballot.owner is not None for ballot in ballots),
+        sum(bool(ballot.owners) for ballot in ballots),
         sum(len(ballot.queue) for ballot in ballots),
         _locks(voting) if locks else (),
     )
@@ -53,6 +53,7 @@ def _locks(voting: Voting) -> tuple[LockReport, ...]:
 def describe(lock: str, ballot: Ballot | None, waiters_max: int | None = None) -> LockReport:
     """Say who has the vote for a lock, and who are the first that wait for it."""
     if ballot is None:
-        return LockReport(lock, None, ())
-    owner = ballot.owner.claim.participant if ballot.owner else None
-    return LockReport(lock, owner, tuple(claim.participant for claim in ballot.queue[:waiters_max]))
+        return LockReport(lock, (), ())
+    owners = tuple(tenure.claim.participant for tenure in ballot.owners)
+    waiters = tuple(claim.participant for claim in ballot.queue[:waiters_max])
+    return LockReport(lock, owners, waiters)

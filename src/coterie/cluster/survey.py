@@ -41,12 +41,10 @@ class Survey:
         self._labels.update(answer.labels)
         for report in answer.locks:
             concerned = self._concerned.setdefault(report.lock, {})
-            if report.owner is not None:
-                self._voted_for.setdefault(report.lock, {})[report.owner] = None
-            for identity in (report.owner, *report.queue):
-                if identity is not None:
-                    concerned.setdefault(identity, None)
-                    self._missing.add(identity)
+            self._voted_for.setdefault(report.lock, {}).update(dict.fromkeys(report.owners))
+            for identity in (*report.owners, *report.queue):
+                concerned.setdefault(identity, None)
+                self._missing.add(identity)
         self._missing -= self._heard
         self._check()
 

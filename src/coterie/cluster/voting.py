@@ -226,9 +226,8 @@ class Voting:
         reports = tuple(describe(lock, self.voter.ballots.get(lock), most) for lock in asked.locks)
         concerns: dict[str, list[str]] = {}  # the locks of each identity
         for known in reports:
-            for identity in (known.owner, *known.queue):
-                if identity is not None:
-                    concerns.setdefault(identity, []).append(known.lock)
+            for identity in (*known.owners, *known.queue):
+                concerns.setdefault(identity, []).append(known.lock)
         labels = {name: self.labels[name] for name in concerns if name in self.labels}
         self._send(number, Concerned(asked.question, reports, labels))
         for name, locks in concerns.items():

@@ -12,6 +12,9 @@ session per pair. Whoever runs them owns the sockets, the clock and the file:
 
     part.acquire(lock, out)      then wait for `Acquired(lock, token)` among out.events; it comes
                                  within the step if the votes are still in hand
+    part.acquire(lock, out, shared=True)
+                                 the same for the shared mode: with all others that share, and
+                                 nobody else; so with reenter, again and pass_on
     part.release(lock, out)      also after `Lost(lock, token)`, when the body has ended
     part.reenter(lock, out)      release and acquire in one step, for the next task of the process
     part.withdraw(lock, out)     cancel or time-out of one that waits

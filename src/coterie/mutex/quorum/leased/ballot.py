@@ -18,6 +18,7 @@ class Claim(msgspec.Struct, array_like=True):
     age: int
     stamp: int
     hold: int
+    shared: bool = False
 
     def order(self) -> tuple[bool, int, str]:
         """Repairs come first, for they belong to holds; then the oldest, in one order everywhere."""
@@ -30,6 +31,7 @@ class Tenure(msgspec.Struct, array_like=True):
     claim: Claim
     low: int
     high: int
+    told: int = 0  # the highest level that the owner was told of
 
     def belongs_to(self, participant: str, number: int) -> bool:
         """Tell whether this very request has the vote."""
@@ -37,20 +39,25 @@ class Tenure(msgspec.Struct, array_like=True):
 
 
 class Ballot(msgspec.Struct, array_like=True):
-    """At most one owner, and a queue."""
+    """One owner, or any number of them that share, and a queue."""
 
     floor: int  # every token up to it may have been used
-    owner: Tenure | None = None
+    owners: list[Tenure] = field(default_factory=list)  # one alone, or all in shared mode
     queue: list[Claim] = field(default_factory=list)  # in order
-    told: int = 0  # the highest level that the owner was told of
 
     def owned_by(self, participant: str, number: int) -> Tenure | None:
         """Give the tenure of this very request, if it has the vote."""
-        owner = self.owner
-        return owner if owner and owner.belongs_to(participant, number) else None
+        for owner in self.owners:
+            if owner.belongs_to(participant, number):
+                return owner
+        return None
+
+    def tenures(self, participant: str) -> list[Tenure]:
+        """List what a participant has, whatever the request."""
+        return [owner for owner in self.owners if owner.claim.participant == participant]
 
     def put(self, claim: Claim) -> None:
-        """6.1: queue a request in the place of an earlier one, or raise the hold of the owner."""
+        """6.1: queue a request in the place of an earlier one, or raise the hold of an owner."""
         tenure = self.owned_by(claim.participant, claim.number)
         if tenure is not None:
             tenure.claim.hold = max(tenure.claim.hold, claim.hold)
@@ -62,10 +69,13 @@ class Ballot(msgspec.Struct, array_like=True):
         """Take the request of a participant out of the queue."""
         self.queue = [claim for claim in self.queue if claim.participant != participant]
 
-    def take_back(self, floor: int) -> None:
-        """End the tenure; tokens up to `floor` may have been used."""
+    def take_back(self, tenure: Tenure, floor: int) -> None:
+        """End a tenure; tokens up to `floor` may have been used.
+
+        Those of a sharer count as well: the next exclusive owner begins above them all.
+        """
         self.floor = max(self.floor, floor)
-        self.owner = None
+        self.owners.remove(tenure)
 
     def has_queued(self, participant: str, number: int) -> bool:
         """Tell whether this very request is in the queue."""
@@ -73,11 +83,22 @@ class Ballot(msgspec.Struct, array_like=True):
 
     def concerns(self, participant: str) -> bool:
         """Tell whether the participant has the vote or waits for it."""
-        claims = [*self.queue, *([self.owner.claim] if self.owner else [])]
+        claims = [*self.queue, *(owner.claim for owner in self.owners)]
         return any(claim.participant == participant for claim in claims)
 
+    def next(self) -> Claim | None:
+        """6.5, 17: give the head of the queue if it may have the vote: alone, or with its like.
+
+        Nobody behind it is looked at: so a sharer does not pass an exclusive request that is older.
+        """
+        if not self.queue:
+            return None
+        head = self.queue[0]
+        joins = head.shared and all(owner.claim.shared for owner in self.owners)
+        return head if joins or not self.owners else None
+
     def level(self, tenure: Tenure) -> int:
-        """6.5: tell how urgent the head of the queue is for the owner."""
+        """6.5: tell how urgent the head of the queue is for an owner."""
         return 2 if self.queue[0].order() < tenure.claim.order() else 1
 
     def discard_hopeless(self) -> list[Claim]:
@@ -87,20 +108,23 @@ class Ballot(msgspec.Struct, array_like=True):
         return hopeless
 
     def elect(self, length: int) -> Tenure:
-        """6.5: give the vote to the head of the queue, with tokens that nobody has used.
+        """6.5: give the vote to the next, with tokens that nobody has used before.
 
-        Only a repair with proof gets a token that may be used: its own, and no other.
+        Only a repair with proof gets a token that may be used: its own, and no other. Those who
+        share at the same time may use the same tokens, for none of them has to come first.
         """
-        claim = self.queue.pop(0)
+        claim = self.next()
+        assert claim is not None, "somebody may have the vote"
+        self.queue.remove(claim)
         if claim.hold == 2:
             interval = Interval(claim.stamp, claim.stamp)
         else:
             low = max(claim.stamp, self.floor + 1)
             interval = Interval(low, low + length - 1)
-        self.owner = Tenure(claim, *interval)
-        self.told = 1 if self.queue else 0
-        return self.owner
+        tenure = Tenure(claim, *interval)
+        self.owners.append(tenure)
+        return tenure
 
     def is_idle(self) -> bool:
         """Tell whether nobody has the vote or wants it."""
-        return self.owner is None and not self.queue
+        return not self.owners and not self.queue

@@ -47,6 +47,7 @@ class Bid(msgspec.Struct, array_like=True):
     lost: bool = False  # the hold lapsed; final
     repaired: bool = False  # the hold used repair
     since: float = NEVER  # when it was lost, or put into the cache
+    shared: bool = False  # with others that share; holds made with these votes are shared, too
 
     def share(self, voter: ProcessId) -> Share:
         """Give what a voter has to do with the bid."""

@@ -30,13 +30,16 @@ class Bidder(msgspec.Struct, array_like=True):
     bids: dict[str, Bid] = field(default_factory=dict)  # locks that are not idle
     cached: set[str] = field(default_factory=set)  # those of them that are kept unused
 
-    def _ask_anew(self, lock: str, out: Outbox[Frame], age: int | None = None) -> None:
+    def _ask_anew(
+        self, lock: str, out: Outbox[Frame], *, shared: bool, age: int | None = None
+    ) -> None:
         """5.1: make a request that is younger than all requests heard of, unless it has an age."""
         self.sessions.clock += 1
         self.requests += 1
         stamp = self.sessions.clock
         shares = [Share() for _ in range(self.settings.voters)]
-        self.bids[lock] = Bid(self.requests, stamp if age is None else age, stamp, shares)
+        first = stamp if age is None else age
+        self.bids[lock] = Bid(self.requests, first, stamp, shares, shared=shared)
         self._reconsider(lock, out)
 
     def _ask(self, lock: str, out: Outbox[Frame]) -> None:
@@ -50,7 +53,7 @@ class Bidder(msgspec.Struct, array_like=True):
         bid = self.bids[lock]
         stamp = bid.token if hold else bid.stamp
         self.sessions.uplink(voter).locks.add(lock)
-        self.sessions.post(voter, Request(lock, bid.number, bid.age, stamp, hold))
+        self.sessions.post(voter, Request(lock, bid.number, bid.age, stamp, hold, bid.shared))
 
     # Entering
 
@@ -191,7 +194,7 @@ class Bidder(msgspec.Struct, array_like=True):
             self._withdraw_votes(lock)
             bid.parked = True
         elif bid.parked:
-            self._ask_anew(lock, out, bid.age)
+            self._ask_anew(lock, out, shared=bid.shared, age=bid.age)
         else:
             self._ask(lock, out)
             self._try(lock, out)

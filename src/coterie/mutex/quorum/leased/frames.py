@@ -31,6 +31,12 @@ class Request(Body, frozen=True):
     age: int  # stamp of the first issue; with the participant's name the order of requests
     stamp: int  # tokens begin here if nothing stands against it; the token itself in a repair
     hold: int = 0  # 1: repair of a hold; 2: the same, and a valid quorum supports it without you
+    shared: bool = False  # others who share may have it beside me
+
+    def __str__(self) -> str:
+        """Write the mode only where it is not the usual one."""
+        values = f"{self.lock}, {self.number}, {self.age}, {self.stamp}, {self.hold}"
+        return f"Request({values}{', shared' if self.shared else ''})"
 
 
 class Yield(Body, frozen=True):

@@ -48,22 +48,22 @@ class Participant(Reuser):
 
     # What the user does
 
-    def acquire(self, lock: str, out: Outbox[Frame]) -> None:
-        """Ask for a lock; `Acquired` is told once, maybe within this step."""
-        token = self.again(lock, out.now)
+    def acquire(self, lock: str, out: Outbox[Frame], *, shared: bool = False) -> None:
+        """Ask for a lock, alone or shared; `Acquired` is told once, maybe within this step."""
+        token = self.again(lock, out.now, shared=shared)
         if token:
             out.tell(Acquired(lock, token))
             return
         self._look_at_the_clock(out)
-        self._acquire(lock, out)
+        self._acquire(lock, out, shared=shared)
         self._finish_call(lock, out)
 
-    def _acquire(self, lock: str, out: Outbox[Frame]) -> None:
+    def _acquire(self, lock: str, out: Outbox[Frame], *, shared: bool) -> None:
         bid = self.bids.get(lock)
         if bid is None:
-            self._ask_anew(lock, out)
+            self._ask_anew(lock, out, shared=shared)
         elif bid.state is State.CACHED:
-            self._take_again(lock, out)
+            self._take_again(lock, out, shared=shared)
         else:
             raise MisuseError(f"lock {lock!r} is asked for already")
 
@@ -81,11 +81,11 @@ class Participant(Reuser):
             raise MisuseError(f"lock {lock!r} is not held")
         self._leave(lock, out)
 
-    def reenter(self, lock: str, out: Outbox[Frame]) -> None:
+    def reenter(self, lock: str, out: Outbox[Frame], *, shared: bool = False) -> None:
         """Leave, and ask again for another task of this process: one frame to each voter."""
         self._look_at_the_clock(out)
         self._release(lock, out)
-        self._acquire(lock, out)
+        self._acquire(lock, out, shared=shared)
         self._finish(out)
 
     def withdraw(self, lock: str, out: Outbox[Frame]) -> None:

@@ -31,7 +31,7 @@ FAR = 1 << 40  # numbers further ahead are cut, so that one broken clock cannot 
 
 
 class Poll(msgspec.Struct, array_like=True):
-    """The votes of one process: at most one owner per lock at a time."""
+    """The votes of one process: for each lock one owner at a time, or several that share."""
 
     settings: Settings
     clock: int = 0  # Lamport's
@@ -55,15 +55,15 @@ class Poll(msgspec.Struct, array_like=True):
             ballot = self.ballots[body.lock] = Ballot(self.floor)
         tenure = ballot.owned_by(participant, body.number)
         match body:
-            case Request(lock, number, age, stamp, hold):
+            case Request(lock, number, age, stamp, hold, shared):
                 link.locks.add(lock)
-                ballot.put(Claim(participant, number, age, self._cut(stamp), hold))
+                ballot.put(Claim(participant, number, age, self._cut(stamp), hold, shared))
             case Yield(_, _, used) if tenure is not None:
-                self._take_back(ballot, used)
+                self._take_back(ballot, tenure, used)
                 ballot.put(tenure.claim)
             case Release(lock, number, used):
                 if tenure is not None:
-                    self._take_back(ballot, used)
+                    self._take_back(ballot, tenure, used)
                 elif ballot.has_queued(participant, number):
                     ballot.remove(participant)
                 if not ballot.concerns(participant):
@@ -74,8 +74,8 @@ class Poll(msgspec.Struct, array_like=True):
             case Yield() | Raise():
                 pass  # the vote was taken back before: the participant will hear of it
 
-    def _take_back(self, ballot: Ballot, floor: int) -> None:
-        ballot.take_back(floor)
+    def _take_back(self, ballot: Ballot, tenure: Tenure, floor: int) -> None:
+        ballot.take_back(tenure, floor)
         self._merge(ballot.floor)
 
     def _raise(self, tenure: Tenure, token: int, out: Outbox[Frame]) -> None:
@@ -95,14 +95,14 @@ class Poll(msgspec.Struct, array_like=True):
         for lock in link.locks:
             ballot = self.ballots[lock]
             ballot.remove(participant)
-            if ballot.owner and ballot.owner.claim.participant == participant:
-                self._take_back(ballot, ballot.owner.high)
+            for tenure in ballot.tenures(participant):
+                self._take_back(ballot, tenure, tenure.high)
                 if delayed_until > NEVER:
                     self.delayed[lock] = delayed_until
         return sorted(link.locks)
 
     def _schedule(self, locks: list[str], out: Outbox[Frame]) -> None:
-        """6.5, 6.7: give each free vote to the head of its queue; forget what is idle."""
+        """6.5, 6.7: give each free vote to the next in its queue; forget what is idle."""
         for lock in dict.fromkeys(locks):
             ballot = self.ballots.get(lock)
             if ballot is None:
@@ -114,30 +114,40 @@ class Poll(msgspec.Struct, array_like=True):
                 del self.ballots[lock]
 
     def _elect_or_inquire(self, lock: str, ballot: Ballot, out: Outbox[Frame]) -> None:
-        if ballot.owner is not None:
-            self._inquire(lock, ballot, ballot.owner)
-            return
-        for claim in ballot.discard_hopeless():
-            self.sessions[claim.participant].locks.discard(lock)
-        if ballot.queue and not self._is_delayed(lock, ballot):
+        """6.5, 17: give the vote to all who may have it now; let owners know of those who wait."""
+        granted = []
+        while self._is_free(lock, ballot):
             tenure = ballot.elect(self.settings.interval)
             self._cover(tenure, out)
+            granted.append(tenure)
+        for tenure in granted:
             self._grant(lock, ballot, tenure)
+        for tenure in ballot.owners if ballot.queue else ():
+            self._inquire(lock, ballot, tenure)
 
-    def _is_delayed(self, lock: str, ballot: Ballot) -> bool:
+    def _is_free(self, lock: str, ballot: Ballot) -> bool:
+        """Tell whether the next may have the vote; repairs that would be in vain are forgotten."""
+        if ballot.next() is not None:
+            for claim in ballot.discard_hopeless():
+                self.sessions[claim.participant].locks.discard(lock)
+        head = ballot.next()
+        return head is not None and not self._is_delayed(lock, head)
+
+    def _is_delayed(self, lock: str, claim: Claim) -> bool:
         """13: keep a vote back for a while that nobody gave back; a repair is of the hold it was for."""
-        return lock in self.delayed and not ballot.queue[0].hold
+        return lock in self.delayed and not claim.hold
 
     def _inquire(self, lock: str, ballot: Ballot, tenure: Tenure) -> None:
-        """6.5: let the owner know that somebody waits, and again if it is somebody older."""
+        """6.5: let an owner know that somebody waits, and again if it is somebody older."""
         level = ballot.level(tenure)
-        if level > ballot.told:
-            ballot.told = level
+        if level > tenure.told:
+            tenure.told = level
             claim = tenure.claim
             self._post(claim.participant, Inquire(lock, claim.number, level))
 
     def _grant(self, lock: str, ballot: Ballot, tenure: Tenure) -> None:
         claim, more = tenure.claim, bool(ballot.queue)
+        tenure.told = 1 if more else 0
         grant = Grant(lock, claim.number, tenure.low, tenure.high, more)
         self._post(claim.participant, grant)
 

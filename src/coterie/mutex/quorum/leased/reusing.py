@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Reuser(Keeper):
     """The rules for votes that are in hand. Where a glance does not do, the general ones decide."""
 
-    def again(self, lock: str, now: float) -> int:
+    def again(self, lock: str, now: float, *, shared: bool = False) -> int:
         """Take a kept lock and give the token; 0, and nothing done, if a glance does not do."""
         bid = self.bids.get(lock)
-        if bid is None or bid.state is not State.CACHED:
+        if bid is None or bid.state is not State.CACHED or bid.shared is not shared:
             return 0
         token = bid.token + 1
         if not self._is_sound(bid, token, now):
@@ -32,10 +32,13 @@ class Reuser(Keeper):
         self._begin(lock, token)
         return token
 
-    def _take_again(self, lock: str, out: Outbox[Frame]) -> None:
-        """5.2: the votes are in hand, so no message is needed unless they have lapsed."""
+    def _take_again(self, lock: str, out: Outbox[Frame], *, shared: bool) -> None:
+        """5.2: the votes are in hand, so no message is needed unless they have lapsed.
+
+        17: nor are they of use in the other mode. Exclusive ones would keep out others who share.
+        """
         bid = self.bids[lock]
-        token = self._fit(lock, out)
+        token = self._fit(lock, out) if bid.shared is shared else None
         if token:
             self._enter(lock, token, out)
         elif token == 0:
@@ -44,7 +47,7 @@ class Reuser(Keeper):
             self._raise(lock, out)
         else:
             self._release_all(lock)
-            self._ask_anew(lock, out)
+            self._ask_anew(lock, out, shared=shared)
 
     def keep(self, lock: str, now: float) -> bool:
         """Leave a hold and keep its votes; False, and nothing done, if a glance does not do."""
@@ -59,7 +62,7 @@ class Reuser(Keeper):
         self._put_by(lock, now)
         return True
 
-    def pass_on(self, lock: str, now: float) -> int:
+    def pass_on(self, lock: str, now: float, *, shared: bool = False) -> int:
         """End a hold and begin the next with the same votes, for another task of this process.
 
         Gives the token; 0, and nothing done, if a glance does not do. Others may wait meanwhile
@@ -67,6 +70,8 @@ class Reuser(Keeper):
         """
         bid = self.bids.get(lock)
         if bid is None or bid.state is not State.HELD or bid.lost or bid.repaired:
+            return 0
+        if bid.shared is not shared:
             return 0
         token = bid.token + 1
         if not self._is_sound(bid, token, now):
