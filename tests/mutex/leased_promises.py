@@ -36,7 +36,7 @@ class Promises:
     def check_order(self, node: Node, before: dict[str, set[tuple[str, int]]]) -> None:
         """First come, first served: nobody is given the vote past an older request that waits.
 
-        And whoever has the vote hears of those who wait.
+        And whoever has the vote hears of those who wait; who shares, also when none do any more.
         """
         for lock, ballot in node.part.ballots.items() if node.me in self.world.voters else ():
             for owner in ballot.owners:
@@ -46,6 +46,8 @@ class Promises:
                     raise Breach(f"{claim.participant} gets {lock} past an older request")
                 if ballot.queue and not owner.told:
                     raise Breach(f"{claim.participant} is not told that others want {lock}")
+                if claim.shared and owner.told and not ballot.queue:
+                    raise Breach(f"{claim.participant} is not told that nobody wants {lock}")
 
     def check_use(self, who: tuple[int, str], life: int) -> None:
         """Use a resource that rejects overtaken tokens.

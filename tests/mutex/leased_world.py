@@ -363,6 +363,8 @@ class World:
             life = user.life  # a user who is just leaving has nothing left to do
             self.after(self.random.choice((0, 1, 30)), partial(self._leave, who, life))
             return
+        if type(event).__name__ == "Unwanted":
+            return
         if user.phase != "waiting":
             raise Breach(f"{who} entered without asking")
         user.phase, user.token, user.life = "inside", event.token, user.life + 1

@@ -134,7 +134,7 @@ MUTANTS: dict[str, Rule] = {
         "calm",
     ),
     "no inquiry on behalf of younger requests": Rule(
-        "polling", "if level > tenure.told:", "if level > max(1, tenure.told):", "calm"
+        "polling", "if level > tenure.told or", "if level > max(1, tenure.told) or", "calm"
     ),
     "participant yields while inside": Rule(
         "bidding", "elif bid.state is State.WAIT and level == 2:", "elif level == 2:", "calm"
@@ -192,8 +192,8 @@ MUTANTS: dict[str, Rule] = {
     ),
     "of those who share only the first hears of a waiter": Rule(
         "polling",
-        "ballot.owners if ballot.queue else ()",
-        "ballot.owners[:1] if ballot.queue else ()",
+        "for tenure in ballot.owners:\n",
+        "for tenure in ballot.owners[:1]:\n",
         "calm",
         sharing=0.8,
     ),

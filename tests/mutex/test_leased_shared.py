@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.explore import check
-from coterie.mutex.quorum.leased.events import Acquired
+from coterie.mutex.quorum.leased.events import Acquired, Unwanted
 from coterie.mutex.quorum.leased.frames import Beat, Inquire, Release, Request, SessionName, Yield
 from tests.mutex.leased_abstraction import ENTRY, SHARING, cluster
 from tests.mutex.test_leased import voters
@@ -121,6 +121,16 @@ def test_a_dropped_sharer_uses_up_its_tokens_and_the_others_keep_their_votes() -
     assert box.take("q", Release("a", 1, 6)) == [("x", grant(15, 24))]
 
 
+def test_who_shares_hears_that_nobody_waits_any_more_and_one_alone_does_not() -> None:
+    box = sharing(5)
+    box.take("x", ask(age=9))
+    assert box.take("x", Release("a", 1, 0)) == [("p", Inquire("a", 1, 0))]
+    assert box.take("y", ask(age=9)) == [("p", Inquire("a", 1, 1))], "and again of the next"
+    box.take("p", Release("a", 1, 5))
+    box.take("q", share(age=10))
+    assert box.take("q", Release("a", 1, 0)) == []
+
+
 def test_repair_of_a_shared_hold_joins_those_who_share_although_others_wait() -> None:
     box = sharing(5)
     box.take("x", ask(age=6))
@@ -214,6 +224,25 @@ def test_who_shares_and_waits_yields_to_an_older_one_and_who_holds_does_not() ->
     client.hear(1, vote())
     assert client.hear(1, Inquire("a", 1, 2)) == [(1, Yield("a", 1, 0))]
     assert sharer().hear(1, Inquire("a", 1, 2)) == []
+
+
+def test_others_here_may_join_again_when_nobody_waits_at_any_voter_any_more() -> None:
+    client = sharer()
+    for voter in (1, 2):
+        client.hear(voter, Inquire("a", 1, 1))
+    assert client.part.is_wanted("a")
+    assert client.hear(1, Inquire("a", 1, 0)) == []
+    assert client.part.is_wanted("a")
+    assert client.hear(2, Inquire("a", 1, 0)) == [Unwanted("a")]
+    assert not client.part.is_wanted("a")
+
+
+def test_what_a_voter_said_of_waiters_is_void_with_its_vote() -> None:
+    client = sharer()
+    client.hear(3, vote(more=True))
+    client.lose(3)
+    client.hear(1, Inquire("a", 1, 1))
+    assert client.hear(1, Inquire("a", 1, 0)) == [Unwanted("a")]
 
 
 def test_a_lost_session_is_repaired_in_the_same_mode() -> None:

@@ -98,7 +98,9 @@ class Ballot(msgspec.Struct, array_like=True):
         return head if joins or not self.owners else None
 
     def level(self, tenure: Tenure) -> int:
-        """6.5: tell how urgent the head of the queue is for an owner."""
+        """6.5: tell how urgent the head of the queue is for an owner; 0 if nobody waits."""
+        if not self.queue:
+            return 0
         return 2 if self.queue[0].order() < tenure.claim.order() else 1
 
     def discard_hopeless(self) -> list[Claim]:

@@ -31,6 +31,7 @@ class Share(msgspec.Struct, array_like=True):
     raising: int = 0  # it was asked to move the interval up to this token
     frozen: float = NEVER  # the session is lost, but the vote supports the hold up to then
     repair: int = 0  # level of hold that it was asked for
+    wanted: bool = False  # somebody else waits there for what we share
 
 
 class Bid(msgspec.Struct, array_like=True):
@@ -91,6 +92,15 @@ class Bid(msgspec.Struct, array_like=True):
         share = self.share(voter)
         share.vote = None
         share.raising = share.repair = 0
+        share.wanted = False
+
+    def hear(self, voter: ProcessId, *, wanted: bool) -> None:
+        """Take note that somebody waits at a voter, or none any more, which only sharers are told."""
+        if not self.shared:
+            self.wanted = self.wanted or wanted
+            return
+        self.share(voter).wanted = wanted
+        self.wanted = any(share.wanted for share in self.shares)
 
     def enter(self, token: int) -> None:
         """Begin a hold; what was frozen supported the one before, and no other."""

@@ -9,7 +9,7 @@ from msgspec import field
 
 from coterie.mutex.quorum.leased.bid import Bid, Share, State
 from coterie.mutex.quorum.leased.choice import whom_to_ask
-from coterie.mutex.quorum.leased.events import Acquired
+from coterie.mutex.quorum.leased.events import Acquired, Unwanted
 from coterie.mutex.quorum.leased.frames import Frame, Raise, Release, Request, Yield
 from coterie.mutex.quorum.leased.sessions import Sessions
 from coterie.mutex.quorum.leased.settings import Settings
@@ -30,16 +30,13 @@ class Bidder(msgspec.Struct, array_like=True):
     bids: dict[str, Bid] = field(default_factory=dict)  # locks that are not idle
     cached: set[str] = field(default_factory=set)  # those of them that are kept unused
 
-    def _ask_anew(
-        self, lock: str, out: Outbox[Frame], *, shared: bool, age: int | None = None
-    ) -> None:
+    def _ask_anew(self, lock: str, out: Outbox[Frame], *, shared: bool, age: int = 0) -> None:
         """5.1: make a request that is younger than all requests heard of, unless it has an age."""
         self.sessions.clock += 1
         self.requests += 1
         stamp = self.sessions.clock
         shares = [Share() for _ in range(self.settings.voters)]
-        first = stamp if age is None else age
-        self.bids[lock] = Bid(self.requests, first, stamp, shares, shared=shared)
+        self.bids[lock] = Bid(self.requests, age or stamp, stamp, shares, shared=shared)
         self._reconsider(lock, out)
 
     def _ask(self, lock: str, out: Outbox[Frame]) -> None:
@@ -110,7 +107,7 @@ class Bidder(msgspec.Struct, array_like=True):
         """5.4: a vote has come."""
         bid = self.bids[lock]
         bid.take(voter, vote)
-        bid.wanted = bid.wanted or more
+        bid.hear(voter, wanted=more)
         if bid.state is State.WAIT:
             self._try(lock, out)
         elif bid.state is State.CACHED and bid.wanted:
@@ -129,7 +126,7 @@ class Bidder(msgspec.Struct, array_like=True):
         if bid.state is State.WAIT:
             self._try(lock, out)
 
-    def _answer(self, lock: str, voter: ProcessId, level: int) -> None:
+    def _answer(self, lock: str, voter: ProcessId, level: int, out: Outbox[Frame]) -> None:
         """5.6: somebody else waits. Who waits, too, always yields to an older one, at once.
 
         A lock that is only kept goes back as a whole at the first sign of a waiter.
@@ -137,8 +134,11 @@ class Bidder(msgspec.Struct, array_like=True):
         bid = self.bids[lock]
         if bid.share(voter).vote is None:
             return
-        bid.wanted = True
-        if bid.state is State.CACHED:
+        bid.hear(voter, wanted=level > 0)
+        if not level:
+            if bid.state is State.HELD and not bid.wanted:
+                out.tell(Unwanted(lock))
+        elif bid.state is State.CACHED:
             self._release_all(lock)
         elif bid.state is State.WAIT and level == 2:
             bid.drop(voter)

@@ -17,3 +17,9 @@ class Lost(Event, frozen=True):
 
     lock: str
     token: int
+
+
+class Unwanted(Event, frozen=True):
+    """Nobody else waits any more for the lock that we share: others here may join the hold."""
+
+    lock: str

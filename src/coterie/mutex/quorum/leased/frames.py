@@ -73,7 +73,10 @@ class Raised(Body, frozen=True):
 
 
 class Inquire(Body, frozen=True):
-    """Somebody waits (level 1), somebody older than you or a repair waits (level 2)."""
+    """Somebody waits (level 1), somebody older than you or a repair waits (level 2).
+
+    To one who shares also: nobody waits any more (level 0).
+    """
 
     level: int
 

@@ -137,7 +137,7 @@ class Participant(Reuser):
             case Raised(_, _, _, high):
                 self._take_raised(lock, voter, high, out)
             case Inquire(_, _, level):
-                self._answer(lock, voter, level)
+                self._answer(lock, voter, level, out)
 
     def _retry(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """5.9: votes of a voter whose lease runs again count for those who wait."""

@@ -107,7 +107,7 @@ class Poll(msgspec.Struct, array_like=True):
             ballot = self.ballots.get(lock)
             if ballot is None:
                 continue
-            if ballot.queue and not self.abstains():
+            if not self.abstains():
                 self._elect_or_inquire(lock, ballot, out)
             if ballot.is_idle():
                 self.floor = max(self.floor, ballot.floor)
@@ -122,7 +122,7 @@ class Poll(msgspec.Struct, array_like=True):
             granted.append(tenure)
         for tenure in granted:
             self._grant(lock, ballot, tenure)
-        for tenure in ballot.owners if ballot.queue else ():
+        for tenure in ballot.owners:
             self._inquire(lock, ballot, tenure)
 
     def _is_free(self, lock: str, ballot: Ballot) -> bool:
@@ -138,9 +138,13 @@ class Poll(msgspec.Struct, array_like=True):
         return lock in self.delayed and not claim.hold
 
     def _inquire(self, lock: str, ballot: Ballot, tenure: Tenure) -> None:
-        """6.5: let an owner know that somebody waits, and again if it is somebody older."""
+        """6.5: let an owner know that somebody waits, and again if it is somebody older.
+
+        17: one who shares hears that nobody waits any more, for then others may join it at home.
+        """
         level = ballot.level(tenure)
-        if level > tenure.told:
+        is_over = tenure.claim.shared and not level and tenure.told
+        if level > tenure.told or is_over:
             tenure.told = level
             claim = tenure.claim
             self._post(claim.participant, Inquire(lock, claim.number, level))
