@@ -335,14 +335,6 @@ def test_without_a_quorum_a_wait_fails_with_the_reasons(monkeypatch: pytest.Monk
     in_world(test, virtual=monkeypatch)
 
 
-def test_shared_mode_is_refused() -> None:
-    async def test(made: World) -> None:
-        with pytest.raises(coterie.UsageError, match="no shared mode"):
-            await made.programs[0].lock("x", shared=True).acquire()
-
-    in_world(test)
-
-
 @pytest.mark.parametrize(
     ("size", "changes"),
     [(1, {}), (4, {"coterie": "grid"}), (7, {"coterie": "plane"}), (5, {"policy": "quorum"})],

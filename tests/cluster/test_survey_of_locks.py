@@ -12,6 +12,7 @@ from coterie.cluster.engine import ClusterEngine
 from coterie.cluster.frames import Concerned, LockReport, Standing, Standings
 from coterie.cluster.survey import Survey
 from coterie.cluster.url import make_visit
+from coterie.deadlock.lock_waits import LockOwner, OwnerId
 from tests.cluster.local_cluster import document, running, url_of
 from tests.coordinator.memory import in_loop
 
@@ -35,7 +36,8 @@ def asked(*owners: str | None) -> Survey:
 def test_whoever_has_votes_and_does_not_answer_is_named() -> None:
     survey = asked("a1", "a1", "c3")
     assert survey.silent("x") == ["host:1", "host:3"]
-    survey.hear(Standings(1, 1, "a1", (Standing("x", "held", 7, 0.0, 0),)))
+    holder = LockOwner(OwnerId("a1", 1), "host:1", "main", None)
+    survey.hear(Standings(1, 1, "a1", (Standing("x", "held", 7, 0.0, (), (holder,)),)))
     assert survey.silent("x") == ["host:3"]
     assert [party.owner for party in survey.holders("x")] == ["host:1"]
 

@@ -44,6 +44,7 @@ class MemoryClaim:
     """A claim in the queue of its lock."""
 
     lifelines = ()
+    shared = False
 
     def __init__(self, engine: MemoryEngine, name: str, owner: object, *, wait: bool) -> None:
         self.owner = owner
@@ -52,7 +53,7 @@ class MemoryClaim:
         self.granted: asyncio.Future[int | None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
         self.expires_at = time.monotonic() + engine.lease_seconds
-        self.name = name
+        self.name = self.awaits = name
         self.taken_away = False
         self._engine = engine
         queue = engine.queues.setdefault(name, [])

@@ -15,6 +15,7 @@ from coterie.errors import UsageError
 if TYPE_CHECKING:
     from coterie.cluster.access import Visit
     from coterie.cluster.inspecting import ClusterState, LockState, NodeState
+    from coterie.coordinator.engine import Party
 
 VIEWS = ("nodes", "locks", "waiters", "graph")
 DRAWN = ("svg", "dot")
@@ -94,7 +95,7 @@ def _print(state: ClusterState, view: str) -> None:
     for lock in state.locks:
         if view == "waiters":
             rows += [
-                [lock.name, place, party.owner, _since(party.since)]
+                [lock.name, place, _who(party), _since(party.since)]
                 for place, party in enumerate(lock.waiters, 1)
             ]
         else:
@@ -110,13 +111,17 @@ def _holders(lock: LockState) -> list[list[Any]]:
     """Give a row for each who holds a lock, or has its votes and does not say."""
     waiting = len(lock.waiters)
     rows = [
-        [lock.name, party.owner, str(party.token), _since(party.since), waiting]
+        [lock.name, _who(party), str(party.token), _since(party.since), waiting]
         for party in lock.holders
     ]
     rows += [[lock.name, f"{owner} (no answer)", "", "", waiting] for owner in lock.silent]
     if not rows and lock.waiters:
         rows = [[lock.name, "nobody", "", "", waiting]]
     return rows
+
+
+def _who(party: Party) -> str:
+    return f"{party.owner} (shared)" if party.shared else party.owner
 
 
 def _node(node: NodeState) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from coterie.cluster.driver import Driver
@@ -139,17 +140,17 @@ class Attending:
 
     # What the host calls
 
-    def acquire(self, lock: str) -> None:
-        """Ask for a lock."""
-        self._driver.step(self.participant.acquire, lock)
+    def acquire(self, lock: str, *, shared: bool) -> None:
+        """Ask for a lock, alone or shared."""
+        self._driver.step(partial(self.participant.acquire, lock, shared=shared))
 
     def release(self, lock: str) -> None:
         """Give a lock back."""
         self._driver.step(self.participant.release, lock)
 
-    def reenter(self, lock: str) -> None:
+    def reenter(self, lock: str, *, shared: bool) -> None:
         """Give a lock back and ask for it again, for another task, in one frame to each voter."""
-        self._driver.step(self.participant.reenter, lock)
+        self._driver.step(partial(self.participant.reenter, lock, shared=shared))
 
     def withdraw(self, lock: str) -> None:
         """Give up waiting for a lock."""

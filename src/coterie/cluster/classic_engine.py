@@ -38,6 +38,7 @@ class ClassicClaim:
 
     expires_at = math.inf
     lifelines: tuple[int, ...] = ()
+    shared = False
 
     def __init__(self, engine: ClassicEngine, lock: str, owner: Owner) -> None:
         """Prepare to wait."""
@@ -46,7 +47,7 @@ class ClassicClaim:
         self.token: int | None = None
         self.granted: asyncio.Future[int | None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
-        self.lock = lock
+        self.lock = self.awaits = lock
         self.since = time.time()
         self._engine = engine
 

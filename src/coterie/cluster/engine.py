@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster import clock
 from coterie.cluster.following import follow
+from coterie.cluster.in_the_way import in_the_way
 from coterie.cluster.participation import Participation
 from coterie.cluster.questions import Questions
 from coterie.coordinator.deadlocks import Deadlocks
@@ -34,8 +35,9 @@ LEASE_SECONDS_MIN = 0.1
 class ClusterEngine:
     """Grants the locks of a cluster to the tasks of this process.
 
-    At most one process holds a lock at any instant, as long as clocks keep their rate bound; tokens
-    grow under no assumption about time. Leases are renewed as long as this event loop runs, and a
+    At most one process holds a lock at any instant, or any number that share it, as long as clocks
+    keep their rate bound; tokens grow under no assumption about time, and those of sharers lie
+    between those of the exclusive holds before and after. Leases are renewed as long as this event loop runs, and a
     lock is lost early when its lease cannot be.
     """
 
@@ -84,10 +86,8 @@ class ClusterEngine:
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
     ) -> ClusterClaim:
         """Ask for a lock, with a lease of `ttl` seconds: that of the cluster at most."""
-        if shared:
-            raise UsageError(f"lock {name!r}: a cluster has no shared mode; leave out shared")
         participation = self._participation(name, ttl)
-        claim = participation.place(name, owner, wait=wait)
+        claim = participation.place(name, owner, shared=shared, wait=wait)
         if claim.token is None and not claim.granted.done() and not wait:
             self._run(self._try(claim, participation))
         return claim
@@ -120,9 +120,10 @@ class ClusterEngine:
 
     # What participants and the search for deadlocks ask
 
-    def _in_the_way(self, lock: str) -> list[ClusterClaim]:
-        holders = [each.queues.in_force(lock) for each in self._participations()]
-        return [holder for holder in holders if holder is not None]
+    def _in_the_way(self, wanted: str) -> list[ClusterClaim]:
+        return [
+            claim for each in self._participations() for claim in in_the_way(each.queues, wanted)
+        ]
 
     def _held(self) -> list[ClusterClaim]:
         return [claim for each in self._participations() for claim in each.queues.held()]
@@ -159,6 +160,7 @@ class ClusterEngine:
     async def _try(self, claim: ClusterClaim, participation: Participation) -> None:
         """Give up as soon as somebody else is known to hold the lock, or to wait for it.
 
+        Whoever shares is in nobody's way who wants to share.
         A lock that is only kept by another process is free: it will come.
         """
         deadline = clock.now() + self._attending.membership.settings.hedge
@@ -168,8 +170,8 @@ class ClusterEngine:
             if claim.granted.done():
                 return
             with contextlib.suppress(NoQuorum):
-                others = (await self._survey(claim.lock)).others(claim.lock, me)
-                if "held" in others or "waiting" in others:
+                survey = await self._survey(claim.lock)
+                if survey.is_taken(claim.lock, me, shared=claim.shared):
                     break
         if claim.granted.done():
             return

@@ -114,7 +114,8 @@ class Whose(Service, frozen=True):
     """Whose are these locks? Everybody concerned is asked, and each answer comes by itself.
 
     In a search for deadlocks only the owners are concerned, not those who wait: so a lock that a
-    thousand wait for costs no more than another.
+    thousand wait for costs no more than another. In the way of a request to share one is also the
+    first before it who wants the lock alone.
     """
 
     question: int
@@ -125,7 +126,7 @@ class Whose(Service, frozen=True):
 class LockReport(msgspec.Struct, frozen=True):
     """A lock, as a node sees it."""
 
-    lock: str
+    lock: str  # or what a request to share it waits for
     owners: tuple[str, ...]  # identities: one, or several that share
     queue: tuple[str, ...]  # the next first
 
@@ -150,13 +151,14 @@ class HowAreYou(Service, frozen=True):
 class Standing(msgspec.Struct, frozen=True, array_like=True):
     """How a participant stands to a lock."""
 
-    lock: str
+    lock: str  # or what a request to share it waits for
     state: Literal["held", "waiting", "kept", "nothing"]  # kept: unused, given up when asked for
     token: int  # of the hold; 0 without
-    since: float  # when the holder or first waiter asked, in seconds since 1970
-    local: int  # tasks of the same process that wait behind
-    holder: LockOwner | None = None  # the task that holds, and what it waits for
-    waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search they are left out
+    since: float  # when the first holder or waiter asked, in seconds since 1970
+    modes: tuple[bool, ...] = ()  # for each task that waits whether it is to share
+    holders: tuple[LockOwner, ...] = ()  # the tasks that hold, and what they wait for
+    waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search who may be ahead
+    shared: bool = False  # the mode of the hold, or of the first who waits
 
 
 class Standings(Service, frozen=True):

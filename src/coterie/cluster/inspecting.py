@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,11 +16,12 @@ from coterie.cluster.survey import Survey
 from coterie.coordinator.engine import Party
 from coterie.deadlock.double_collect import Collection
 from coterie.deadlock.lock_graph import lasting_graph
+from coterie.deadlock.lock_waits import requester
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from coterie.cluster.access import Visit
     from coterie.cluster.membership import Member, Membership
@@ -63,7 +65,8 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
     """Ask every node, and if wanted everybody who is concerned with a lock."""
     membership = await visit.learn()
     async with _asking(visit, membership, locks=locks) as (states, consultations):
-        surveyed = await _survey(consultations, _names(states)) if locks else []
+        names = _names(states) if locks else []
+        surveyed = await _survey(consultations, names, itertools.count())
     settings = membership.settings
     known = [
         LockState(lock, survey.holders(lock), survey.silent(lock), survey.waiters(lock))
@@ -84,17 +87,25 @@ async def inspect_waits(visit: Visit) -> tuple[Graph[str], int]:
     """Ask everybody twice who waits for whom; give what lasted, and the health of the cluster."""
     membership = await visit.learn()
     async with _asking(visit, membership, locks=True) as (states, consultations):
-        locks = _names(states)
-        first = _collect(await _survey(consultations, locks))
-        second = _collect(await _survey(consultations, locks, first_question=len(locks)))
+        locks, questions = _names(states), itertools.count()
+        first = await _collect(consultations, locks, questions)
+        second = await _collect(consultations, locks, questions)
     return lasting_graph(first, second), _health(membership, states)
 
 
-def _collect(surveyed: list[tuple[Survey, list[str]]]) -> Collection:
-    locks = [(survey, lock) for survey, part in surveyed for lock in part]
-    collection = Collection(owner for survey, lock in locks for owner in survey.waiting(lock))
-    for survey, lock in locks:
+async def _collect(
+    consultations: dict[int, Consultation], locks: list[str], questions: Iterator[int]
+) -> Collection:
+    """Ask about all locks, then who is in the way of each request to share one."""
+    surveyed = await _survey(consultations, locks, questions)
+    known = [(survey, lock) for survey, part in surveyed for lock in part]
+    collection = Collection(owner for survey, lock in known for owner in survey.waiting(lock))
+    for survey, lock in known:
         collection.hear(lock, survey.holds(lock))
+    shared = [wanted for wanted in collection.wanted() if requester(wanted)]
+    for survey, part in await _survey(consultations, shared, questions, search=True):
+        for wanted in part:
+            collection.hear(wanted, survey.holds(wanted))
     return collection
 
 
@@ -162,14 +173,18 @@ def _health(membership: Membership, states: list[NodeState]) -> int:
 
 
 async def _survey(
-    consultations: dict[int, Consultation], locks: list[str], first_question: int = 0
+    consultations: dict[int, Consultation],
+    locks: list[str],
+    questions: Iterator[int],
+    *,
+    search: bool = False,
 ) -> list[tuple[Survey, list[str]]]:
-    """Ask everybody concerned, some locks at a time."""
+    """Ask everybody concerned, some locks at a time, each time with the next number."""
     parts = [locks[i : i + LOCKS_PER_QUESTION] for i in range(0, len(locks), LOCKS_PER_QUESTION)]
-    surveys = {question: Survey(consultations) for question, _ in enumerate(parts, first_question)}
+    surveys = {next(questions): Survey(consultations) for _ in parts}
     for consultation in consultations.values():
-        for question, part in enumerate(parts, first_question):
-            consultation.send(Whose(question, tuple(part), search=False))
+        for question, part in zip(surveys, parts, strict=True):
+            consultation.send(Whose(question, tuple(part), search))
     listening = [
         asyncio.ensure_future(_listen(voter, consultation, surveys))
         for voter, consultation in consultations.items()

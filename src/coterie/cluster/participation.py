@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster import clock
 from coterie.cluster.frames import Concerned, HowAreYou, Standing, Standings
+from coterie.cluster.in_the_way import ahead, in_the_way
 from coterie.cluster.queues import ClusterClaim, Queues
+from coterie.deadlock.lock_waits import without_mode
 from coterie.errors import NoQuorum
-from coterie.mutex.quorum.leased.events import Acquired, Lost
+from coterie.mutex.quorum.leased.events import Acquired, Lost, Unwanted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Protocol
 
     from coterie.cluster.attending import Attending
@@ -56,9 +59,9 @@ class Participation:
         """Who of this process waits, whatever the lease."""
         return self._program.waits
 
-    def place(self, lock: str, owner: Owner, *, wait: bool) -> ClusterClaim:
+    def place(self, lock: str, owner: Owner, *, shared: bool, wait: bool) -> ClusterClaim:
         """Let a claim join the queue of its lock."""
-        claim = ClusterClaim(self.queues, lock, owner, self.obstacle, wait=wait)
+        claim = ClusterClaim(self.queues, lock, owner, self.obstacle, shared=shared, wait=wait)
         self.queues.place(claim)
         if claim.token is None and not claim.granted.done():
             self._arm_check()
@@ -80,6 +83,8 @@ class Participation:
                 self.queues.acquired(lock, token)
             case Lost(lock, token):
                 self.queues.lost(lock, token)
+            case Unwanted(lock):
+                self.queues.unwanted(lock)
             case _:
                 raise AssertionError(f"a participant does not tell {event}")
 
@@ -91,28 +96,44 @@ class Participation:
         """Say how we stand to locks; whoever is found by a search looks for itself, too."""
         deadlocks = self._program.deadlocks
         if asked.search and deadlocks is not None:
-            for lock in asked.locks:
-                holder = self.queues.in_force(lock)
-                if holder is not None:
-                    deadlocks.nudge(holder.owner)
-        standings = [self._standing(lock, tasks=not asked.search) for lock in asked.locks]
+            for wanted in asked.locks:
+                for claim in in_the_way(self.queues, wanted):
+                    deadlocks.nudge(claim.owner)
+        tell = self._stands_in_search if asked.search else self._stands
+        standings = [tell(wanted) for wanted in asked.locks]
         identity = self.attending.identity.name
         return Standings(asked.route, asked.question, identity, tuple(standings))
 
-    def _standing(self, lock: str, *, tasks: bool) -> Standing:
+    def _stands(self, lock: str) -> Standing:
+        """Tell of all tasks that hold a lock or wait for it."""
         queue = self.queues.locks.get(lock)
         waiting = list(queue.waiting) if queue else []
-        owners = tuple(self.waits.describe(claim.owner) for claim in waiting) if tasks else ()
-        claim = self.queues.in_force(lock)
-        if claim is not None:
-            owner = self.waits.describe(claim.owner)
-            token, local = claim.token or 0, len(waiting)
-            return Standing(lock, "held", token, claim.since, local, owner, owners)
+        modes = tuple(claim.shared for claim in waiting)
+        return self._standing(lock, self.queues.in_force(lock), waiting, modes)
+
+    def _stands_in_search(self, wanted: str) -> Standing:
+        """Tell of those only who are in the way of what is wanted."""
+        lock, shared = without_mode(wanted)
+        holders = self.queues.in_force(lock)
+        return self._standing(wanted, holders, ahead(self.queues, wanted) if shared else [])
+
+    def _standing(
+        self,
+        wanted: str,
+        holders: Sequence[ClusterClaim],
+        waiting: Sequence[ClusterClaim],
+        modes: tuple[bool, ...] = (),
+    ) -> Standing:
+        owners = tuple(self.waits.describe(claim.owner) for claim in waiting)
+        if holders:
+            first, inside = holders[0], tuple(self.waits.describe(c.owner) for c in holders)
+            token, shared = first.token or 0, first.shared
+            return Standing(wanted, "held", token, first.since, modes, inside, owners, shared)
         if waiting:
-            since = waiting[0].since
-            return Standing(lock, "waiting", 0, since, len(waiting) - 1, None, owners)
-        kept = lock in self.attending.participant.cached
-        return Standing(lock, "kept" if kept else "nothing", 0, 0.0, 0)
+            first = waiting[0]
+            return Standing(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)
+        kept = wanted in self.attending.participant.cached
+        return Standing(wanted, "kept" if kept else "nothing", 0, 0.0)
 
     # No quorum
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from coterie.cluster import clock
 from coterie.cluster.frames import Concerned, Whose
 from coterie.cluster.survey import Survey
+from coterie.deadlock.lock_waits import is_all, merged, without_mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,30 +55,33 @@ class Questions:
         """Find the tasks of other programs that hold these locks; for a search of deadlocks.
 
         One voter is asked for each lock. Where its vote is not a holder's, the vote of another is:
-        then all others are asked, among them one of every quorum that a holder may have.
+        then all others are asked, among them one of every quorum that a holder may have. So they
+        are where the lock is shared, as no voter need know all who share it.
         """
         places = {lock: self._places(lock) for lock in locks}
         found: dict[str, list[Hold]] = {}
         for part in (slice(0, 1), slice(1, None)):
             asked: dict[ProcessId, list[str]] = {}
             for lock in locks:
-                for voter in () if found.get(lock) else places[lock][part]:
+                for voter in () if is_all(found.get(lock, ())) else places[lock][part]:
                     asked.setdefault(voter, []).append(lock)
             if asked:
                 survey = await self._ask(asked, self._patience(), search=True)
-                found |= {lock: survey.holds(lock) for lock in locks if not found.get(lock)}
+                for lock in locks:
+                    found[lock] = merged(found.get(lock, ()), survey.holds(lock))
         return found
 
     def _places(self, lock: str) -> list[ProcessId]:
         """List the voters that may know the holder, in any order, so that none has all the work.
 
-        Two quorums meet, so one with whom our request lies does; and it is none whose vote is ours.
+        Two quorums meet, so one with whom our request lies does; and it is none whose vote is ours
+        alone.
         """
         participant = self._attending.participant
         voters = self._attending.reachable()
         random.shuffle(voters)
-        bid = participant.bids.get(lock)
-        if bid is None:
+        bid = participant.bids.get(without_mode(lock)[0])
+        if bid is None or bid.shared:
             return voters
         asked = participant.sessions.asked(lock)
         return [voter for voter in voters if voter in asked and voter not in bid.votes]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster import clock
 from coterie.cluster.frames import Figures, LockReport, SessionReport
+from coterie.deadlock.lock_waits import requester
+from coterie.mutex.quorum.leased.ballot import Claim
 
 if TYPE_CHECKING:
     from coterie.cluster.voting import Voting
@@ -57,3 +59,25 @@ def describe(lock: str, ballot: Ballot | None, waiters_max: int | None = None) -
     owners = tuple(tenure.claim.participant for tenure in ballot.owners)
     waiters = tuple(claim.participant for claim in ballot.queue[:waiters_max])
     return LockReport(lock, owners, waiters)
+
+
+def describe_obstacles(wanted: str, ballot: Ballot | None) -> LockReport:
+    """Say who is in the way of a request to share a lock, beside whoever makes it.
+
+    That is who has the vote alone, and the first who wants it alone and is older. Where the vote is
+    with the requester, it is the first who waits: tasks that came later do not join its hold.
+    """
+    if ballot is None:
+        return LockReport(wanted, (), ())
+    who = requester(wanted)
+    owners = [tenure.claim for tenure in ballot.owners]
+    own = next((claim for claim in ballot.queue if claim.participant == who), None)
+    line = ballot.queue if own is None else sorted([*owners, *ballot.queue], key=Claim.order)
+    before = line if own is None else line[: line.index(own)]
+    first = next((claim.participant for claim in before if not claim.shared), None)
+    concerned = any(claim.participant == who for claim in (*owners, *ballot.queue))
+    return LockReport(
+        wanted,
+        tuple(c.participant for c in owners if not c.shared or c.participant == who),
+        (*([first] if first and concerned else []), *([who] if own else [])),
+    )

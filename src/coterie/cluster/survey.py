@@ -10,12 +10,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from coterie.coordinator.engine import Party
-from coterie.deadlock.lock_waits import Hold
+from coterie.deadlock.lock_waits import Hold, requester, without_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.cluster.frames import Concerned, Standing, Standings
+    from coterie.cluster.frames import Concerned, LockReport, Standing, Standings
     from coterie.deadlock.lock_waits import LockOwner
     from coterie.process import ProcessId
 
@@ -30,6 +30,8 @@ class Survey:
         # For each lock the identities concerned, in the order of the first voter's queue.
         self._concerned: dict[str, dict[str, Standing | None]] = {}
         self._voted_for: dict[str, dict[str, None]] = {}  # the identities that have a vote
+        # Who is said to be ahead of a request to share a lock; True where that request waits, too.
+        self._ahead: dict[str, dict[str, bool]] = {}
         self._missing: set[str] = set()  # identities that are named and have not answered
         self._heard: set[str] = set()
         self._labels: dict[str, str] = {}
@@ -45,6 +47,7 @@ class Survey:
             for identity in (*report.owners, *report.queue):
                 concerned.setdefault(identity, None)
                 self._missing.add(identity)
+            self._note_ahead(report)
         self._missing -= self._heard
         self._check()
 
@@ -64,16 +67,19 @@ class Survey:
         concerned = self._concerned.get(lock, {})
         return [(who, standing) for who, standing in concerned.items() if standing is not None]
 
-    def others(self, lock: str, own: str) -> list[str]:
-        """List how everybody else stands who has answered."""
-        return [standing.state for who, standing in self._standings(lock) if who != own]
+    def is_taken(self, lock: str, own: str, *, shared: bool) -> bool:
+        """Tell whether somebody else holds the lock or waits for it; not if all want to share it."""
+        others = [standing for who, standing in self._standings(lock) if who != own]
+        modes = [standing.shared for standing in others if standing.state == "held"]
+        modes += [mode for standing in others for mode in standing.modes]
+        return not all(shared and mode for mode in modes)
 
     def holders(self, lock: str) -> list[Party]:
-        """Name who says that it holds the lock; by the protocol at most one does truly."""
+        """Name who says that it holds the lock; by the protocol one does truly, or all share it."""
         return [
-            Party(lock, self._label(who), standing.since, standing.token)
+            Party(lock, self._label(who), standing.since, standing.token, standing.shared)
             for who, standing in self._standings(lock)
-            if standing.state == "held"
+            for _ in standing.holders
         ]
 
     def silent(self, lock: str) -> list[str]:
@@ -84,19 +90,43 @@ class Survey:
 
     def waiters(self, lock: str) -> list[Party]:
         """Name who waits, the next first."""
-        parties = []
-        for who, standing in self._standings(lock):
-            own = standing.state == "waiting"
-            party = Party(lock, self._label(who), standing.since, None)
-            parties += [party] * (standing.local + own)
-        return parties
-
-    def holds(self, lock: str) -> list[Hold]:
-        """Name the tasks that hold the lock, with what they wait for."""
         return [
-            Hold(lock, standing.token, standing.holder)
-            for _, standing in self._standings(lock)
-            if standing.holder is not None
+            Party(lock, self._label(who), standing.since, None, mode)
+            for who, standing in self._standings(lock)
+            for mode in standing.modes
+        ]
+
+    def holds(self, wanted: str) -> list[Hold]:
+        """Name the tasks that hold what is wanted, with what they wait for themselves.
+
+        In the way of a request to share is no sharer, but who is ahead of it and wants it alone.
+        """
+        _, shared = without_mode(wanted)
+        holds = [
+            Hold(wanted, standing.token, holder, standing.shared)
+            for _, standing in self._standings(wanted)
+            for holder in standing.holders
+            if not (shared and standing.shared)
+        ]
+        return [*holds, *self._holds_ahead(wanted)] if shared else holds
+
+    def _note_ahead(self, report: LockReport) -> None:
+        who = requester(report.lock)
+        if who:
+            ahead = self._ahead.setdefault(report.lock, {who: True})
+            for identity in report.queue:
+                ahead[identity] = ahead.get(identity, False) or who in report.queue
+
+    def _holds_ahead(self, wanted: str) -> list[Hold]:
+        """Name who is ahead: of a request that waits with voters, or behind a hold of its process."""
+        standings = dict(self._standings(wanted))
+        own = standings.get(requester(wanted))
+        behind_hold = own is not None and own.state == "held"
+        return [
+            Hold(wanted, 0, first)
+            for identity, waits_too in self._ahead.get(wanted, {}).items()
+            if identity in standings and (waits_too or behind_hold)
+            for first in standings[identity].waiting[:1]
         ]
 
     def waiting(self, lock: str) -> list[LockOwner]:

@@ -25,7 +25,8 @@ from coterie.cluster.frames import (
     Whose,
     decode_to_voter,
 )
-from coterie.cluster.reporting import describe, report
+from coterie.cluster.reporting import describe, describe_obstacles, report
+from coterie.deadlock.lock_waits import without_mode
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
@@ -33,7 +34,7 @@ from coterie.process import Outbox
 
 if TYPE_CHECKING:
     from coterie.cluster.attending import Attending
-    from coterie.cluster.frames import Hello, ToVoter
+    from coterie.cluster.frames import Hello, LockReport, ToVoter
     from coterie.cluster.membership import Membership
     from coterie.cluster.storage import Memory, Storage
     from coterie.process import Event, ProcessId
@@ -223,7 +224,7 @@ class Voting:
     def _ask_around(self, number: ProcessId, asked: Whose) -> None:
         """Say who is concerned with these locks, and let them speak for themselves."""
         most = 0 if asked.search else ASKED_MAX
-        reports = tuple(describe(lock, self.voter.ballots.get(lock), most) for lock in asked.locks)
+        reports = tuple(self._describe(wanted, most) for wanted in asked.locks)
         concerns: dict[str, list[str]] = {}  # the locks of each identity
         for known in reports:
             for identity in (*known.owners, *known.queue):
@@ -234,6 +235,11 @@ class Voting:
             to = self._numbers.get(name)
             if to is not None:
                 self._send(to, HowAreYou(number, asked.question, tuple(locks), asked.search))
+
+    def _describe(self, wanted: str, most: int) -> LockReport:
+        lock, shared = without_mode(wanted)
+        ballot = self.voter.ballots.get(lock)
+        return describe_obstacles(wanted, ballot) if shared else describe(lock, ballot, most)
 
     # What the voter wishes
 

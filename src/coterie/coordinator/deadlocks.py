@@ -13,6 +13,7 @@ import random
 from typing import TYPE_CHECKING, Protocol
 
 from coterie.deadlock.double_collect import Collection
+from coterie.deadlock.lock_waits import is_all, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -159,11 +160,12 @@ class Deadlocks:
         return victim is not None and victim.id.participant == self._waits.participant
 
     async def _ask(self, locks: Sequence[str]) -> dict[str, Sequence[Hold]]:
-        """Ask about locks: ourselves first, and others about those that nobody here holds."""
+        """Ask about locks: ourselves first, and others about those that nobody here holds alone."""
         answers: dict[str, Sequence[Hold]] = {lock: self._waits.holds(lock) for lock in locks}
-        elsewhere = [lock for lock, holds in answers.items() if not holds]
+        elsewhere = [lock for lock, holds in answers.items() if not is_all(holds)]
         if elsewhere:
-            answers |= await self._questions.holds(elsewhere)
+            for lock, holds in (await self._questions.holds(elsewhere)).items():
+                answers[lock] = merged(answers[lock], holds)
         return answers
 
 

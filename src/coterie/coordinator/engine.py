@@ -39,6 +39,13 @@ class Claim(Protocol):
     """Of the lock, from when it is granted on; one that is to be had at once is granted already
     when the claim has been placed."""
 
+    shared: bool
+    """Whether others who share may hold the lock at the same time."""
+
+    @property
+    def awaits(self) -> str:
+        """What it waits for, as deadlock detection names it: the lock, or to share it."""
+
     @property
     def granted(self) -> asyncio.Future[int | None]:
         """Becomes the token; None if the claim was not to wait and the lock is not free.

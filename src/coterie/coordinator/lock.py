@@ -10,7 +10,6 @@ from coterie.coordinator.cancellation import to_the_end
 from coterie.coordinator.held import Held
 from coterie.coordinator.names import check_name
 from coterie.coordinator.patience import check_ttl
-from coterie.coordinator.waits import in_shared_mode
 from coterie.errors import MisuseError, NotHeld
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class Lock(Acquirable[Held]):
     async def _wait(self, owner: Owner, claim: Claim, patience: Patience) -> None:
         waits = self._session.engine.waits
         if patience.wait:
-            waits.begin(owner, claim, in_shared_mode(self.name) if self._shared else self.name)
+            waits.begin(owner, claim, claim.awaits)
         try:
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None

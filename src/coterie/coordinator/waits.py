@@ -16,7 +16,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.condition import any_of
-from coterie.deadlock.lock_waits import Hold, LockOwner, LockWait, OwnerId
+from coterie.deadlock.lock_waits import Hold, LockOwner, LockWait, OwnerId, without_mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from coterie.coordinator.session import Owner
     from coterie.deadlock.double_collect import Suspicion
     from coterie.errors import DeadlockDetected
-
-
-SHARED = " (shared)"  # no name of a lock ends so
-
-
-def in_shared_mode(lock: str) -> str:
-    """Name what a request to share a lock waits for: others are in its way than in another's."""
-    return lock + SHARED
-
-
-def without_mode(wanted: str) -> tuple[str, bool]:
-    """Give the lock that is wanted, and whether it is to be shared."""
-    return wanted.removesuffix(SHARED), wanted.endswith(SHARED)
 
 
 class Waiter:
@@ -61,7 +48,10 @@ class Waits:
     """
 
     def __init__(self, in_the_way: Callable[[str], Sequence[Claim]]) -> None:
-        """Begin with nobody; `in_the_way` gives the claims of this process that hold a lock."""
+        """Begin with nobody; `in_the_way` gives the claims of this process that hold a lock.
+
+        Of a request to share one it also gives who comes before that and wants the lock alone.
+        """
         self.participant = ""  # whose owners these are, where there are others
         self.process = f"{socket.gethostname()}:{os.getpid()}"
         self.detects = True
@@ -147,9 +137,9 @@ class Waits:
         return OwnerId(self.participant, number)
 
     def holds(self, lock: str) -> list[Hold]:
-        """Say which owners of this process hold a lock, and what they wait for."""
+        """Say which owners of this process are in the way of a request, and what they wait for."""
         return [
-            Hold(lock, claim.token or 0, self.describe(claim.owner))
+            Hold(lock, claim.token or 0, self.describe(claim.owner), claim.shared)
             for claim in self._in_the_way(lock)
         ]
 
@@ -163,7 +153,7 @@ class Waits:
                 return None
             claim, lock = next(iter(waiter.claims.items()))
             picks = self.picks.setdefault(owner, {})
-            for wanted in waiter.claims.values():
+            for wanted, _ in map(without_mode, waiter.claims.values()):
                 picks[wanted] = picks.get(wanted, 0) + 1
             self.victims += 1
             error = suspicion.error(lock)

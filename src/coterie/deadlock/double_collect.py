@@ -23,7 +23,9 @@ from coterie.deadlock.lock_waits import (
     OwnerId,
     choose_victim,
     clock_time,
+    for_people,
     names,
+    without_mode,
 )
 from coterie.deadlock.wait_for import Graph
 from coterie.errors import DeadlockDetected, DeadlockMember
@@ -102,10 +104,14 @@ class Suspicion:
     """A deadlock as one pass shows it: a smallest set of owners that wait for each other's locks."""
 
     def __init__(self, owners: tuple[LockOwner, ...], holds: tuple[Hold, ...]) -> None:
-        """Take the members of a core; each of them holds a lock of it."""
+        """Take the members of a core; each of them holds a lock of it, or is ahead of a sharer.
+
+        Who is only ahead waits for holders itself. It is no victim: nobody who holds nothing looks.
+        """
         self.owners = owners
         self.holds = holds
-        self.victim = choose_victim(owners)
+        holding = {hold.owner.id for hold in holds if hold.token}
+        self.victim = choose_victim(owner for owner in owners if owner.id in holding)
 
     def locks(self) -> list[str]:
         """List the locks that are to be asked about once more."""
@@ -142,20 +148,32 @@ class Suspicion:
         since = {}
         for owner in self.owners:
             assert owner.wait is not None, "members of a deadlock wait"
-            waits[name[owner.id]] = owner.wait.condition
+            waits[name[owner.id]] = shown(owner.wait.condition)
             since[name[owner.id]] = clock_time(owner.wait.since)
-        for lock in self.locks():
-            waits[lock] = all_of(*(name[h.owner.id] for h in self.holds if h.lock == lock))
-        return Graph(waits, since, frozenset(self.locks()))
+        locks = {lock: for_people(lock) for lock in self.locks()}
+        for lock in locks.values():
+            inside = [h.owner.id for h in self.holds if locks[h.lock] == lock]
+            waits[lock] = all_of(*dict.fromkeys(name[owner] for owner in inside))
+        return Graph(waits, since, frozenset(locks.values()))
 
     def _member(self, owner: LockOwner, name: str) -> DeadlockMember:
         assert owner.wait is not None, "members of a deadlock wait"
         return DeadlockMember(
             owner=name,
-            waits_for=owner.wait.condition.targets(),
+            waits_for=shown(owner.wait.condition).targets(),
             since=owner.wait.since,
-            holds={hold.lock: hold.token for hold in self.holds if hold.owner.id == owner.id},
+            holds={
+                without_mode(hold.lock)[0]: hold.token
+                for hold in self.holds
+                if hold.owner.id == owner.id and hold.token
+            },
         )
+
+
+def shown(condition: Condition[str]) -> Condition[str]:
+    """Write a condition for people, without saying whose requests to share are meant."""
+    nodes = tuple(dict.fromkeys(map(for_people, condition.nodes)))
+    return Condition(condition.needed, nodes, tuple(map(shown, condition.groups)))
 
 
 def _kind(explanation: Explanation[str]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.condition import Condition, all_of
-from coterie.deadlock.lock_waits import LockOwner, OwnerId, clock_time, names
+from coterie.deadlock.double_collect import shown
+from coterie.deadlock.lock_waits import LockOwner, OwnerId, clock_time, for_people, names
 from coterie.deadlock.wait_for import Graph
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def lasting_graph(first: Collection, second: Collection) -> Graph[str]:
     since: dict[str, str] = {}
     for owner, now in waiting.items():
         if now.wait is not None:
-            waits[name[owner]] = now.wait.condition
+            waits[name[owner]] = shown(now.wait.condition)
             since[name[owner]] = clock_time(now.wait.since)
-    for lock in sorted({hold.lock for hold in holds}):
-        holders = sorted({name[hold.owner.id] for hold in holds if hold.lock == lock})
-        waits[lock] = all_of(*holders)
-    return Graph(waits, since, frozenset(wanted))
+    for lock in sorted({for_people(hold.lock) for hold in holds}):
+        holders = {name[hold.owner.id] for hold in holds if for_people(hold.lock) == lock}
+        waits[lock] = all_of(*sorted(holders))
+    return Graph(waits, since, frozenset(map(for_people, wanted)))
 
 
 def _lasts(first: Collection, owner: OwnerId, now: LockOwner) -> bool:

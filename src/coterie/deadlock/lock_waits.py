@@ -18,7 +18,33 @@ from coterie.deadlock.condition import Condition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+SHARED = " (shared"  # no name of a lock has a space
 PICKS_MAX = 3  # after so many times another member is the victim, if there is one with fewer
+
+
+def in_shared_mode(lock: str, by: str = "") -> str:
+    """Name what a request to share a lock waits for: others are in its way than in another's.
+
+    `by` tells requests apart where it matters who has come before: participant/number.
+    """
+    return f"{lock}{SHARED}{' by ' if by else ''}{by})"
+
+
+def without_mode(wanted: str) -> tuple[str, bool]:
+    """Give the lock that is wanted, and whether it is to be shared."""
+    lock, mode, _ = wanted.partition(SHARED)
+    return lock, bool(mode)
+
+
+def requester(wanted: str) -> str:
+    """Give the participant whose request to share a lock this is; empty if it is not said."""
+    return wanted.partition(f"{SHARED} by ")[2].rpartition("/")[0]
+
+
+def for_people(wanted: str) -> str:
+    """Write what is wanted without saying by whom."""
+    lock, shared = without_mode(wanted)
+    return in_shared_mode(lock) if shared else lock
 
 
 class OwnerId(NamedTuple):
@@ -57,11 +83,12 @@ class LockOwner(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hold(msgspec.Struct, frozen=True, array_like=True):
-    """A lock in the hands of an owner."""
+    """A lock in the hands of an owner, or one who waits for it before somebody who wants to share."""
 
-    lock: str
-    token: int
+    lock: str  # or what a request to share it waits for
+    token: int  # 0: it does not hold the lock, but comes first
     owner: LockOwner
+    shared: bool = False  # others may hold it, too
 
     def is_still(self, before: Hold) -> bool:
         """Tell whether the same owner has held this lock, and been in the same wait, ever since."""
@@ -72,6 +99,16 @@ class Hold(msgspec.Struct, frozen=True, array_like=True):
             and its is not None
             and mine.number == its.number
         )
+
+
+def is_all(holds: Iterable[Hold]) -> bool:
+    """Tell whether nobody else can be in the way: somebody has the lock alone, or comes first."""
+    return any(not hold.shared for hold in holds)
+
+
+def merged(some: Iterable[Hold], others: Iterable[Hold]) -> list[Hold]:
+    """Put together what was said in two places, each owner once."""
+    return list({hold.owner.id: hold for hold in (*others, *some)}.values())
 
 
 def choose_victim(owners: Iterable[LockOwner]) -> LockOwner | None:

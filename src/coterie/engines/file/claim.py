@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.deadlock.lock_waits import in_shared_mode
 from coterie.engines.file.gate import gate
 from coterie.engines.file.numbers import next_number
 from coterie.engines.file.ticket import Ticket
@@ -56,6 +57,7 @@ class FileClaim:
         self.shared = shared
         self._wait = wait
         self.lock = queue.name
+        self.awaits = in_shared_mode(queue.name) if shared else queue.name
         self.on_end: Callable[[FileClaim], None] = _do_nothing
         self._ticket: Ticket | None = None
         self._timer: asyncio.TimerHandle | None = None

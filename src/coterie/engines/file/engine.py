@@ -12,7 +12,8 @@ from urllib.parse import unquote
 import msgspec
 
 from coterie.coordinator.engine import Party
-from coterie.coordinator.waits import Waits, task_name, without_mode
+from coterie.coordinator.waits import Waits, task_name
+from coterie.deadlock.lock_waits import without_mode
 from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
 from coterie.engines.file.queue import Queue
 from coterie.errors import Unavailable, UsageError

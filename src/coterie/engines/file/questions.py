@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.coordinator.waits import without_mode
-from coterie.deadlock.lock_waits import Hold, LockOwner, OwnerId
+from coterie.deadlock.lock_waits import Hold, LockOwner, OwnerId, without_mode
 from coterie.engines.file.claim import Author
 from coterie.engines.file.notices import Notice, read_wait, sweep
 from coterie.engines.file.queue import Queue
@@ -65,17 +64,18 @@ class FileQuestions:
     def _holds(self, wanted: str) -> list[Hold]:
         lock, shared = without_mode(wanted)
         return [
-            self._hold(wanted, place.number, author)
+            self._hold(wanted, place, author)
             for place, author in _inside(Queue(self._folder, lock))
             if not (shared and place.shared)
         ]
 
-    def _hold(self, lock: str, token: int, author: Author) -> Hold:
+    def _hold(self, lock: str, place: Place, author: Author) -> Hold:
         owner = OwnerId(author.participant, author.number)
         wait = read_wait(self._board, owner)
         if wait is not None and lock in wait.condition.targets():
             wait = None  # it has just been granted this very lock, and is about to go on
-        return Hold(lock, token, LockOwner(owner, author.owner, author.task, wait))
+        told = LockOwner(owner, author.owner, author.task, wait)
+        return Hold(lock, place.number, told, place.shared)
 
 
 def _inside(queue: Queue) -> list[tuple[Place, Author]]:

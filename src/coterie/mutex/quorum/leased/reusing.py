@@ -84,6 +84,11 @@ class Reuser(Keeper):
         bid = self.bids.get(lock)
         return bid is not None and bid.wanted
 
+    def shares(self, lock: str) -> bool:
+        """Tell whether what we ask for, hold or keep is in shared mode."""
+        bid = self.bids.get(lock)
+        return bid is not None and bid.shared
+
     def _is_sound(self, bid: Bid, token: int, now: float) -> bool:
         """Tell whether no hold has lapsed, and a quorum of the votes in hand supports the token.
 
