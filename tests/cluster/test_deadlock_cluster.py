@@ -39,7 +39,7 @@ class Program:
         self.task: asyncio.Task[str]
         self._wish: asyncio.Future[Acquirable[Any]]
 
-    async def hold(self, *locks: str) -> None:
+    async def hold(self, *locks: str | Acquirable[Any]) -> None:
         holds = asyncio.Event()
         self._wish = asyncio.get_running_loop().create_future()
         self.task = asyncio.create_task(self._act(locks, holds, self._wish))
@@ -53,7 +53,10 @@ class Program:
         await until(lambda: self.engine.waits.is_blocked(self.task), "the task to wait")
 
     async def _act(
-        self, locks: tuple[str, ...], holds: asyncio.Event, wish: asyncio.Future[Acquirable[Any]]
+        self,
+        locks: tuple[str | Acquirable[Any], ...],
+        holds: asyncio.Event,
+        wish: asyncio.Future[Acquirable[Any]],
     ) -> str:
         async with self.c.lock_all(*locks):
             holds.set()
@@ -368,7 +371,10 @@ class Wavering(Program):
     """A program that gives up waiting when it is told to, and keeps what it has."""
 
     async def _act(
-        self, locks: tuple[str, ...], holds: asyncio.Event, wish: asyncio.Future[Acquirable[Any]]
+        self,
+        locks: tuple[str | Acquirable[Any], ...],
+        holds: asyncio.Event,
+        wish: asyncio.Future[Acquirable[Any]],
     ) -> str:
         self.enough = asyncio.Event()
         async with self.c.lock_all(*locks):

@@ -162,15 +162,12 @@ class LocalQueue:
         """List who has the lock: one, or all who share the hold."""
         return [] if self.holder is None else [self.holder, *self.beside]
 
-    def leave(self, claim: ClusterClaim) -> bool:
-        """Let one of several who share a hold go; False if it is none of them."""
+    def leave(self, claim: ClusterClaim) -> None:
+        """Let one of several who share a hold go."""
         if claim is self.holder:
             self.holder = self.beside.pop(0)
-        elif claim in self.beside:
-            self.beside.remove(claim)
         else:
-            return False
-        return True
+            self.beside.remove(claim)
 
     def is_shared(self) -> bool:
         """Tell whether nobody is here who wants the lock alone."""
@@ -241,12 +238,14 @@ class Queues:
         queue = self.locks.get(claim.lock)
         if queue is None:
             return
-        if queue.beside and queue.leave(claim):
-            self._count_hold(claim, clock.now())
-        elif claim is queue.holder:
+        if claim is queue.holder or claim in queue.beside:
             now = clock.now()
+            self.tally.holds += 1
+            self.tally.hold_seconds += now - claim.entered_at
+            if queue.beside:
+                queue.leave(claim)
+                return
             queue.holder = None
-            self._count_hold(claim, now)
             if queue.waiting:
                 self._hand_over(queue, claim.lock, now)
             elif not self.attending.participant.keep(claim.lock, now):
@@ -255,10 +254,6 @@ class Queues:
             self._leave_line(queue, claim)
         if queue.holder is None and not queue.waiting:
             del self.locks[claim.lock]
-
-    def _count_hold(self, claim: ClusterClaim, now: float) -> None:
-        self.tally.holds += 1
-        self.tally.hold_seconds += now - claim.entered_at
 
     def _leave_line(self, queue: LocalQueue, claim: ClusterClaim) -> None:
         """Let one who waits go; the request that lies with the voters is in the mode of the first."""
@@ -309,15 +304,13 @@ class Queues:
 
     def _begin_beside(self, queue: LocalQueue, token: int, now: float) -> None:
         while queue.waiting and queue.waiting[0].shared:
-            claim = queue.waiting.popleft()
-            queue.beside.append(claim)
-            self._grant(claim, token, now)
+            self._begin(queue, queue.waiting.popleft(), token, now)
 
     def _begin(self, queue: LocalQueue, claim: ClusterClaim, token: int, now: float) -> None:
-        queue.holder = claim
-        self._grant(claim, token, now)
-
-    def _grant(self, claim: ClusterClaim, token: int, now: float) -> None:
+        if queue.holder is None:
+            queue.holder = claim
+        else:
+            queue.beside.append(claim)
         self.tally.acquisitions += 1
         self.tally.wait_seconds += now - claim.asked_at
         claim.grant(token, now)
