@@ -11,7 +11,7 @@ import pytest
 import coterie
 from coterie.cluster.engine import ClusterEngine
 from coterie.cluster.metrics import participant_metrics, render
-from tests.cluster.local_cluster import until
+from tests.cluster.local_cluster import COTERIE, until
 from tests.cluster.test_cluster_engine import World, in_world
 
 if TYPE_CHECKING:
@@ -348,3 +348,53 @@ def test_shared_locks_combine() -> None:
             assert held.name == "x"
 
     in_line(test, programs=2)
+
+
+async def command(*words: str) -> tuple[int, str]:
+    """Run the command line in a process of its own; give its status and what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *COTERIE, *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, printed.decode()
+
+
+def test_the_command_line_shares_and_status_tells_who_does() -> None:
+    async def test(line: Line) -> None:
+        url = line.made.programs[0].url
+        reader = await line.reads(0)
+        assert await command("lock", "-s", "-n", "--url", url, "x", "--", "true") == (0, "")
+        assert (await command("lock", "-n", "--url", url, "x", "--", "true"))[0] == 75
+        writer = await line.waits(1, shared=False)
+        process = line.made.attending(0).identity.label
+        for view, row in (
+            ("locks", ["x", process, "(shared)", str(reader.token)]),
+            ("waiters", ["x", "1", process]),
+        ):
+            status, printed = await command("status", view, "--url", url)
+            rows = [text.split() for text in printed.splitlines()]
+            assert status == 0
+            assert row in [words[: len(row)] for words in rows]
+        await reader.leave()
+        await writer.enters()
+        await writer.leave()
+
+    in_line(test, programs=2, lease=5.0)
+
+
+def test_threads_share_as_tasks_do() -> None:
+    async def test(line: Line) -> None:
+        reader = await line.reads()
+
+        def join() -> bool:
+            with (
+                coterie.sync.connect(line.made.programs[0].url) as c,
+                c.lock("x", shared=True) as held,
+            ):
+                return held.shared and held.valid and reader in line.inside
+
+        assert await asyncio.to_thread(join)
+        await reader.leave()
+
+    in_line(test)
