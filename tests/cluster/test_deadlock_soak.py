@@ -16,13 +16,19 @@ import pytest
 
 import coterie
 from coterie.cluster.config import convert
+from coterie.cluster.engine import ClusterEngine
+from coterie.cluster.frames import Concerned, HowAreYou
+from coterie.cluster.survey import Survey
 from coterie.coordinator.waits import Waits
 from coterie.deadlock.double_collect import Collection, Suspicion
+from coterie.deadlock.lock_waits import Hold, requester
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from coterie.cluster.node import Node
 
 PROGRAMS, TASKS, ROUNDS = 3, 4, 8
 LOCKS = "abcde"
@@ -33,6 +39,8 @@ class Referee:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.all_waits: list[Waits] = []
+        self.nodes: list[Node] = []
+        self.engines: list[ClusterEngine] = []
         self.objections: list[str] = []
         self.victims = 0
         give_way = Waits.give_way
@@ -57,44 +65,59 @@ class Referee:
         )
         while wanted := truth.wanted():
             for lock in wanted:
-                truth.hear(lock, [hold for waits in self.all_waits for hold in waits.holds(lock)])
+                truth.hear(lock, self._holds(lock))
         return truth
 
+    def _holds(self, wanted: str) -> list[Hold]:
+        """Name who holds a lock; in the way of a request to share is also whom the voters name."""
+        if not requester(wanted):
+            return [hold for waits in self.all_waits for hold in waits.holds(wanted)]
+        survey = Survey(range(len(self.nodes)))
+        for voter, node in enumerate(self.nodes):
+            survey.name(voter, Concerned(1, (node.voting._describe(wanted, 0),), {}))
+        for engine in self.engines:
+            survey.hear(engine._first.standings(HowAreYou(0, 1, (wanted,), search=True)))
+        return survey.holds(wanted)
 
-def random_wish(c: coterie.Coordinator, random: Random) -> Any:
-    """Want one lock, any of two, two, or one and any of two."""
-    one, two, three = random.sample(LOCKS, 3)
+
+def random_wish(c: coterie.Coordinator, random: Random, sharing: float) -> Any:
+    """Want one lock, any of two, two, or one and any of two; some of them in shared mode."""
+    one, two, three = (
+        c.lock(name, shared=random.random() < sharing) for name in random.sample(LOCKS, 3)
+    )
     match random.randrange(5):
         case 0 | 1:
-            return c.lock(one)
+            return one
         case 2:
             return c.lock_any(one, two)
         case 3:
             return c.lock_all(one, two)
         case _:
-            return c.lock_any(c.lock_all(one, two), c.lock(three))
+            return c.lock_any(c.lock_all(one, two), three)
 
 
-async def work(c: coterie.Coordinator, random: Random) -> int:
+async def work(c: coterie.Coordinator, random: Random, sharing: float) -> int:
     """Take something, then something else, again and again; count the rounds that went well."""
     done = 0
     for _ in range(ROUNDS):
         # A lock that one has already makes no sense to want; it is refused at once.
         with contextlib.suppress(coterie.DeadlockDetected, coterie.MisuseError):
-            async with random_wish(c, random):
+            async with random_wish(c, random, sharing):
                 await asyncio.sleep(random.choice((0.0, 0.001, 0.01)))
-                async with random_wish(c, random):
+                async with random_wish(c, random, sharing):
                     await asyncio.sleep(random.choice((0.0, 0.001)))
                     done += 1
     return done
 
 
-async def soak(urls: list[str], referee: Referee, seed: int) -> None:
+async def soak(urls: list[str], referee: Referee, seed: int, sharing: float = 0.0) -> None:
     async with contextlib.AsyncExitStack() as stack:
         programs = [await stack.enter_async_context(coterie.connect(url)) for url in urls]
-        referee.all_waits = [program._session.engine.waits for program in programs]
+        engines = [program._session.engine for program in programs]
+        referee.all_waits = [engine.waits for engine in engines]
+        referee.engines = [engine for engine in engines if isinstance(engine, ClusterEngine)]
         tasks = [
-            work(program, Random(f"{seed}/{place}/{number}"))
+            work(program, Random(f"{seed}/{place}/{number}"), sharing)
             for place, program in enumerate(programs)
             for number in range(TASKS)
         ]
@@ -105,21 +128,22 @@ async def soak(urls: list[str], referee: Referee, seed: int) -> None:
 
 
 @contextlib.asynccontextmanager
-async def cluster() -> AsyncIterator[str]:
+async def cluster(referee: Referee) -> AsyncIterator[str]:
     config = convert(document(3, lease=10.0))
-    async with running(config):
+    async with running(config) as referee.nodes:
         yield url_of(config)
 
 
+@pytest.mark.parametrize("sharing", [0.0, 0.6])
 @pytest.mark.parametrize("seed", range(2))
 def test_on_a_cluster_nobody_hangs_and_no_victim_could_have_gone_on(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, sharing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     referee = Referee(monkeypatch)
 
     async def main() -> None:
-        async with asyncio.timeout(60), cluster() as url:
-            await soak([url] * PROGRAMS, referee, seed)
+        async with asyncio.timeout(60), cluster(referee) as url:
+            await soak([url] * PROGRAMS, referee, seed, sharing)
 
     asyncio.run(main())
 

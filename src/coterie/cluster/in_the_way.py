@@ -2,7 +2,8 @@
 
 Whoever wants a lock alone waits for all who hold it. Whoever wants to share it waits for one who
 holds it alone, and for those before it in the line who want it alone. The first of these is enough:
-it waits for the holders itself, and when it leaves, another one is the first.
+it waits for the holders itself, and when it leaves, another one is the first. For the same reason
+one in the line of its own process stands for all others: whoever asks has to be told the same.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
 
 
 def in_the_way(queues: Queues, wanted: str) -> list[ClusterClaim]:
-    """List the claims that hold what is wanted, or stand before one of our own that wants to share."""
+    """List the claims that hold what is wanted, or stand before one of our own that wants to share.
+
+    What is in the way of somebody else's request to share is for its own process to say.
+    """
     lock, shared = without_mode(wanted)
     holders = queues.in_force(lock)
     if not shared:
         return holders
-    alone = [claim for claim in holders if not claim.shared]
-    return alone or _before(queues, lock, wanted)
+    if requester(wanted) != queues.attending.identity.name:
+        return []
+    return _before(queues, lock, wanted) or [claim for claim in holders if not claim.shared]
 
 
 def ahead(queues: Queues, wanted: str) -> list[ClusterClaim]:

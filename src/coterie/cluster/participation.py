@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster import clock
 from coterie.cluster.frames import Concerned, HowAreYou, Standing, Standings
-from coterie.cluster.in_the_way import ahead, in_the_way
+from coterie.cluster.in_the_way import ahead
 from coterie.cluster.queues import ClusterClaim, Queues
 from coterie.deadlock.lock_waits import without_mode
 from coterie.errors import NoQuorum
@@ -97,7 +97,7 @@ class Participation:
         deadlocks = self._program.deadlocks
         if asked.search and deadlocks is not None:
             for wanted in asked.locks:
-                for claim in in_the_way(self.queues, wanted):
+                for claim in self.queues.in_force(without_mode(wanted)[0]):
                     deadlocks.nudge(claim.owner)
         tell = self._stands_in_search if asked.search else self._stands
         standings = [tell(wanted) for wanted in asked.locks]

@@ -56,32 +56,35 @@ class Questions:
 
         One voter is asked for each lock. Where its vote is not a holder's, the vote of another is:
         then all others are asked, among them one of every quorum that a holder may have. So they
-        are where the lock is shared, as no voter need know all who share it.
+        are where the lock is shared, as no voter need know all who share it. In the way of a request
+        to share may be somebody at each voter, and everybody has to find the same: all are asked.
         """
         places = {lock: self._places(lock) for lock in locks}
-        found: dict[str, list[Hold]] = {}
-        for part in (slice(0, 1), slice(1, None)):
+        found: dict[str, list[Hold]] = {lock: [] for lock in locks}
+        for first in (True, False):
             asked: dict[ProcessId, list[str]] = {}
             for lock in locks:
-                for voter in () if is_all(found.get(lock, ())) else places[lock][part]:
+                _, shared = without_mode(lock)
+                count = len(places[lock]) if shared else 1
+                voters = places[lock][:count] if first else places[lock][count:]
+                for voter in () if is_all(found[lock]) else voters:
                     asked.setdefault(voter, []).append(lock)
             if asked:
                 survey = await self._ask(asked, self._patience(), search=True)
-                for lock in locks:
-                    found[lock] = merged(found.get(lock, ()), survey.holds(lock))
+                found = {lock: merged(holds, survey.holds(lock)) for lock, holds in found.items()}
         return found
 
-    def _places(self, lock: str) -> list[ProcessId]:
+    def _places(self, wanted: str) -> list[ProcessId]:
         """List the voters that may know the holder, in any order, so that none has all the work.
 
         Two quorums meet, so one with whom our request lies does; and it is none whose vote is ours
         alone.
         """
-        participant = self._attending.participant
+        participant, (lock, shared) = self._attending.participant, without_mode(wanted)
         voters = self._attending.reachable()
         random.shuffle(voters)
-        bid = participant.bids.get(without_mode(lock)[0])
-        if bid is None or bid.shared:
+        bid = participant.bids.get(lock)
+        if shared or bid is None or bid.shared:
             return voters
         asked = participant.sessions.asked(lock)
         return [voter for voter in voters if voter in asked and voter not in bid.votes]

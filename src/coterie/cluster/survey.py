@@ -99,23 +99,31 @@ class Survey:
     def holds(self, wanted: str) -> list[Hold]:
         """Name the tasks that hold what is wanted, with what they wait for themselves.
 
-        In the way of a request to share is no sharer, but who is ahead of it and wants it alone.
+        In the way of a request to share is who is before it in its own process and wants the lock
+        alone; or who holds it alone; or who is ahead of it elsewhere. Each waits for the next.
         """
-        _, shared = without_mode(wanted)
         holds = [
             Hold(wanted, standing.token, holder, standing.shared)
             for _, standing in self._standings(wanted)
             for holder in standing.holders
-            if not (shared and standing.shared)
         ]
-        return [*holds, *self._holds_ahead(wanted)] if shared else holds
+        _, shared = without_mode(wanted)
+        if not shared:
+            return holds
+        alone = [hold for hold in holds if not hold.shared]
+        return self._holds_before(wanted) or alone or self._holds_ahead(wanted)
 
     def _note_ahead(self, report: LockReport) -> None:
         who = requester(report.lock)
         if who:
-            ahead = self._ahead.setdefault(report.lock, {who: True})
+            ahead = self._ahead.setdefault(report.lock, {})
             for identity in report.queue:
                 ahead[identity] = ahead.get(identity, False) or who in report.queue
+
+    def _holds_before(self, wanted: str) -> list[Hold]:
+        """Name who is before a request to share in the line of its own process."""
+        own = dict(self._standings(wanted)).get(requester(wanted))
+        return [Hold(wanted, 0, first) for first in own.waiting[:1]] if own else []
 
     def _holds_ahead(self, wanted: str) -> list[Hold]:
         """Name who is ahead: of a request that waits with voters, or behind a hold of its process."""
