@@ -197,6 +197,13 @@ MUTANTS: dict[str, Rule] = {
         "calm",
         sharing=0.8,
     ),
+    "who shares is not told that nobody waits any more": Rule(
+        "polling",
+        "if level > tenure.told or is_over:",
+        "if level > tenure.told:",
+        "calm",
+        sharing=0.5,
+    ),
     "the release of one who shares does not raise the floor": Rule(
         "ballot",
         "self.floor = max(self.floor, floor)",
