@@ -294,3 +294,11 @@ def test_every_interleaving_of_two_who_share_and_one_who_does_not_is_safe_and_li
     assert verdict.verdict == "verified", verdict.reason
     assert all(verdict.sometimes.values())
     assert (verdict.states, verdict.transitions) == (states, transitions)
+
+
+def test_every_interleaving_of_a_lapse_of_one_who_shares_is_safe() -> None:
+    """One voter: the clock of a client that shares runs past its lease at any moment."""
+    processes = cluster(voters(1), clients=3, sharers=(2, 3), lapses={2: 1})
+    verdict = check(processes, requesters=(2, 3, 4), properties=SHARING)
+    assert verdict.verdict == "verified", verdict.reason
+    assert (verdict.states, verdict.transitions) == (52695, 340238)
