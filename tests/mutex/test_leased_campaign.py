@@ -181,11 +181,15 @@ MUTANTS: dict[str, Rule] = {
         sharing=0.5,
     ),
     "a vote is given to one alone beside those who share": Rule(
-        "ballot", "head.shared and all(", "all(", "calm", sharing=0.5
+        "ballot",
+        "head.shared and self.owners[0].claim.shared",
+        "self.owners[0].claim.shared",
+        "calm",
+        sharing=0.5,
     ),
     "a vote is given to one who shares beside one who is alone": Rule(
         "ballot",
-        "head.shared and all(owner.claim.shared for owner in self.owners)",
+        "head.shared and self.owners[0].claim.shared",
         "head.shared",
         "calm",
         sharing=0.5,

@@ -94,8 +94,9 @@ class Ballot(msgspec.Struct, array_like=True):
         if not self.queue:
             return None
         head = self.queue[0]
-        joins = head.shared and all(owner.claim.shared for owner in self.owners)
-        return head if joins or not self.owners else None
+        if self.owners and not (head.shared and self.owners[0].claim.shared):
+            return None
+        return head
 
     def level(self, tenure: Tenure) -> int:
         """6.5: tell how urgent the head of the queue is for an owner; 0 if nobody waits."""

@@ -123,7 +123,8 @@ class Poll(msgspec.Struct, array_like=True):
         for tenure in granted:
             self._grant(lock, ballot, tenure)
         for tenure in ballot.owners:
-            self._inquire(lock, ballot, tenure)
+            if ballot.queue or tenure.told:
+                self._inquire(lock, ballot, tenure)
 
     def _is_free(self, lock: str, ballot: Ballot) -> bool:
         """Tell whether the next may have the vote; repairs that would be in vain are forgotten."""
