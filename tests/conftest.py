@@ -1,13 +1,16 @@
-"""What holds for all tests: signals as on a terminal, and which tests need the machine to themselves."""
+"""What holds for all tests: signals as on a terminal, logs, and which tests run alone."""
 
 from __future__ import annotations
 
+import logging
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
 
 # Tests with processes, sockets or clocks of their own: the others can run beside each other.
 REAL = ("cli", "cluster", "coordinator", "demonstration", "engines", "sync")
@@ -36,3 +39,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parts = item.path.relative_to(root).parts
         if parts[0] in REAL or parts[-1] in REAL_FILES:
             item.add_marker("real")
+
+
+@pytest.fixture(autouse=True)
+def _logs() -> Iterator[None]:
+    """Take away the handlers that a command has set up: what they write to is closed by now."""
+    logger = logging.getLogger("coterie")
+    handlers, level = list(logger.handlers), logger.level
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)

@@ -101,3 +101,21 @@ def line(process: subprocess.Popen[str]) -> str:
 def kill(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait(BOUND_SECONDS)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # An orphan that has ended waits for whoever adopted it.
+    return not subprocess.run(
+        ["ps", "-o", "stat=", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.startswith("Z")
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    """List the processes that a process has started and that it has not waited for."""
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], stdout=subprocess.PIPE, check=True)
+    pairs = [text.split() for text in listed.stdout.decode().splitlines()]
+    return [int(pid) for pid, parent in pairs if int(parent) == process.pid]

@@ -65,8 +65,15 @@ def test_the_commands_print_what_is_shown(block: str) -> None:
 
 
 def changing(text: str) -> str:
-    """Leave out what is different every time: tokens, hosts and processes."""
-    return re.sub(r"held by \S+:\d+", "held by HOST:PID", re.sub(r"\d{16}", "TOKEN", text))
+    """Leave out what is different every time: tokens, processes, times and the columns' width."""
+    for pattern, stand_in in (
+        (r"\b\d{16}\b", "TOKEN"),
+        (r"\b[\w.-]+:\d+\b", "HOST:PID"),
+        (r"\b[\d.]+ s ago", "TIME"),
+        (r" +", " "),
+    ):
+        text = re.sub(pattern, stand_in, text)
+    return text
 
 
 @pytest.mark.parametrize("block", blocks("python"))

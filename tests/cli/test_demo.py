@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import pty
 import re
@@ -80,23 +78,6 @@ def test_who_interrupts_it_is_left_with_nothing_either(
     assert processes_of(tmp_path) == []
 
 
-@pytest.fixture
-def adopting() -> Iterator[None]:
-    """Adopt whoever loses its parent.
-
-    The system then ends nobody for being stopped and an orphan, since a parent of the same session
-    is left; so it is in a container whose first process is a shell.
-    """
-    set_child_subreaper = 36
-    ctypes.CDLL(None).prctl(set_child_subreaper, 1)
-    yield
-    ctypes.CDLL(None).prctl(set_child_subreaper, 0)
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt others")
 @pytest.mark.usefixtures("adopting")
 def test_who_kills_it_is_left_without_processes(
     environment: dict[str, str], tmp_path: Path

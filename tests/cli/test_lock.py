@@ -8,7 +8,6 @@ import pty
 import select
 import shutil
 import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,9 +16,19 @@ import pytest
 from coterie.cli import run
 from coterie.cli.duration import duration
 from coterie.errors import UsageError
-from tests.processes import BOUND_SECONDS, COTERIE, Directory, directory, kill, line, until
+from tests.processes import (
+    BOUND_SECONDS,
+    COTERIE,
+    Directory,
+    directory,
+    is_running,
+    kill,
+    line,
+    until,
+)
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -155,17 +164,6 @@ def test_a_signal_reaches_everything_that_the_command_has_started(locks: Directo
     process.send_signal(signal.SIGTERM)
     assert process.wait(BOUND_SECONDS) == 128 + signal.SIGTERM
     until(lambda: not is_running(sleeper))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    # An orphan that has ended waits for whoever adopted it.
-    return not subprocess.run(
-        ["ps", "-o", "stat=", str(pid)], capture_output=True, text=True, check=False
-    ).stdout.startswith("Z")
 
 
 @pytest.mark.usefixtures("held")

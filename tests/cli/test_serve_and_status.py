@@ -136,7 +136,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["serve", "--dev", "3", "--lease", "0"], 78, "a lease of 0 s is too short"),
         (["serve", "--dev", "3", "--node", "a"], 64, "--dev needs no configuration"),
         (["serve"], 78, "there is no coterie.toml"),
-        (["status", "--url", "file:"], 64, "status asks the nodes of a cluster"),
+        (["status", "--url", "odd:"], 64, "unknown kind of coordinator: 'odd'"),
         (["status", "graphs"], 64, "'graphs' is not one of"),
     ],
 )

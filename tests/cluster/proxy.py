@@ -10,6 +10,7 @@ import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.engine import ClusterEngine
 from coterie.cluster.ports import free_ports
+from coterie.cluster.serving import stop_serving
 from tests.cluster.local_cluster import document, running
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ UP, DOWN = "up", "down"  # from the program to the node, and back
 NOWHERE = "127.0.0.1"  # nodes name its low ports, so that programs have to take the proxy
 
 
+class Passage:
+    """The way up of one connection, which may end at the program long before it ends at the node."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer  # to the program
+        self.held = False
+        self.passes = asyncio.Event()
+        self.passes.set()
+
+
 class Proxy:
     """Passes on bytes between one program and one node, unless told otherwise."""
 
@@ -31,10 +42,12 @@ class Proxy:
         self.connections = 0  # so far
         self.delay = {UP: 0.0, DOWN: 0.0}  # seconds that bytes are under way
         self.refuses = False
+        self.late = 0  # bytes so far that reached the node after their connection was replaced
         self._target = target
         self._open = {UP: asyncio.Event(), DOWN: asyncio.Event()}
         self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._passages: set[Passage] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
         self.resume()
 
@@ -63,27 +76,64 @@ class Proxy:
         self.refuses = True
         self.sever()
 
+    def hold_back(self) -> None:
+        """Keep what the program sends over the connections that stand; newer ones are not touched."""
+        for passage in self._passages:
+            passage.held = True
+            passage.passes.clear()
+
+    def replace(self) -> None:
+        """Break connections that are held back at the program's end only, so that it opens others."""
+        for passage in self._passages:
+            if passage.held:
+                passage.writer.transport.abort()
+
+    def deliver(self) -> None:
+        """Let the node have what was held back, whatever has come over newer connections."""
+        for passage in self._passages:
+            passage.passes.set()
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.refuses:
             writer.transport.abort()
             return
         self.connections += 1
+        self._writers.add(writer)
+        self._watch(asyncio.current_task())
         try:
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:
             writer.transport.abort()
+            self._writers.discard(writer)
             return
-        self._writers |= {writer, inner_writer}
-        self._spawn(self._pass_on(UP, reader, inner_writer))
+        self._writers.add(inner_writer)
+        passage = Passage(writer)
+        self._passages.add(passage)
+        self._spawn(self._pass_up(passage, reader, inner_writer))
         self._spawn(self._pass_on(DOWN, inner_reader, writer))
 
     def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        self._watch(asyncio.get_running_loop().create_task(work))
+
+    def _watch(self, task: asyncio.Task[Any] | None) -> None:
+        assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def _pass_up(
+        self, passage: Passage, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            await self._pass_on(UP, reader, writer, passage)
+        finally:
+            self._passages.discard(passage)
+
     async def _pass_on(
-        self, direction: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        direction: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        passage: Passage | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
@@ -92,13 +142,19 @@ class Proxy:
                 await self._open[direction].wait()
                 if due > loop.time():
                     await asyncio.sleep(due - loop.time())
+                if passage is not None:
+                    await passage.passes.wait()
+                    self.late += len(data) if passage.writer.is_closing() else 0
                 writer.write(data)
-        writer.transport.abort()
+        if passage is not None and passage.held:
+            writer.close()  # not before all that came late has left
+        else:
+            writer.transport.abort()
         self._writers.discard(writer)
 
     async def stop(self) -> None:
         if self._server is not None:
-            self._server.close()
+            await stop_serving(self._server)
         self.cut()
         tasks = list(self._tasks)
         for task in tasks:

@@ -72,6 +72,15 @@ def test_the_environment_beats_the_file_and_a_flag_beats_both(
     assert str(load(None, {"COTERIE_DATA": "/flag"}).options("a").data) == "/flag/a"
 
 
+def test_a_bad_name_is_said_to_be_that_of_a_node_or_of_the_cluster() -> None:
+    made = document(1)
+    made["nodes"] = {"a b": made["nodes"]["a"]}
+    with pytest.raises(ConfigError, match=r"^node name 'a b': ' ' at position 2 is not allowed"):
+        convert(made)
+    with pytest.raises(ConfigError, match=r"^a cluster name has 1 to 255 characters, not 0"):
+        convert(document(1, cluster=""))
+
+
 def test_votes_make_weighted_voting() -> None:
     made = document(3)
     made["nodes"]["a"]["votes"] = 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
+import socket
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -172,3 +174,18 @@ async def test_an_answer_to_a_hello_that_was_given_up_is_no_fault_of_the_node() 
     line.receive(memoryview(msgspec.msgpack.encode(Refusal("too late"))))
     await asyncio.wait({greeting})
     assert greeting.cancelled()
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_who_calls_a_node_in_the_turn_in_which_it_ends_is_not_left_to_the_collector(
+    count: int, tmp_path: Path
+) -> None:
+    """The warnings of the collector are errors."""
+
+    async def main() -> None:
+        async with cluster(tmp_path) as url:
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))):
+                await turns(count)
+
+    asyncio.run(main())
+    gc.collect()

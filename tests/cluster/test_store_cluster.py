@@ -11,7 +11,14 @@ import pytest
 import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.store import join_store
-from coterie.errors import ConfigError, Conflict, OutcomeUnknown, Unavailable, UsageError
+from coterie.errors import (
+    ConfigError,
+    Conflict,
+    MisuseError,
+    OutcomeUnknown,
+    Unavailable,
+    UsageError,
+)
 from coterie.transactions.serializability import check
 from tests.cluster.local_cluster import until
 from tests.cluster.store_cluster import (
@@ -112,8 +119,11 @@ def test_everything_is_there_after_all_sites_were_started_again(tmp_path: Path) 
     asyncio.run(main(900))
 
 
-def crash_after(sites: Sites, name: str, appends: int) -> asyncio.Event:
-    """Let a site write so much more to its log, and then do nothing any more, as if killed."""
+def crash_after(sites: Sites, name: str, appends: int, *, kept: bool = True) -> asyncio.Event:
+    """Let a site write so much more to its log, and then do nothing any more, as if killed.
+
+    The last write has reached the disk, or nothing of it.
+    """
     node = sites[name].site.node
     log = node._log
     assert log is not None
@@ -123,8 +133,9 @@ def crash_after(sites: Sites, name: str, appends: int) -> asyncio.Event:
 
     def append_and_die(records: Sequence[bytes]) -> None:
         nonlocal left
-        append(records)
         left -= 1
+        if left or kept:
+            append(records)
         if not left:
             crashed.set()
             raise OSError("killed by the test")
@@ -134,20 +145,27 @@ def crash_after(sites: Sites, name: str, appends: int) -> asyncio.Event:
 
 
 @pytest.mark.parametrize("victim", ["a", "b"], ids=["coordinator", "participant"])
-@pytest.mark.parametrize("appends", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("appends", "kept", "together"),
+    [(1, True, True), (1, False, True), (2, True, True), (2, False, True), (3, True, False)],
+)
 def test_a_site_that_dies_after_a_log_write_leaves_no_half_transfer(
-    victim: str, appends: int, tmp_path: Path
+    victim: str, appends: int, kept: bool, together: bool, tmp_path: Path
 ) -> None:
     """2.8 a on real sockets: it dies in mid-commit, comes back, and everybody agrees."""
 
     async def main() -> None:
+        turn = asyncio.Semaphore(3 if together else 1)
+
+        async def attempt(sites: Sites, index: int) -> None:
+            async with turn:
+                await transfer(sites["a"], A[index], B[index])
+
         async with asyncio.timeout(60), running(configured(tmp_path)) as sites:
             await fill(sites["c"], ACCOUNTS)
             await until(lambda: not sites.unsettled(), "the acknowledgements")
-            crashed = crash_after(sites, victim, appends)
-            tasks = [
-                asyncio.create_task(transfer(sites["a"], A[index], B[index])) for index in range(3)
-            ]
+            crashed = crash_after(sites, victim, appends, kept=kept)
+            tasks = [asyncio.create_task(attempt(sites, index)) for index in range(3)]
             await crashed.wait()
             await sites.stop(victim)
             await sites.start(victim)
@@ -287,23 +305,41 @@ def test_a_site_that_is_away_makes_requests_fail_and_its_return_makes_them_work(
     asyncio.run(main())
 
 
-def test_a_scan_of_more_than_a_message_carries_is_refused_and_cuts_nobody_off(
-    tmp_path: Path,
-) -> None:
+def test_a_node_that_is_gone_need_not_be_waited_for(tmp_path: Path) -> None:
+    """2.5 f: a conservative transaction waits for its word, until somebody says that none comes."""
+
     async def main() -> None:
-        async with asyncio.timeout(60), running(configured(tmp_path)) as sites:
-            for key in B:
-                async with sites["b"].transaction() as transaction:
-                    await transaction.put(key, "x" * 5_000_000)
-            with pytest.raises(Conflict, match="ask for less at a time, with a limit"):
-                async with sites["a"].transaction() as transaction:
-                    await transaction.scan()
-            async with sites["a"].transaction() as transaction:
-                assert len(await transaction.scan(limit=1)) == 1
-            async with sites["b"].transaction() as transaction:
-                assert len(await transaction.scan_prefix("")) == len(B)
+        async with (
+            asyncio.timeout(60),
+            running(configured(tmp_path, scheme="conservative")) as sites,
+        ):
+            await fill(sites["a"], ACCOUNTS)
+            await sites.stop("c")
+            waiting = asyncio.create_task(transfer(sites["a"], A[0], B[0]))
+            for name in "ab":
+                await until(lambda name=name: sites[name].facts()["waiting"], "it to wait")  # type: ignore[misc]  # a default makes it of this turn
+                sites[name].close_source("c")
+            await waiting
+            await transfer(sites["b"], A[0], B[0])
+            await sites.start("c")
+            await transfer(sites["c"], A[0], C[0])
+            assert await total(sites["c"]) == 900
 
     asyncio.run(main())
+
+
+def test_only_another_node_can_be_closed_and_only_where_its_word_counts(tmp_path: Path) -> None:
+    async def main(scheme: str, node: str) -> None:
+        async with running(configured(tmp_path / scheme, scheme=scheme)) as sites:
+            sites["a"].close_source(node)
+
+    for scheme, node, kind, text in (
+        ("two-phase-locking", "b", MisuseError, "only the schemes conservative and multiversion"),
+        ("conservative", "a", MisuseError, "node 'a' is this one"),
+        ("multiversion", "z", ConfigError, "no node is called 'z'"),
+    ):
+        with pytest.raises(kind, match=text):
+            asyncio.run(main(scheme, node))
 
 
 def test_a_history_over_sites_is_recorded_and_serializable(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import coterie
-from coterie.cli.status import _print
+from coterie.cli.status import print_locks
 from coterie.cluster import inspecting
 from coterie.cluster.config import convert
 from coterie.cluster.engine import ClusterEngine
@@ -59,7 +59,7 @@ async def test_a_holder_that_does_not_answer_is_shown(
         assert isinstance(engine, ClusterEngine)
         monkeypatch.setattr(engine._first, "standings", _answer_another_question)
         state = await inspecting.inspect(make_visit(url), locks=True)
-        _print(state, "locks")
+        print_locks(state.locks, "locks")
         assert [lock.silent for lock in state.locks] == [[engine.waits.process]]
     _, row = capsys.readouterr().out.splitlines()
     assert row.split() == ["x", engine.waits.process, "(no", "answer)", "0"]

@@ -206,3 +206,18 @@ async def test_nested_bodies_end_in_one_loss_and_no_cancellation_is_left() -> No
         with pytest.raises(LockLost):
             await nested()
         assert cancellations() == 0
+
+
+@in_loop
+async def test_the_release_of_an_inner_hold_tells_of_a_loss_that_nobody_has_noticed() -> None:
+    engine = MemoryEngine()
+    async with coordinator(engine) as c:
+        lock = c.lock("a", reentrant=True)
+        outer = await lock.acquire()
+        inner = await lock.acquire()
+        assert inner is not None
+        assert inner is outer
+        engine.lose("a", noticed=False)
+        for _ in range(2):
+            with pytest.raises(LockLost):
+                await lock.release()

@@ -46,6 +46,12 @@ def test_a_process_that_is_null_runs_and_one_name_is_a_condition() -> None:
     assert parse_graph('{"P1": null, "P2": "P1"}').waits == {"P2": all_of("P1")}
 
 
+def test_a_process_that_is_null_is_shown_also_if_nobody_waits_for_it() -> None:
+    graph = parse_graph('{"P1": null, "P2": "P3"}')
+    assert graph.nodes() == ("P2", "P3", "P1")
+    assert parse_graph(json.dumps(write_graph(graph))) == graph
+
+
 def test_resources_have_holders_and_waits_have_times() -> None:
     graph = parse_graph(CROSSED)
     assert graph.resources == {"A", "B"}
@@ -114,6 +120,15 @@ def test_the_table_tells_each_cycle_once(
     text = capsys.readouterr().out
     assert text.count("in a cycle of 2:") == 1
     assert "P3 is deadlocked, waiting for a cycle of 2:" in text
+
+
+def test_the_table_shows_a_process_that_is_null_as_running(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text('{"P1": null}')
+    assert run(["deadlock", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["P1", "runs"]
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"{"])

@@ -236,14 +236,14 @@ async def test_who_waits_long_looks_at_the_one_before_it_and_not_at_the_queue_ag
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks, readings = 0, 0
-    waited, read = Place.wait, Queue._names
+    waited, read = Place.wait, Queue._files
 
     async def wait(place: Place, _: float) -> None:
         nonlocal looks
         looks += 1
         await waited(place, 0.001)
 
-    def names(queue: Queue) -> list[str]:
+    def files(queue: Queue) -> list[tuple[int, str]]:
         nonlocal readings
         readings += 1
         return read(queue)
@@ -251,7 +251,7 @@ async def test_who_waits_long_looks_at_the_one_before_it_and_not_at_the_queue_ag
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
         monkeypatch.setattr(Place, "wait", wait)
-        monkeypatch.setattr(Queue, "_names", names)
+        monkeypatch.setattr(Queue, "_files", files)
         task = asyncio.create_task(acquired(c, "a"))
         while looks < 20:  # noqa: ASYNC110 - files have no events
             await asyncio.sleep(0.001)

@@ -13,10 +13,12 @@ import pytest
 from coterie.errors import MisuseError
 from coterie.transactions.scheduler import Committed
 from coterie.transactions.scheme import scheme
+from coterie.transactions.site import chunks
 from coterie.transactions.site.site import SILENCE
 from tests.transactions.site_storms import judge as judge_storm
 from tests.transactions.site_storms import site_storm
 from tests.transactions.site_world import World, key_at, world
+from tests.transactions.test_site_scans import lossy_scan
 from tests.transactions.test_two_phase_commit import reader_left
 from tests.transactions.test_two_phase_commit_crashes import SHAPES, crashing_runs, judge
 
@@ -69,6 +71,23 @@ def mutated(layer: str, old: str, new: str) -> tuple[ModuleType, ModuleType]:
         return sys.modules[PACKAGE + "site"], sys.modules[PACKAGE + "clients"]
     finally:
         sys.modules.update({PACKAGE + name: module for name, module in originals.items()})
+
+
+def aborts(site: ModuleType, _clients: ModuleType) -> None:
+    """Abort what another site decides about: it commits, so it must not count as aborted."""
+    sites = world(sites=3, kind=site.Site)
+    writer = sites.write(1, {B: b"1"}).name
+    sites.call(1, "commit", writer)
+    aborted = sites.call(1, "abort", writer)
+    sites.settle()
+    assert aborted == (sites.value(3, B) is None)
+
+
+def scans(site: ModuleType, _clients: ModuleType) -> None:
+    """Lose every part of a scan once, and every request for one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "CHUNK_BYTES", 2 * (chunks.FOUND_BYTES + 10))
+        lossy_scan(site.Site)
 
 
 def crashes(site: ModuleType, _clients: ModuleType) -> None:
@@ -223,6 +242,18 @@ MUTANTS = {
         "        elif message.count != part.count:\n",
         "        elif False:\n",
         late_prepare,
+    ),
+    "what another site decides about is aborted": Mutant(
+        "asking", "if not course.is_decided_by(self.me):", "if False:", aborts
+    ),
+    "a part of a scan counts as all of it": Mutant(
+        "asking", "if message.more:", "if message.more and False:", scans
+    ),
+    "who misses a part of a scan asks for the scan": Mutant(
+        "coordinator", "visit.count, visit.request", "visit.count, course.request", scans
+    ),
+    "a part of a scan that is sent again says that it is the last": Mutant(
+        "serving", "part.reply, sender, out, more=more)", "part.reply, sender, out)", scans
     ),
     "one vote is enough": Mutant(
         "coordinator",

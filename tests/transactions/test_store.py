@@ -15,10 +15,11 @@ import coterie
 from coterie.clocks import Stamp
 from coterie.errors import Conflict, MisuseError, OutcomeUnknown, UsageError
 from coterie.transactions import Span, Store, Transaction
+from coterie.transactions.multiversion import Multiversion
 from coterie.transactions.scheduler import EVERYTHING
 from coterie.transactions.store.local import LocalExecutor
 from tests.transactions.anarchy import Anarchy
-from tests.transactions.jumbled import FORMS, assert_idle, jumbled
+from tests.transactions.jumbled import FORMS, assert_idle, jumbled, scheduler_of
 
 if TYPE_CHECKING:
     from coterie.transactions.scheduler import Attempt, Declaration
@@ -565,3 +566,36 @@ def test_no_request_gives_up_control_between_check_and_effect() -> None:
 
 def test_the_store_is_at_the_top_of_the_package() -> None:
     assert coterie.Store is Store
+
+
+def test_the_oldest_transaction_is_shown_with_its_task() -> None:
+    """2.4 e: it is what keeps old versions from being dropped."""
+
+    async def main() -> None:
+        store = Store("multiversion")
+        done = asyncio.Event()
+        assert store.oldest() is None
+
+        async def read() -> None:
+            async with store.transaction() as t:
+                await t.get("x")
+                await done.wait()
+
+        task = asyncio.create_task(read(), name="report")
+        await asyncio.sleep(0)
+        async with store.transaction() as t:
+            await t.put("x", 1)
+            oldest = store.oldest()
+            assert oldest is not None
+            assert (oldest.name, oldest.task) == ("T1", "report")
+            assert oldest.seconds >= 0
+        scheduler = scheduler_of(store)
+        assert isinstance(scheduler, Multiversion)
+        kept = scheduler.oldest()
+        assert kept is not None
+        assert kept.name == oldest.name
+        done.set()
+        await task
+        assert store.oldest() is None
+
+    asyncio.run(main())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.errors import ConfigError, MisuseError, UsageError
+from coterie.errors import ConfigError, Conflict, MisuseError, UsageError
 from coterie.transactions import Span, Store, Transaction
 from coterie.transactions.history import parse_history
 from coterie.transactions.serializability import check
@@ -136,7 +136,7 @@ def test_keys_and_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
-WAITING = [form for form in FORMS if form[0] != "optimistic" and form[1] != "wait-die"]
+WAITING = [form for form in FORMS if form[0] != "optimistic"]
 
 
 @pytest.mark.parametrize(("scheme", "variant"), WAITING)
@@ -153,36 +153,130 @@ def test_a_task_does_not_wait_for_itself(scheme: str, variant: str) -> None:
             await t.put("x", 1)
             await store.run(inner)
 
-        with pytest.raises(MisuseError, match="T2 would wait for ever for T1, which the same task"):
+        with pytest.raises(MisuseError, match=r"T2 .* T1, which the same task has begun"):
             await store.run(outer)
+        assert (store.counts.aborted, store.counts.repeated) == (2, 0)
         assert_idle(store)
         assert await store.run(lambda t: t.get("x")) is None
 
     jumbled(main, seed=0)
 
 
-def test_a_task_does_not_wait_for_itself_behind_others() -> None:
-    """2.7 i: T3 would wait for T2 of another task, who waits for T1 of this one."""
+@pytest.mark.parametrize(
+    ("variant", "second"), [("detection", True), ("wound-wait", True), ("wait-die", False)]
+)
+def test_a_task_does_not_wait_for_itself_behind_others(variant: str, second: bool) -> None:
+    """2.7 i: it would wait for one of another task, who waits for one of this task.
+
+    Only the younger may wait by `wound-wait`, and by `wait-die` only the older.
+    """
+
+    async def main() -> None:
+        store = Store(variant=variant)
+        first, holding, held = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def other() -> None:
+            if second:
+                await first.wait()
+            async with store.transaction() as t:
+                await t.put("y", 2)
+                holding.set()
+                await held.wait()
+                await t.put("x", 2)
+
+        async def outer(t: Transaction) -> None:
+            await t.put("x", 1)
+            first.set()
+            await holding.wait()
+            held.set()
+            await asyncio.sleep(0)  # the other one waits for x
+            await store.run(lambda inner: inner.put("y", 3))
+
+        task = asyncio.create_task(other())
+        if not second:
+            await holding.wait()
+        with pytest.raises(MisuseError, match=r"T3 .* T\d, which the same task has begun"):
+            await store.run(outer)
+        await task
+        assert store.counts.committed == 1
+        assert_idle(store)
+
+    asyncio.run(main())
+
+
+def test_a_task_notices_when_its_wait_becomes_one_for_itself() -> None:
+    """2.7 i: T3 waits for T2 of another task, who only then comes to wait for T1 of this one."""
 
     async def main() -> None:
         store = Store()
-        started = asyncio.Event()
+        first, holding, held = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-        async def second() -> None:
+        async def other() -> None:
+            await first.wait()
             async with store.transaction() as t:
                 await t.put("y", 2)
-                started.set()
+                holding.set()
+                await held.wait()
                 await t.put("x", 2)
 
-        async with store.transaction() as t:
+        async def outer(t: Transaction) -> None:
             await t.put("x", 1)
-            task = asyncio.create_task(second())
-            await started.wait()
-            with pytest.raises(MisuseError, match="T3 would wait for ever for T1"):
-                async with store.transaction() as other:
-                    await other.put("y", 3)
+            first.set()
+            await holding.wait()
+            asyncio.get_running_loop().call_soon(held.set)  # when the inner one waits
+            await store.run(lambda inner: inner.put("y", 3))
+
+        task = asyncio.create_task(other())
+        with pytest.raises(MisuseError, match="T3 would wait for ever for T1, which the same task"):
+            await store.run(outer)
         await task
         assert_idle(store)
+
+    jumbled(main, seed=0)
+
+
+def test_a_task_does_not_wound_itself() -> None:
+    """By `wound-wait` it is the inner one that has to go, and would have to each time."""
+
+    async def main() -> None:
+        store = Store(variant="wound-wait")
+
+        async def outer(t: Transaction) -> None:
+            async with store.transaction() as inner:
+                await inner.put("x", 2)
+                await t.put("x", 1)
+
+        with pytest.raises(MisuseError, match="T2 cannot go on because of T1, which the same task"):
+            await store.run(outer)
+        assert (store.counts.aborted, store.counts.refused) == (2, 0)
+        assert_idle(store)
+
+    asyncio.run(main())
+
+
+def test_a_conflict_with_another_task_stays_one() -> None:
+    """Although this task has another transaction under way, which is in nobody's way."""
+
+    async def main() -> None:
+        store = Store(variant="wait-die")
+        holding, done = asyncio.Event(), asyncio.Event()
+
+        async def other() -> None:
+            async with store.transaction() as t:
+                await t.put("y", 2)
+                holding.set()
+                await done.wait()
+
+        task = asyncio.create_task(other())
+        await holding.wait()
+        async with store.transaction() as t:
+            await t.put("x", 1)
+            with pytest.raises(Conflict, match="younger than one in its way"):
+                async with store.transaction() as inner:
+                    await inner.put("y", 3)
+        done.set()
+        await task
+        assert (store.counts.committed, store.counts.refused) == (2, 1)
 
     asyncio.run(main())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import msgspec
@@ -521,12 +522,53 @@ def test_a_user_hears_nothing_from_a_coordinator_that_dies_between_decision_and_
     assert [sites.value(2, key) for key in (A, B, C)] == [b"1", b"1", b"1"]
 
 
-def test_an_abort_after_the_votes_were_asked_for_is_too_late() -> None:
-    sites, name = voted()
-    assert sites.call(1, "abort", name) is False
+@pytest.mark.parametrize(("name", "variant"), SCHEMES)
+def test_an_abort_comes_in_time_until_the_decision(name: str, variant: str | None) -> None:
+    """Presumed abort: whoever has voted, there is no decision before the coordinator's."""
+    outcomes = set()
+    for moment in range(40):
+        dice = Random(moment)
+        sites = world(name, variant, sites=3)
+        writer = sites.write(1, {A: b"1", B: b"1", C: b"1"}).name
+        sites.call(1, "commit", writer)
+        for _ in range(moment // 2):
+            links = sorted(link for link, mail in sites.mail.items() if mail)
+            if links:
+                sites.deliver(*dice.choice(links))
+        in_time = writer in sites.site(1).courses
+        assert sites.call(1, "abort", writer) is True, "one that has ended stays as it was"
+        sites.settle()
+        assert isinstance(sites.answer(writer), Committed) is not in_time
+        expected = None if in_time else b"1"
+        assert [sites.value(2, key) for key in (A, B, C)] == [expected] * 3
+        outcomes.add(in_time)
+    assert outcomes == {True, False}
+
+
+def test_an_abort_is_too_late_where_another_site_decides() -> None:
+    sites = world(sites=3)
+    writer = sites.write(1, {B: b"1"}).name
+    sites.call(1, "commit", writer)
+    assert sites.call(1, "abort", writer) is False
     sites.run()
-    assert isinstance(sites.answer(name), Committed)
-    assert sites.call(1, "abort", name) is True, "ended before, it stays as it was"
+    assert isinstance(sites.answer(writer), Committed)
+    assert sites.value(3, B) == b"1"
+
+
+def test_whoever_asks_again_hears_for_whom_its_request_waits() -> None:
+    sites = world(sites=3)
+    holder = sites.write(3, {B: b"1"})
+    waiter = sites.call(1, "begin")
+    sites.call(1, "write", waiter.name, B, b"2")
+    sites.run()
+    for _ in range(2):
+        sites.ring(1, SILENCE)
+        sites.run()
+    assert sites.site(1).courses[waiter.name].blockers == [holder.name]
+    sites.call(3, "abort", holder.name)
+    sites.run()
+    sites.call(1, "read", waiter.name, A)
+    assert sites.site(1).courses[waiter.name].blockers == []
 
 
 def test_an_abort_reaches_every_site() -> None:

@@ -13,6 +13,8 @@ from coterie.cli.terminal import Terminal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from coterie.cli.guard import Guard
+
 # Python ignores these; a program expects them as the system made them.
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 NOT_FOUND = 127
@@ -24,13 +26,18 @@ class Child:
     """A program in a process group of its own, with our stdin, stdout and stderr."""
 
     def __init__(
-        self, program: tuple[str, ...], environment: Mapping[str, str], lifelines: Sequence[int]
+        self,
+        program: tuple[str, ...],
+        environment: Mapping[str, str],
+        lifelines: Sequence[int],
+        guard: Guard | None,
     ) -> None:
         """Start it; raises `OSError` if that is impossible.
 
         It inherits the lifelines of the lock: if we are killed, the lock stays taken until the
-        program has ended too.
+        program has ended too. Where there are none, the guard ends the program then.
         """
+        self._guard = guard
         self._loop = asyncio.get_running_loop()
         self._status: asyncio.Future[int] = self._loop.create_future()
         self._loop.add_signal_handler(signal.SIGCHLD, self._look)
@@ -48,6 +55,8 @@ class Child:
         except OSError:
             self._close()
             raise
+        if guard is not None:
+            guard.watch(self.pid)
         self._go_on()
         self._look()
 
@@ -62,6 +71,8 @@ class Child:
 
     async def stop(self, seconds: float) -> None:
         """Ask the group to end, and after that many seconds end it."""
+        if self._guard is not None:
+            self._guard.hurry()
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)  # who is stopped cannot obey
         await asyncio.wait({self._status}, timeout=max(0.0, seconds))
@@ -75,6 +86,8 @@ class Child:
     def _look(self) -> None:
         if self._status.done():
             return
+        if self._guard is not None and self._has_ended():
+            self._guard.dismiss()  # before another group can get the number of this one
         pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
         if not pid:
             return
@@ -84,6 +97,13 @@ class Child:
         code = os.waitstatus_to_exitcode(status)
         self._status.set_result(code if code >= 0 else KILLED_BY - code)
         self._close()
+
+    def _has_ended(self) -> bool:
+        """Tell, and leave it to be told again; False where that is impossible."""
+        if not hasattr(os, "waitid"):  # as on macOS before Python 3.13
+            return False
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.pid, look) is not None
 
     def _stop_too(self) -> None:
         """Follow Ctrl-Z: the shell sees us stop, and gets the terminal back."""
@@ -97,6 +117,8 @@ class Child:
         self.signal(signal.SIGCONT)
 
     def _close(self) -> None:
+        if self._guard is not None:
+            self._guard.dismiss()
         self._terminal.take_back()
         self._loop.remove_signal_handler(signal.SIGCHLD)
         self._loop.remove_signal_handler(signal.SIGCONT)

@@ -14,6 +14,7 @@ import click
 
 from coterie.cli.child import Child, failure
 from coterie.cli.duration import duration
+from coterie.cli.guard import Guard
 from coterie.cli.input import at_end_of_input
 from coterie.cli.signals import Signals
 from coterie.coordinator import Acquirable, Coordinator, Holding, connect
@@ -137,16 +138,17 @@ async def _hold_alone(holding: Holding, signals: Signals) -> int:
 
 
 async def _run(holding: Holding, conduct: Conduct, signals: Signals, waited: float) -> int:
+    # Leases are renewed well before they are half over, so half of one is never a threat by itself.
+    half_a_lease = (holding.expires_at - time.monotonic()) / 2
+    notice = min(conduct.kill_after + MARGIN_SECONDS, half_a_lease)
+    guard = _guard(holding, conduct, notice)
     try:
-        child = Child(conduct.program, _environment(holding, waited), holding.lifelines)
+        child = Child(conduct.program, _environment(holding, waited), holding.lifelines, guard)
     except OSError as error:
         click.echo(f"coterie: {conduct.program[0]}: {error.strerror}", err=True)
         return failure(error)
     signals.receiver = child.signal
     ended = asyncio.ensure_future(child.wait())
-    # Leases are renewed well before they are half over, so half of one is never a threat by itself.
-    half_a_lease = (holding.expires_at - time.monotonic()) / 2
-    notice = min(conduct.kill_after + MARGIN_SECONDS, half_a_lease)
     threatened = asyncio.ensure_future(_threatened(holding, notice))
     await asyncio.wait({ended, threatened}, return_when=asyncio.FIRST_COMPLETED)
     threatened.cancel()
@@ -155,6 +157,17 @@ async def _run(holding: Holding, conduct: Conduct, signals: Signals, waited: flo
         holding.ensure()
         raise LockLost(f"lock {holding.name!r}: the lease could not be renewed in time")
     return await ended
+
+
+def _guard(holding: Holding, conduct: Conduct, notice: float) -> Guard | None:
+    """Start what ends the program if we are killed, unless the lock then stays with the program.
+
+    As long as we live, either the lease lasts for the time of the notice or the program is being
+    stopped: so a guard that kills within that time is early enough.
+    """
+    if holding.lifelines or conduct.on_lost == "ignore":
+        return None
+    return Guard(0.0 if conduct.on_lost == "kill" else max(0.0, notice - MARGIN_SECONDS))
 
 
 async def _stop(child: Child, holding: Holding, conduct: Conduct) -> None:

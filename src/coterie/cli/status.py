@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import click
 
@@ -13,18 +12,37 @@ from coterie.cli.output import print_json, print_table
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
-    from coterie.cluster.access import Visit
-    from coterie.cluster.inspecting import ClusterState, LockState, NodeState
-    from coterie.coordinator.engine import Party
+    from collections.abc import Sequence
+
+    from coterie.cluster.inspecting import ClusterState
+    from coterie.coordinator.engine import LockState, Party
+    from coterie.deadlock.wait_for import Graph
+    from coterie.engines.file.inspecting import DirectoryState
+
+    State: TypeAlias = ClusterState | DirectoryState
 
 VIEWS = ("nodes", "locks", "waiters", "graph")
 DRAWN = ("svg", "dot")
-HEALTH = {0: "healthy", 1: "degraded", 69: "no quorum"}
+
+
+class Source(Protocol):
+    """Where the status of locks comes from."""
+
+    default_view: str
+
+    def state(self, *, locks: bool) -> State:
+        """Find out who is up, and if wanted who holds and who waits."""
+
+    def waits(self) -> tuple[Graph[str], int]:
+        """Find out who waits for whom, and the exit status for the health of the rest."""
+
+    def print_nodes(self) -> int:
+        """Print who is up, for people; gives the exit status."""
 
 
 @click.command("status")
-@click.argument("view", type=click.Choice(VIEWS), default="nodes")
-@click.option("--url", metavar="URL", help="Default: COTERIE_URL, then coterie.toml.")
+@click.argument("view", type=click.Choice(VIEWS), required=False)
+@click.option("--url", metavar="URL", help="Default: COTERIE_URL, then coterie.toml, then file:.")
 @click.option("--watch", is_flag=True, help="Show it again and again, until interrupted.")
 @click.option(
     "--every", type=duration, default="2s", show_default=True, metavar="DUR", help="With --watch."
@@ -37,81 +55,81 @@ HEALTH = {0: "healthy", 1: "degraded", 69: "no quorum"}
     show_default=True,
     help="How to print the result; svg and dot draw the graph.",
 )
-def command(*, view: str, url: str | None, watch: bool, every: float, output: str) -> int:
-    """Ask the nodes of a cluster: nodes, locks, waiters or graph.
+def command(*, view: str | None, url: str | None, watch: bool, every: float, output: str) -> int:
+    """Show nodes, locks, waiters or the graph: of a cluster, or of a lock directory (file:).
 
     graph shows which task waits for which lock, who holds it, and which waits can never end.
+    Without a view it shows the nodes of a cluster, and the locks of a directory, which has no nodes
+    and is only read.
 
     Exits with 0 if all nodes vote, no program has lost its connection and nobody is found to be
-    deadlocked, 1 if not all is well but a quorum votes, 69 if there is no quorum.
+    deadlocked, 1 if not all is well but a quorum votes, 69 if there is no quorum or the directory
+    cannot be read.
     """
     if output in DRAWN and (view != "graph" or watch):
         raise UsageError(f"-o {output} draws one picture of the graph: status graph -o {output}")
+    source = _source(url)
     while True:
         if watch and output == "table":
             click.clear()
-        health = _show(_visit(url), view, output)
+        health = _show(source, view or source.default_view, output)
         if not watch:
             return health
         time.sleep(every)
 
 
-def _show(visit: Visit, view: str, output: str) -> int:
-    from coterie.cluster.inspecting import inspect, inspect_waits  # noqa: PLC0415 - asks for ssl
+def _source(url: str | None) -> Source:
+    from coterie.coordinator.connecting import choose_url, scheme_of  # noqa: PLC0415 - as below
 
+    chosen = choose_url(url)
+    if scheme_of(chosen) == "file":
+        from coterie.cli.status_directory import DirectorySource  # noqa: PLC0415 - asks for POSIX
+
+        return DirectorySource(chosen)
+    from coterie.cli.status_cluster import ClusterSource  # noqa: PLC0415 - asks for ssl
+
+    return ClusterSource(chosen)
+
+
+def _show(source: Source, view: str, output: str) -> int:
     if view == "graph":
         from coterie.cli.deadlock import show  # noqa: PLC0415 - only for this view
 
-        graph, health = asyncio.run(inspect_waits(visit))
+        graph, health = source.waits()
         return max(health, show(graph, output, [core[0] for core in graph.cores()]))
-    state = asyncio.run(inspect(visit, locks=view != "nodes"))
+    if view == "nodes" and output == "table":
+        return source.print_nodes()
+    state = source.state(locks=view != "nodes")
     if output == "json":
         print_json(state)
     else:
-        _print(state, view)
+        print_locks(state.locks, view)
     return state.health
 
 
-def _visit(url: str | None) -> Visit:
-    from coterie.cluster.url import make_visit  # noqa: PLC0415 - asks for asyncio and ssl
-    from coterie.coordinator.connecting import choose_url  # noqa: PLC0415
-
-    chosen = choose_url(url)
-    if not chosen.startswith("coterie:"):
-        raise UsageError(
-            f"status asks the nodes of a cluster, and {chosen} has none; set COTERIE_URL to"
-            " coterie://HOST:PORT,..."
-        )
-    return make_visit(chosen)
+def print_locks(locks: Sequence[LockState], view: str) -> None:
+    """Print who holds them, or who waits for them."""
+    if view == "waiters":
+        rows = [row for lock in locks for row in _waiters(lock)]
+        print_table(["lock", "place", "waiter", "since"], rows)
+    else:
+        rows = [row for lock in locks for row in _holders(lock)]
+        print_table(["lock", "holder", "token", "since", "waiting"], rows)
 
 
-def _print(state: ClusterState, view: str) -> None:
-    if view == "nodes":
-        header = ["node", "address", "state", "up", "programs", "owned", "waiting"]
-        print_table(header, [_node(node) for node in state.nodes])
-        click.echo(f"\ncluster {state.cluster}: {HEALTH[state.health]}", err=True)
-        return
-    rows: list[list[Any]] = []
-    for lock in state.locks:
-        if view == "waiters":
-            rows += [
-                [lock.name, place, _who(party), _since(party.since)]
-                for place, party in enumerate(lock.waiters, 1)
-            ]
-        else:
-            rows += _holders(lock)
-    header = {
-        "locks": ["lock", "holder", "token", "since", "waiting"],
-        "waiters": ["lock", "place", "waiter", "since"],
-    }[view]
-    print_table(header, rows)
+def _waiters(lock: LockState) -> list[list[Any]]:
+    """Give a row for each who waits for a lock, the next first."""
+    return [
+        [lock.name, place, _name(party), _since(party)]
+        for place, party in enumerate(lock.waiters, 1)
+    ]
 
 
 def _holders(lock: LockState) -> list[list[Any]]:
     """Give a row for each who holds a lock, or has its votes and does not say."""
     waiting = len(lock.waiters)
-    rows = [
-        [lock.name, _who(party), str(party.token), _since(party.since), waiting]
+    rows: list[list[Any]] = [
+        [lock.name, _name(party), str(party.token), _since(party), waiting]
         for party in lock.holders
     ]
     rows += [[lock.name, f"{owner} (no answer)", "", "", waiting] for owner in lock.silent]
@@ -120,21 +138,9 @@ def _holders(lock: LockState) -> list[list[Any]]:
     return rows
 
 
-def _who(party: Party) -> str:
+def _name(party: Party) -> str:
     return f"{party.owner} (shared)" if party.shared else party.owner
 
 
-def _node(node: NodeState) -> list[Any]:
-    report = node.report
-    if report is None:
-        return [node.name, node.address, f"down: {node.trouble}", "", "", "", ""]
-    abstains = report.abstains_seconds
-    standing = f"abstains for {abstains:.1f} s" if abstains else "votes"
-    up = f"{report.up_seconds:.0f} s"
-    away = sum(not session.connected for session in report.sessions)
-    programs = f"{len(report.sessions)} ({away} away)" if away else len(report.sessions)
-    return [node.name, node.address, standing, up, programs, report.owned, report.waiting]
-
-
-def _since(seconds: float) -> str:
-    return f"{max(0.0, time.time() - seconds):.1f} s ago"
+def _since(party: Party) -> str:
+    return f"{max(0.0, time.time() - party.since):.1f} s ago"

@@ -166,7 +166,7 @@ def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> 
 
 def _membership(written: ConfigFile) -> Membership:
     members = tuple(
-        Member(check_name(name), parse_address(node.address))
+        Member(check_name(name, of="node"), parse_address(node.address))
         for name, node in written.nodes.items()
     )
     if len({member.address for member in members}) < len(members):
@@ -179,7 +179,8 @@ def _membership(written: ConfigFile) -> Membership:
         chosen.setup(len(members), choice.variant, written.parameters)
         if not issubclass(chosen.process, Mutex):
             raise ConfigError(f"{choice.name} is no algorithm for locks")
-    return Membership(check_name(written.cluster), members, _settings(written), choice)
+    cluster = check_name(written.cluster, of="cluster")
+    return Membership(cluster, members, _settings(written), choice)
 
 
 def _settings(written: ConfigFile) -> Settings:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.connection import Connection
 from coterie.cluster.handshake import Credentials, Greeter
+from coterie.cluster.serving import stop_serving
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ class Door:
         """Listen no more, and end all connections."""
         self._closed = True
         if self._server is not None:
-            self._server.close()
-            await asyncio.sleep(0)  # what was accepted gets to `_greet`, and no further
+            await stop_serving(self._server)  # who was accepted gets to `_greet`, and no further
         connections = list(self._connections)
         for connection in connections:
             connection.close("the node ends")

@@ -167,13 +167,13 @@ class ClusterEngine:
         me = participation.attending.identity.name
         while clock.now() < deadline:
             await asyncio.wait({claim.granted}, timeout=GLANCE_SECONDS)
-            if claim.granted.done():
-                return
+            if not participation.is_waiting(claim):
+                return  # granted, or withdrawn by a caller that was cancelled
             with contextlib.suppress(NoQuorum):
                 survey = await self._survey(claim.lock)
                 if survey.is_taken(claim.lock, me, shared=claim.shared):
                     break
-        if claim.granted.done():
+        if not participation.is_waiting(claim):
             return
         obstacle = participation.obstacle(claim.lock)
         claim.release()

@@ -19,7 +19,7 @@ from coterie.mutex.quorum.leased.frames import (
     Term,
 )
 
-PROTOCOL = 3  # a change of any frame, or of what it means, is another number
+PROTOCOL = 4  # a change of any frame, or of what it means, is another number
 
 Role: TypeAlias = Literal["participant", "peer", "admin"]
 

@@ -13,7 +13,7 @@ from coterie.cluster.consulting import Consultation, consult
 from coterie.cluster.frames import Concerned, Figures, HowIsIt, NodeReport, Standings, Whose
 from coterie.cluster.handshake import Credentials
 from coterie.cluster.survey import Survey
-from coterie.coordinator.engine import Party
+from coterie.coordinator.engine import LockState
 from coterie.deadlock.double_collect import Collection
 from coterie.deadlock.lock_graph import lasting_graph
 from coterie.deadlock.lock_waits import requester
@@ -39,15 +39,6 @@ class NodeState(msgspec.Struct, frozen=True):
     address: str
     trouble: str
     report: Figures | None
-
-
-class LockState(msgspec.Struct, frozen=True):
-    """A lock that somebody holds, keeps or waits for."""
-
-    name: str
-    holders: list[Party]
-    silent: list[str]  # who has votes for it and does not answer
-    waiters: list[Party]
 
 
 class ClusterState(msgspec.Struct, frozen=True):

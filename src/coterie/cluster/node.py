@@ -12,6 +12,7 @@ from coterie.cluster.door import Door
 from coterie.cluster.metrics import node_metrics
 from coterie.cluster.recovering import recover
 from coterie.cluster.responder import serve_text
+from coterie.cluster.serving import stop_serving
 from coterie.cluster.storage import Storage
 from coterie.cluster.voting import Voting
 from coterie.errors import Unavailable
@@ -80,7 +81,7 @@ class Node:
     async def stop(self) -> None:
         """End in good order: with a data directory the next start goes on where this one ended."""
         if self._metrics is not None:
-            self._metrics.close()
+            await stop_serving(self._metrics)
         if self._recovering is not None:
             self._recovering.cancel()
             await asyncio.wait({self._recovering})

@@ -67,6 +67,11 @@ class Participation:
             self._arm_check()
         return claim
 
+    def is_waiting(self, claim: ClusterClaim) -> bool:
+        """Tell whether a claim stands in line: it has not been granted, failed or withdrawn."""
+        queue = self.queues.locks.get(claim.lock)
+        return queue is not None and claim in queue.waiting
+
     def close(self) -> None:
         """End all claims, and say goodbye."""
         if self._check is not None:

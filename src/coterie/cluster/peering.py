@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
+from coterie.cluster.connection import BACKLOG_BYTES_MAX
 from coterie.cluster.frames import Letter, Receipt, decode_letter, decode_receipt
 from coterie.cluster.handshake import Caller, Credentials
 from coterie.cluster.link import Link
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from coterie.cluster.handshake import Identity
     from coterie.process import ProcessId
 
+WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last letter of them
+
 logger = logging.getLogger("coterie.cluster")
 
 
@@ -37,7 +40,9 @@ class Outgoing:
         self._link = link
         self._patience = patience
         self._lost = lost
-        self._unconfirmed: deque[Letter] = deque()
+        self._waiting: deque[Letter] = deque()
+        self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
+        self._bytes = 0  # of those
         self._posted = 0
         self._start: str | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -54,20 +59,29 @@ class Outgoing:
     def send(self, lock: str, content: bytes) -> None:
         """Send, now or when there is a connection."""
         self._posted += 1
-        letter = Letter(self._posted, lock, content)
-        self._unconfirmed.append(letter)
-        self._link.send(letter)
+        self._waiting.append(Letter(self._posted, lock, content))
+        self._push()
+
+    def _push(self) -> None:
+        """Send what waits, but no more at a time than a connection takes before it is read."""
+        while self._waiting and self.is_up and self._bytes < WINDOW_BYTES:
+            letter = self._waiting.popleft()
+            self._unconfirmed.append(letter)
+            self._bytes += len(letter.content)
+            self._link.send(letter)
 
     def _connected(self, welcome: Welcome) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._waiting.extendleft(reversed(self._unconfirmed))
+        self._unconfirmed.clear()
+        self._bytes = 0
         if self._start not in (None, welcome.start):
-            self._unconfirmed.clear()
+            self._waiting.clear()
             self._posted = 0
             self._lost()
         self._start = welcome.start
-        for letter in self._unconfirmed:
-            self._link.send(letter)
+        self._push()
 
     def _disconnected(self) -> None:
         loop = asyncio.get_running_loop()
@@ -76,7 +90,8 @@ class Outgoing:
     def _confirm(self, frame: memoryview) -> None:
         seq = decode_receipt(frame).seq
         while self._unconfirmed and self._unconfirmed[0].seq <= seq:
-            self._unconfirmed.popleft()
+            self._bytes -= len(self._unconfirmed.popleft().content)
+        self._push()
 
     async def stop(self) -> None:
         """Call no more."""

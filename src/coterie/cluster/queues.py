@@ -362,6 +362,7 @@ class Queues:
         self.end(claim)
         if not claim.granted.done():
             claim.granted.set_exception(error)
+            claim.granted.exception()  # a caller that is cancelled just now does not look at it
 
     def close(self) -> None:
         """End everything: who waits fails, who holds has lost."""

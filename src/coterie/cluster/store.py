@@ -22,8 +22,21 @@ class ClusterStore(Store):
     site: SiteExecutor
 
     def facts(self) -> dict[str, Any]:
-        """Tell what is under way at this site: what is in doubt, and who waits for whom."""
+        """Tell what is under way at this site: what is in doubt, and who waits for whom.
+
+        `oldest` is the transaction, of any node, that has begun before all others that are under way
+        here: under `multiversion` no version that it could read is dropped before it ends.
+        """
         return self.site.node.site.facts()
+
+    def close_source(self, node: str) -> None:
+        """Do not wait for the word of a node that is gone; the scheme `conservative` would for ever.
+
+        That is always safe, also if the node is there after all: what it begins with a stamp that
+        was not waited for is refused here, with a `Conflict` for its user. It holds for the site of
+        this process, and until the node is heard again.
+        """
+        self.site.close_source(node)
 
 
 @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.store_node import StoreNode
-from coterie.errors import OutcomeUnknown, Unavailable
+from coterie.errors import MisuseError, OutcomeUnknown, Unavailable
 from coterie.transactions.scheduler import Accepted, Committed, Refused
 from coterie.transactions.site.events import Answered, Doubted
 from coterie.transactions.store.executor import conflict
@@ -56,7 +56,7 @@ class SiteExecutor:
         failures: int = 0,
         above: Stamp | None = None,
     ) -> Attempt:
-        """Begin an attempt with a new stamp."""
+        """Begin an attempt with a new stamp, which no other has once this one got an answer."""
         begun: list[Attempt] = []
 
         def verb(out: Any) -> None:
@@ -98,26 +98,41 @@ class SiteExecutor:
 
     def abort(self, name: Name) -> bool:
         """End the transaction without effect, unless its commit is being decided."""
+        if not self._ended(name):
+            ended: list[bool] = []
+            self.node.do(lambda out: ended.append(self.node.site.abort(name, out)))
+            if not ended[0]:
+                return False
+        elif name in self._deciding:
+            return False
         self._refused.pop(name, None)
-        ended: list[bool] = []
-        if self.node.failed.done():
-            return name not in self._deciding
-        self.node.do(lambda out: ended.append(self.node.site.abort(name, out)))
-        if ended[0]:
-            self._waiting.pop(name, None)
-            self._validating.discard(name)
-        return ended[0]
+        self._waiting.pop(name, None)
+        self._deciding.pop(name, None)
+        self._validating.discard(name)
+        return True
 
     def waits_for(self, name: Name) -> tuple[Name, ...]:
-        """Name who has to end before its request is answered, if that waits at this site."""
+        """Name who has to end before its request is answered, here or as other sites have said."""
         waits: dict[Name, tuple[Name, ...]] = self.node.site.scheduler.waits()
-        return waits.get(name, ())
+        course = self.node.site.courses.get(name)
+        return (*waits.get(name, ()), *(course.blockers if course is not None else ()))
+
+    def close_source(self, node: str) -> None:
+        """Do not wait for promises of another node, until it is heard again."""
+        site, source = self.node.site, self.node.number(node)
+        if not site.heeds_promises():
+            raise MisuseError(
+                "only the schemes conservative and multiversion heed others' promises"
+            )
+        if source == site.me:
+            raise MisuseError(f"node {node!r} is this one, whose word is always at hand")
+        self.node.do(partial(site.close_source, source))
 
     async def close(self) -> None:
         """Wait for what is being decided, as long as a lease; abort the rest, and end the site."""
         for name in list(self.node.site.courses):
             future = self._waiting.get(name)
-            if self.abort(name):
+            if name not in self._deciding and self.abort(name):
                 refused = Refused(name, "the store was closed", (), ())
                 if future is None:
                     self._refused[name] = refused
@@ -129,8 +144,14 @@ class SiteExecutor:
 
     # Answers
 
+    def _ended(self, name: Name) -> bool:
+        """Tell whether the site has done with a transaction; how it ended has been told then."""
+        if not self.node.failed.done() and name not in self.node.site.courses:
+            self.node.sync()
+        return self.node.failed.done() or name not in self.node.site.courses
+
     def _ask(self, name: Name, verb: Callable[[Any], None]) -> Any:
-        if name in self._refused:
+        if self._ended(name) and name in self._refused:
             raise conflict(self._refused.pop(name))
         future = self._waiting[name] = asyncio.get_running_loop().create_future()
         try:

@@ -11,11 +11,12 @@ import msgspec
 
 from coterie.cluster import clock
 from coterie.cluster.config import Config, NodeOptions
+from coterie.cluster.connection import FRAME_BYTES_MAX
 from coterie.cluster.door import Door
-from coterie.cluster.driver import Driver
 from coterie.cluster.handshake import new_identity
 from coterie.cluster.membership import Choice, Member
 from coterie.cluster.peering import Incoming, Outgoing, call_peer
+from coterie.cluster.store_driver import GatheringDriver
 from coterie.cluster.store_log import StoreLog
 from coterie.errors import ConfigError, ProtocolError, Unavailable
 from coterie.process import Outbox, encode, seat
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 STORE = "store"  # what letters between sites are about
 RINGS_PER_LEASE = 4
+CONTENT_BYTES_MAX = FRAME_BYTES_MAX - 1024  # the rest is for the letter around it
 SEARCH_SECONDS = 0.05  # of waiting, before somebody looks for a deadlock
 
 logger = logging.getLogger("coterie.cluster")
@@ -86,7 +88,7 @@ class StoreNode:
         self._hear = hear
         self._log: StoreLog | None = None
         self._seat: Seat
-        self._driver: Driver | None = None
+        self._driver: GatheringDriver | None = None
         self._doubted: set[str] = set()
         self._door = Door(self._config, name)
         self._lost: set[ProcessId] = set()
@@ -102,6 +104,10 @@ class StoreNode:
         """The site as it is now."""
         assert isinstance(self._seat.process, Site)
         return self._seat.process
+
+    def number(self, name: str) -> ProcessId:
+        """Give the number of the site of a node."""
+        return self._config.membership.voter(name)
 
     async def start(self) -> None:
         """Go on from what is on disk, call the others, and listen."""
@@ -133,7 +139,7 @@ class StoreNode:
             search_after=min(SEARCH_SECONDS, lease / 2),
         )
         self._seat = seat(site)
-        driver = Driver(self._send, self._seat.ring, self._hear, self._save, me=self.me)
+        driver = GatheringDriver(self._send, self._seat.ring, self._hear, self._save, self.me)
         driver.on_append, driver.on_failure = self._append, self._fail
         self._driver = driver
         assert self._log is not None, "the log is open"
@@ -145,6 +151,7 @@ class StoreNode:
 
     async def stop(self) -> None:
         """End; what is in doubt is settled after the next start."""
+        self.sync()
         if self._driver is not None:
             self._driver.stop()
         for outgoing in self._outgoing.values():
@@ -157,10 +164,15 @@ class StoreNode:
             self.failed.cancel()
 
     def do(self, verb: Callable[[Outbox[Any]], None]) -> None:
-        """Let a user make a request: one step of the site, carried out at once."""
+        """Let a user make a request: one step of the site, whose answer may have to wait for the disk."""
         if self.failed.done() or self._driver is None:
             raise Unavailable(f"the site of node {self.name!r} has ended")
         self._driver.step(self._do, verb)
+
+    def sync(self) -> None:
+        """Do not wait for the end of the turn to hear what waits for the disk."""
+        if self._driver is not None:
+            self._driver.sync()
 
     def _do(self, verb: Callable[[Outbox[Any]], None], out: Outbox[Any]) -> None:
         verb(out)
@@ -174,13 +186,22 @@ class StoreNode:
         self._lost.add(peer)
 
     def _send(self, peer: ProcessId, message: Message) -> None:
-        """Send, unless the peer is away for long: sites ask again for what gets lost."""
+        """Send, unless the peer is away for long: sites ask again for what gets lost.
+
+        Whatever users can make large is bounded before; so what is too large here is a crowd of
+        thousands that wait for each other, which is asked about again when it has become smaller.
+        """
         self.sent += 1
         outgoing = self._outgoing[peer]
         if outgoing.is_up:
             self._lost.discard(peer)
-        if peer not in self._lost:
-            outgoing.send(STORE, encode(message))
+        if peer in self._lost:
+            return
+        content = encode(message)
+        if len(content) > CONTENT_BYTES_MAX:  # it would end the link, and each one after it
+            logger.error("site %s cannot send %s bytes at once", self.name, f"{len(content):,}")
+            return
+        outgoing.send(STORE, content)
 
     def _admit(self, connection: Connection, hello: Hello) -> None:
         if hello.role != "peer":

@@ -23,8 +23,8 @@ PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION)
 
 def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
     """Read the nodes, the name of the cluster (empty if not given) and the parameters."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         addresses = [parse_address(text) for text in parts.netloc.split(",") if text]
         parameters = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
     except (ConfigError, ValueError) as error:

@@ -25,5 +25,7 @@ async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # looked at, for it gives way to the cancellation
         raise cancelled
     task.result()

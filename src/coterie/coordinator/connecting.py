@@ -22,6 +22,16 @@ def connect(url: str | None = None) -> Coordinator:
     `coterie.toml` of the current directory, then `file:`, which needs nothing but this machine.
     """
     url = choose_url(url)
+    return Coordinator(importlib.import_module(SCHEMES[scheme_of(url)]).make_engine(url), url)
+
+
+def choose_url(url: str | None = None) -> str:
+    """Find the URL: what is given, then the environment, then the file, then this machine."""
+    return url or os.environ.get("COTERIE_URL") or _configured_url() or DEFAULT_URL
+
+
+def scheme_of(url: str) -> str:
+    """Tell which kind of coordinator a URL names."""
     scheme, colon, _ = url.partition(":")
     if not colon:
         raise UsageError(f"a coordinator is named by a URL such as file:, not {url!r}")
@@ -29,12 +39,7 @@ def connect(url: str | None = None) -> Coordinator:
         raise UsageError(
             f"unknown kind of coordinator: {scheme!r}; choose from: {', '.join(sorted(SCHEMES))}"
         )
-    return Coordinator(importlib.import_module(SCHEMES[scheme]).make_engine(url), url)
-
-
-def choose_url(url: str | None = None) -> str:
-    """Find the URL: what is given, then the environment, then the file, then this machine."""
-    return url or os.environ.get("COTERIE_URL") or _configured_url() or DEFAULT_URL
+    return scheme
 
 
 def _configured_url() -> str | None:

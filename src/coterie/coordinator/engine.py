@@ -29,6 +29,15 @@ class Party(msgspec.Struct, frozen=True):
     shared: bool = False
 
 
+class LockState(msgspec.Struct, frozen=True):
+    """A lock that somebody holds, keeps or waits for."""
+
+    name: str
+    holders: list[Party]
+    silent: list[str]  # who may hold it and does not answer
+    waiters: list[Party]
+
+
 class Claim(Protocol):
     """One request for one lock, from the asking to the end of the hold."""
 

@@ -211,12 +211,15 @@ class Held(Holding):
                 " only its owner can release it"
             )
         self._depth -= 1
-        if self._depth:
-            return
-        self._session.held.pop((self._owner, self.name), None)
         # A loss that nobody has noticed yet must not pass for a good release.
         if not self._claim.valid():
             self.lost.set()
+        if self._depth:
+            if self._is_known_lost():
+                raise self.loss()
+            return
+        if self._session.held.get((self._owner, self.name)) is self:
+            del self._session.held[self._owner, self.name]
         await to_the_end(self._claim.release())
         if self._is_known_lost():
             raise self.loss()

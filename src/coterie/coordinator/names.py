@@ -1,4 +1,7 @@
-"""Which names a lock may have: 1 to 255 letters, digits, dots, slashes, underscores and dashes."""
+"""Which names locks, nodes and clusters may have.
+
+1 to 255 letters, digits, dots, slashes, underscores and dashes.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ ALPHABET = frozenset(string.ascii_letters + string.digits + "._/-")
 LENGTH_MAX = 255
 
 
-def check_name(name: str, length_max: int = LENGTH_MAX) -> str:
-    """Return the name if a lock may have it; else say which character is wrong."""
+def check_name(name: str, length_max: int = LENGTH_MAX, *, of: str = "lock") -> str:
+    """Return the name if a lock may have it; else say which character is wrong, of whose name."""
     if ALPHABET.issuperset(name) and 1 <= len(name) <= length_max:
         return name
     for position, character in enumerate(name, 1):
         if character not in ALPHABET:
             raise UsageError(
-                f"lock name {name!r}: {character!r} at position {position} is not allowed;"
+                f"{of} name {name!r}: {character!r} at position {position} is not allowed;"
                 " choose from: A-Z a-z 0-9 . _ / -"
             )
-    raise UsageError(f"a lock name has 1 to {length_max} characters, not {len(name)}")
+    raise UsageError(f"a {of} name has 1 to {length_max} characters, not {len(name)}")

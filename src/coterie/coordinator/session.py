@@ -46,6 +46,7 @@ class Session:
             return
         self._check_loop()
         self._loop = None
+        self.held.clear()  # whoever opens it again holds nothing
         await to_the_end(self.engine.close())
 
     def is_greedy(self) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.coordinator.acquirable import Acquirable
 from coterie.coordinator.cancellation import to_the_end
 from coterie.coordinator.held import HeldAll, Holding, give_back_all
 from coterie.coordinator.patience import AT_ONCE
-from coterie.errors import UsageError
+from coterie.errors import LockLost, NotHeld, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +39,17 @@ class LockAll(Acquirable[HeldAll]):
         self._parts = parts
 
     async def obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
-        """Take one after the other; give all back if one is not to be had in time."""
+        """Take one after the other; give all back if one is not to be had in time.
+
+        If one is lost while others are waited for, nobody has had them together: begin again.
+        """
+        while (held := await self._obtain_every(owner, patience)) is not None:
+            if held.valid:
+                return held
+            await to_the_end(_abandon([held], owner))
+        return None
+
+    async def _obtain_every(self, owner: Owner, patience: Patience) -> HeldAll | None:
         taken: dict[str, Holding] = {}
         complete = False
         try:
@@ -50,7 +61,7 @@ class LockAll(Acquirable[HeldAll]):
             complete = True
         finally:
             if not complete:
-                await to_the_end(give_back_all(list(taken.values()), owner))
+                await to_the_end(_abandon(list(taken.values()), owner))
         return HeldAll([taken[part.name] for part in self._parts])
 
 
@@ -81,7 +92,8 @@ async def obtain_any(
     """Take the first that is free; if none is, ask for all of them and keep the first granted.
 
     Whoever waits stands in every queue. Two grants at the same moment are possible: the later one
-    is given back at once, so a try of somebody else may fail for that moment.
+    is given back at once, so a try of somebody else may fail for that moment. If the one that is
+    kept is lost before the others are withdrawn, it is as if it had not been granted.
     """
     for part in parts:
         holding = await part.take(owner, AT_ONCE)
@@ -90,7 +102,11 @@ async def obtain_any(
     if not patience.wait:
         return None
     with session.engine.waits.side_by_side(owner, len(parts)):
-        return await _obtain_first(parts, owner, patience)
+        while (granted := await _obtain_first(parts, owner, patience)) is not None:
+            if granted.valid:
+                return granted
+            await to_the_end(_abandon([granted], owner))
+    return None
 
 
 async def _obtain_first(
@@ -129,7 +145,13 @@ async def _give_up(attempts: Sequence[asyncio.Future[Part | None]], owner: Owner
     for attempt in attempts:
         attempt.cancel()
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
-    await give_back_all([outcome for outcome in outcomes if isinstance(outcome, Holding)], owner)
+    await _abandon([outcome for outcome in outcomes if isinstance(outcome, Holding)], owner)
+
+
+async def _abandon(holdings: Sequence[Holding], owner: Owner) -> None:
+    """Give back what its caller never had: a loss of it must not hide why the caller gets nothing."""
+    with contextlib.suppress(LockLost, NotHeld):
+        await give_back_all(holdings, owner)
 
 
 def _joined(parts: Sequence[Acquirable[Any]]) -> str:

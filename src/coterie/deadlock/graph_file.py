@@ -5,7 +5,7 @@
      "A": {"held": ["P1"]},
      "P3": {"of": 2, "from": ["P1", "P2", "P4"]}}
 
-A process that is absent or null runs. `held` names the holders of a resource.
+A process that is absent or null runs; one that is null is shown, too. `held` names the holders of a resource.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ class _Members(dict[str, Any]):
 def _graph(content: Any) -> Graph[str]:
     if not isinstance(content, dict):
         raise UsageError(f"a graph is an object of processes, not {_brief(content)}")
-    waits, since, resources = {}, {}, set()
+    waits, since, resources, running = {}, {}, set(), []
     for name, value in content.items():
         if not name:
             raise UsageError("a process has an empty name")
         if value is None:
+            running.append(name)
             continue
         condition = value
         if isinstance(value, dict):
@@ -60,7 +61,7 @@ def _graph(content: Any) -> Graph[str]:
             resources.add(name)
             condition = {"all": condition["held"]}
         waits[name] = _condition(name, condition)
-    return Graph(waits, since, frozenset(resources))
+    return Graph(waits, since, frozenset(resources), tuple(running))
 
 
 def write_graph(graph: Graph[str]) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def write_graph(graph: Graph[str]) -> dict[str, Any]:
         content[name] = written if isinstance(written, dict) else {"all": [written]}
         if name in graph.since:
             content[name]["since"] = graph.since[name]
-    return content
+    return content | dict.fromkeys(graph.running)
 
 
 def _written(condition: Condition[str]) -> str | dict[str, Any]:

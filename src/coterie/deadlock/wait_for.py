@@ -29,13 +29,14 @@ class Graph(Generic[NodeT]):
     waits: Mapping[NodeT, Condition[NodeT]]
     since: Mapping[NodeT, str] = field(default_factory=dict)  # when the wait began, if known
     resources: frozenset[NodeT] = frozenset()  # nodes that stand for something held
+    running: tuple[NodeT, ...] = ()  # nodes to be shown though nobody may wait for them
 
     def nodes(self) -> tuple[NodeT, ...]:
         """All nodes, those that wait first."""
         names = dict.fromkeys(self.waits)
         for condition in self.waits.values():
             names |= dict.fromkeys(condition.targets())
-        return tuple(names)
+        return tuple(names | dict.fromkeys(self.running))
 
     def edges(self) -> dict[NodeT, tuple[NodeT, ...]]:
         """For each node that waits, the nodes that its condition names."""

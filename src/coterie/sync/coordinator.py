@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import TYPE_CHECKING, Any, Self
 
 from coterie import coordinator
@@ -30,6 +32,7 @@ class Coordinator:
         self.url = inner.url
         self._inner = inner
         self._started: Loop | None = None
+        self._closing = threading.RLock()
 
     def __repr__(self) -> str:
         """Tell where the locks come from."""
@@ -49,12 +52,16 @@ class Coordinator:
 
     def close(self) -> None:
         """Withdraw all requests; a lock that is still held is lost to its holder."""
-        if self._started is None:
+        loop = self._started
+        if loop is None:
             return
-        loop = self._loop
-        loop.run(self._inner.close)
-        self._started = None
-        loop.stop()
+        loop.check()  # a forked child must not wait for a thread that it does not have
+        with self._closing:
+            if self._started is not loop:
+                return  # another thread has closed it meanwhile
+            loop.run(self._inner.close)
+            self._started = None
+            loop.stop()
 
     def __enter__(self) -> Self:
         """Get ready."""
@@ -141,7 +148,8 @@ class Coordinator:
             while True:
                 yield self._loop.run(changes.__anext__)
         finally:
-            self._loop.run(changes.aclose)
+            with contextlib.suppress(MisuseError):  # whoever closed it has ended this, too
+                self._loop.run(changes.aclose)
 
     def locked(self, name: str) -> bool:
         """Tell whether anybody holds the lock."""

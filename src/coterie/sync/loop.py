@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +24,8 @@ class Loop:
         """Start the thread."""
         self._loop = asyncio.new_event_loop()
         self._process = os.getpid()
+        self._ended = False
+        self._entrance = threading.RLock()  # a signal handler may come in while its thread does
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="coterie.sync", daemon=True
         )
@@ -38,7 +41,6 @@ class Loop:
         If this thread is interrupted, by Ctrl-C for instance, the work is cancelled and waited
         for; what it achieved nevertheless is undone. Then the interruption goes on.
         """
-        self._check()
         outcome: concurrent.futures.Future[Result] = concurrent.futures.Future()
         tasks: list[asyncio.Task[Result]] = []
 
@@ -49,34 +51,48 @@ class Loop:
         def cancel() -> None:
             tasks[0].cancel()  # started before, since the loop keeps the order
 
-        self._loop.call_soon_threadsafe(start)
+        self._post(start)
         try:
             return outcome.result()
         except BaseException as error:
             if outcome.done() and outcome.exception() is error:
                 raise
-            self._loop.call_soon_threadsafe(cancel)
+            # Whoever ends the loop meanwhile cancels all work, and closing has undone it.
+            with contextlib.suppress(MisuseError):
+                self._post(cancel)
             concurrent.futures.wait([outcome])
             if undo is not None and outcome.exception() is None:
                 undone, result = undo, outcome.result()
-                self.run(lambda: undone(result))
+                with contextlib.suppress(MisuseError):
+                    self.run(lambda: undone(result))
             raise
 
     def stop(self) -> None:
         """End what still runs, then the thread."""
-        self.run(_cancel_the_others)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._post(self._end, last=True)
         self._thread.join()
         self._loop.close()
 
-    def _check(self) -> None:
+    def _end(self) -> None:
+        ending = self._loop.create_task(_cancel_the_others())
+        ending.add_done_callback(lambda _: self._loop.stop())
+
+    def _post(self, call: Callable[[], None], *, last: bool = False) -> None:
+        """Let the loop call this; nothing gets in after the last, so nobody waits for ever."""
+        self.check()
+        with self._entrance:
+            if self._ended:
+                raise MisuseError("this coordinator is closed")
+            self._ended = last
+            self._loop.call_soon_threadsafe(call)
+
+    def check(self) -> None:
+        """Refuse a forked child, and the loop's own thread, which would wait for itself."""
         if os.getpid() != self._process:
             raise MisuseError(
                 f"this coordinator belongs to process {self._process}, and this is process"
                 f" {os.getpid()}: after a fork the child has to connect itself"
             )
-        if self._loop.is_closed():
-            raise MisuseError("this coordinator is closed")
         if threading.current_thread() is self._thread:
             raise MisuseError("on_lost is called by the thread that would have to do this")
 

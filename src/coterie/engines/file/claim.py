@@ -28,13 +28,14 @@ WATCH_SECONDS = 0.25
 
 
 class Author(msgspec.Struct):
-    """What a ticket says of its owner."""
+    """What a ticket says: who wants which lock."""
 
     owner: str
     since: float
     participant: str = ""  # with the number: which task or thread it is
     number: int = 0
     task: str = ""
+    lock: str = ""  # its name, of which the name of the file has a digest
 
 
 class FileClaim:

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-import msgspec
-
-from coterie.coordinator.engine import Party
 from coterie.coordinator.waits import Waits, task_name
 from coterie.deadlock.lock_waits import without_mode
 from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
 from coterie.engines.file.queue import Queue
+from coterie.engines.file.standing import divide, living, party
 from coterie.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coterie.coordinator.deadlocks import Deadlocks
+    from coterie.coordinator.engine import Party
     from coterie.coordinator.session import Owner
+    from coterie.engines.file.standing import Standing
 
 VACANCY_SECONDS = 0.1
 LOOK_FOR_DEADLOCKS_SECONDS = 0.05
@@ -64,7 +64,7 @@ class FileEngine:
         """Ask for a lock. The lease does not matter: the system knows at once who is dead."""
         queue, number = Queue(self.folder, name), self.waits.name(owner).number
         author = Author(
-            self.waits.process, time.time(), self.waits.participant, number, task_name(owner)
+            self.waits.process, time.time(), self.waits.participant, number, task_name(owner), name
         )
         claim = FileClaim(self.folder, queue, owner, author, shared=shared, wait=wait)
         claim.on_end = self._forget
@@ -113,11 +113,11 @@ class FileEngine:
 
     async def holders(self, name: str) -> list[Party]:
         """Name who is inside: the first, or all who share before the first who does not."""
-        return self._parties(name)[0]
+        return [party(name, each, inside=True) for each in self._divided(name)[0]]
 
     async def waiters(self, name: str) -> list[Party]:
         """Name who waits, the next first."""
-        return self._parties(name)[1]
+        return [party(name, each, inside=False) for each in self._divided(name)[1]]
 
     async def watch(
         self, name: str, check: Callable[[], None]
@@ -128,7 +128,7 @@ class FileEngine:
         first = True
         while True:
             check()
-            holders = self._parties(name)[0]
+            holders = await self.holders(name)
             now = holders[0] if holders else None
             if first or now != seen:
                 yield now
@@ -138,16 +138,8 @@ class FileEngine:
             else:
                 await queue.place(now.token, shared=now.shared).wait(LOOK_AGAIN_SECONDS)
 
-    def _parties(self, name: str) -> tuple[list[Party], list[Party]]:
-        holders: list[Party] = []
-        waiters: list[Party] = []
-        for place, content in Queue(self.folder, name).living():
-            author = msgspec.json.decode(content, type=Author)
-            free = not waiters and (not holders or (place.shared and holders[0].shared))
-            token = place.number if free else None
-            party = Party(name, author.owner, author.since, token, place.shared)
-            (holders if free else waiters).append(party)
-        return holders, waiters
+    def _divided(self, name: str) -> tuple[list[Standing], list[Standing]]:
+        return divide(living(Queue(self.folder, name).tickets()))
 
 
 def make_engine(url: str) -> FileEngine:

@@ -44,6 +44,8 @@ async def gate(folder: Path) -> AsyncIterator[int]:
     try:
         yield counter
     finally:
+        # A child that another thread has forked meanwhile has a copy, which would keep it locked.
+        fcntl.flock(counter, fcntl.LOCK_UN)
         os.close(counter)
 
 

@@ -52,10 +52,10 @@ class Notice:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close our descriptor without touching the file."""
-        if self._lock >= 0:
-            os.close(self._lock)
-        self._lock = -1
+        """Close our descriptor without touching the file; forgotten first, for forked children."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
 
 
 def read_wait(board: Path, owner: OwnerId) -> LockWait | None:

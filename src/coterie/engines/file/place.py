@@ -42,7 +42,7 @@ class Place(NamedTuple):
             # In shared mode, so that two who look at the same time do not take the other for it.
             fcntl.flock(ticket, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return os.read(ticket, 4096)
+            return os.read(ticket, os.fstat(ticket).st_size)
         else:
             return None
         finally:

@@ -31,11 +31,6 @@ class Queue:
         """List the tickets, also of the dead, in the order of their numbers."""
         return [self.place(number, shared=shared) for number, shared in self._line()]
 
-    def living(self) -> list[tuple[Place, bytes]]:
-        """List the tickets of the living with what they wrote."""
-        contents = [(place, place.content()) for place in self.tickets()]
-        return [(place, content) for place, content in contents if content is not None]
-
     def is_busy(self, *, shared: bool) -> bool:
         """Tell whether a newcomer would have to wait."""
         return self._last_living(self._line(), shared=shared) is not None
@@ -75,16 +70,35 @@ class Queue:
         return [(number, kind == SHARED) for number, kind in files if kind in (EXCLUSIVE, SHARED)]
 
     def _files(self) -> list[tuple[int, str]]:
-        found = []
-        for name in self._names():
-            prefix, _, rest = name.partition("-")
-            number, _, kind = rest.partition(".")
-            if prefix == self._prefix and number.isdigit():
-                found.append((int(number), kind))
-        return found
+        return [
+            (number, kind) for prefix, number, kind in _files(self.folder) if prefix == self._prefix
+        ]
 
-    def _names(self) -> list[str]:
-        try:
-            return os.listdir(self.folder)  # noqa: PTH208 - many times faster than making paths
-        except FileNotFoundError:
-            return []
+
+def all_tickets(folder: Path) -> list[Place]:
+    """List the tickets of all locks of a directory, also of the dead; nothing is changed."""
+    places = [
+        Place(bucket / f"{prefix}-{number}", number, kind == SHARED)
+        for bucket in (folder / "queues" / name for name in _names(folder / "queues"))
+        for prefix, number, kind in _files(bucket)
+        if kind in (EXCLUSIVE, SHARED)
+    ]
+    return sorted(places, key=lambda place: place.number)
+
+
+def _files(folder: Path) -> list[tuple[str, int, str]]:
+    """Take the names of files apart: of which lock, which number, of which kind."""
+    found = []
+    for name in _names(folder):
+        prefix, _, rest = name.partition("-")
+        number, _, kind = rest.partition(".")
+        if number.isdigit():
+            found.append((prefix, int(number), kind))
+    return found
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - many times faster than making paths
+    except FileNotFoundError:
+        return []

@@ -63,11 +63,14 @@ class Ticket:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close our descriptors without touching the files."""
-        for descriptor in self.descriptors:
+        """Close our descriptors without touching the files.
+
+        They are forgotten first: a child forked meanwhile must not close what has their numbers then.
+        """
+        descriptors, self._lock, self._pipe = self.descriptors, -1, -1
+        for descriptor in descriptors:
             if descriptor >= 0:
                 os.close(descriptor)
-        self._lock = self._pipe = -1
 
 
 _tickets: weakref.WeakSet[Ticket] = weakref.WeakSet()

@@ -19,12 +19,18 @@ from coterie.transactions.scheduler import (
     Name,
     Refused,
 )
-from coterie.transactions.site.course import Course, insist_on_declared, merged
+from coterie.transactions.site.course import (
+    Course,
+    insist_on_declared,
+    insist_on_size,
+    merged,
+)
 from coterie.transactions.site.events import Answered
 from coterie.transactions.site.messages import (
     Ask,
     Decide,
     Message,
+    More,
     Read,
     Reply,
     Request,
@@ -59,6 +65,7 @@ class Asking(Participant):
         above: Stamp | None = None,
     ) -> Attempt:
         """Begin a transaction, or another attempt of one that was refused."""
+        insist_on_size(declaration)
         if above is not None:
             self.advance(above.time, out)
         stamp = self.tick(out)
@@ -91,11 +98,14 @@ class Asking(Participant):
             self.answer(Accepted(name), out)
 
     def abort(self, name: Name, out: Outbox[Message]) -> bool:
-        """End it without effect; False, and nothing happens, if its commit is being decided."""
+        """End it without effect; False, and nothing happens, if another site decides about it.
+
+        Until the decision the coordinator may abort, whoever has voted (presumed abort).
+        """
         course = self.courses.get(name)
         if course is None:
             return True
-        if course.state != "running":
+        if not course.is_decided_by(self.me):
             return False
         del self.courses[name]
         out.broadcast(course.sites, Decide(self.clock, name))
@@ -123,7 +133,10 @@ class Asking(Participant):
         course = self._course(name)
         if self.scheduler.announced:
             insist_on_declared(course.attempt, request)
+        if isinstance(request, Write):
+            course.weigh(request.key, request.value)
         course.request, course.awaited, course.silence = request, list(sites), 0
+        course.blockers.clear()
         for site in sites:
             self._send_request(course, site, request, out)
 
@@ -132,6 +145,7 @@ class Asking(Participant):
     ) -> None:
         visit = course.visit(site)
         visit.count += 1
+        visit.request = request
         opening = course.attempt if visit.count == 1 else None
         out.send(site, Ask(self.clock, course.attempt.name, visit.count, request, opening))
 
@@ -146,10 +160,13 @@ class Asking(Participant):
         running = course.state == "running" and sender in course.awaited
         if not running or message.count != course.visit(sender).count:
             return
-        course.awaited.remove(sender)
         course.silence = 0
         if isinstance(answer, Listed):
             course.lists.append(answer)
+            if message.more:
+                self._send_request(course, sender, More(), out)
+                return
+        course.awaited.remove(sender)
         if course.awaited:
             return
         if isinstance(course.request, Scan):

@@ -43,6 +43,7 @@ class Coordinator(Asking):
             self._end_course(name, Committed(name, course.attempt.stamp), out)
             return
         course.state, course.silence = "voting", 0
+        course.blockers.clear()
         course.awaited = course.sites
         self._send_prepare(course, out)
 
@@ -101,11 +102,12 @@ class Coordinator(Asking):
         else:
             super()._inquired(sender, name, out)
 
-    def _heard_of(self, sender: ProcessId, name: Name) -> None:
+    def _heard_of(self, sender: ProcessId, name: Name, others: tuple[Name, ...]) -> None:
         """Take note that a site that has to answer works on it, or that its coordinator does."""
         course = self.courses.get(name)
         if course is not None and sender in course.awaited and sender != self.me:
             course.silence = 0
+            course.blockers += [other for other in others if other not in course.blockers]
         part = self.parts.get(name)
         if part is not None and sender == coordinator_of(name):
             part.silence = 0
@@ -132,7 +134,7 @@ class Coordinator(Asking):
             for site in course.awaited:
                 visit = course.visit(site)
                 opening = course.attempt if visit.count == 1 else None
-                out.send(site, Ask(self.clock, name, visit.count, course.request, opening))
+                out.send(site, Ask(self.clock, name, visit.count, visit.request, opening))
             return
         self._send_prepare(course, out)
         if course.silence > RINGS_MAX and course.state == "voting":

@@ -47,6 +47,10 @@ class Scan(msgspec.Struct, frozen=True, tag=True, array_like=True):
     limit: int | None = None
 
 
+class More(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+    """Give the next part of what the last scan has found."""
+
+
 class Write(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """Set a key, if the transaction commits; None deletes it."""
 
@@ -58,7 +62,7 @@ class Validate(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False)
     """Make sure that all that was read here could still be read again."""
 
 
-Request: TypeAlias = Read | Scan | Write | Validate
+Request: TypeAlias = Read | Scan | More | Write | Validate
 
 
 class Ask(Payload, frozen=True):
@@ -78,6 +82,7 @@ class Reply(Payload, frozen=True):
     name: Name
     count: int
     answer: Found | Listed | Accepted | Refused
+    more: bool = False  # of a scan: this is a part, and the next one has to be asked for
 
 
 class Prepare(Payload, frozen=True):
@@ -126,6 +131,7 @@ class Pending(Payload, frozen=True):
 
     time: LogicalTime
     name: Name
+    others: tuple[Name, ...] = ()  # who has to end before its request is answered here
 
 
 class Want(Payload, frozen=True):

@@ -56,7 +56,7 @@ class Participant(Serving):
         elif name in self.ready:
             out.send(sender, Vote(self.clock, name, self.ready[name].number))
         elif part.sites:  # asked before, and waits
-            out.send(sender, Pending(self.clock, name))
+            out.send(sender, Pending(self.clock, name, self._blockers(name)))
         elif message.count != part.count:
             self._give_up(name, FORGOTTEN, out)
         else:

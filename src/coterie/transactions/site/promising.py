@@ -2,6 +2,9 @@
 
 A conservative scheduler waits for them; a multiversion one throws old versions away by them. Nobody
 sends them unasked: whoever waits asks, and whoever has garbage asks now and then.
+
+The promise of a site that is gone can be presumed, for whoever presumes it also keeps it: what that
+site begins later with a smaller stamp is not let in here. So no other site has to agree.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ class Promising(Coordinator):
     promised: list[Stamp] = []  # by each site, from 1 on: what begins there is larger
     wants: list[LogicalTime] = []  # what we have asked each site for
     owed: list[LogicalTime] = []  # what each site has asked us for, and did not get yet
+    closed: list[int] = []  # sites whose promises are presumed until they are heard again
 
     def start(self, out: Outbox[Message]) -> None:
         """Begin without a promise of anybody, but with our own word about the time before a crash.
@@ -38,7 +42,8 @@ class Promising(Coordinator):
         self.wants = [0] * self.sites
         self.owed = [0] * self.sites
 
-    def _heeds_promises(self) -> bool:
+    def heeds_promises(self) -> bool:
+        """Tell whether the scheme waits for promises, or drops versions by them."""
         return type(self.scheduler).promise is not Scheduler.promise
 
     def _admits(self, opening: Attempt) -> bool:
@@ -47,7 +52,7 @@ class Promising(Coordinator):
         It would break one only if messages were lost or came twice, or if this site has crashed.
         """
         place = opening.stamp.process - 1
-        if self._heeds_promises() and opening.stamp <= self.promised[place]:
+        if self.heeds_promises() and opening.stamp <= self.promised[place]:
             return False
         if self.scheduler.announced:
             self.promised[place] = opening.stamp
@@ -89,6 +94,8 @@ class Promising(Coordinator):
         for source, stamp in self.scheduler.awaited():
             if source == self.me:
                 self._wanted(self.me, stamp, out)
+            elif source in self.closed:
+                self._hear_promise(source, stamp, out)
             elif self.wants[source - 1] < stamp.time:
                 self.wants[source - 1] = stamp.time
                 out.send(source, Want(self.clock, stamp))
@@ -96,8 +103,12 @@ class Promising(Coordinator):
     def _renew_wants(self, out: Outbox[Message]) -> None:
         """Ask again, since questions and promises get lost with a site that crashes."""
         self.wants = [0] * self.sites
-        if not self._heeds_promises() or self.scheduler.announced:
+        if not self.heeds_promises() or self.scheduler.announced:
             return
         for place, promise in enumerate(self.promised):
-            if self.clock - promise.time > OUTDATED:
+            if self.clock - promise.time <= OUTDATED:
+                continue
+            if place + 1 in self.closed:
+                self._hear_promise(place + 1, Stamp(self.clock, self.sites), out)
+            else:
                 out.send(place + 1, Want(self.clock, Stamp(self.clock, self.me)))

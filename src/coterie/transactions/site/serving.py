@@ -1,7 +1,8 @@
 """The requests of transactions, at the site of their keys.
 
-Each is carried out once, however often it comes, and none is left out. A site that has forgotten a
-transaction says so, and it may end any that has not been voted on.
+Each is carried out once, however often it comes, and none is left out. What a scan has found goes to
+another site in parts, each when it is asked for. A site that has forgotten a transaction says so, and
+it may end any that has not been voted on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.errors import ProtocolError
 from coterie.transactions.scheduler import (
     Accepted,
     Answer,
@@ -22,10 +24,12 @@ from coterie.transactions.scheduler import (
     Prepared,
     Refused,
 )
+from coterie.transactions.site.chunks import divided
 from coterie.transactions.site.keeper import Keeper, coordinator_of
 from coterie.transactions.site.messages import (
     Ask,
     Message,
+    More,
     Pending,
     Read,
     Reply,
@@ -39,10 +43,8 @@ if TYPE_CHECKING:
 
 FORGOTTEN = "the site has forgotten it"
 STALE = "what it has read was written since"
-TOO_MUCH = "its scan finds more than a message may carry: ask for less at a time, with a limit"
 
 ENDED_MAX = 1000  # remembered, to help others out of doubt
-SCANNED_BYTES_MAX = 8 * 1024 * 1024  # at another site in one scan
 
 
 class Part(msgspec.Struct, array_like=True):
@@ -51,6 +53,7 @@ class Part(msgspec.Struct, array_like=True):
     attempt: Attempt
     count: int = 0  # requests so far
     reply: Found | Listed | Accepted | None = None  # to the last one; None while it waits
+    rest: Listed | None = None  # of the answer to a scan, what has not been asked for yet
     sites: tuple[int, ...] = ()  # that take part, once it is to be prepared
     silence: int = 0  # rings since anything was heard of it
 
@@ -99,6 +102,8 @@ class Serving(Keeper):
                 self.scheduler.read(name, key, answers, update=update)
             case Scan(span, limit):
                 self.scheduler.scan(name, span, limit, answers)
+            case More():
+                answers.append(self._left_over(name))
             case Write(key, value):
                 self.scheduler.write(name, key, value, answers)
             case Validate():
@@ -109,13 +114,24 @@ class Serving(Keeper):
             case None:
                 pass
 
+    def _left_over(self, name: Name) -> Listed:
+        rest = self.parts[name].rest
+        if rest is None:
+            raise ProtocolError(f"{name} asks for more of a scan that has nothing more")
+        return rest
+
     def _repeat(self, part: Part, sender: ProcessId, out: Outbox[Message]) -> None:
         """Answer again: the request, or the answer to it, may have been lost."""
         name = part.attempt.name
         if part.reply is None:
-            out.send(sender, Pending(self.clock, name))
+            out.send(sender, Pending(self.clock, name, self._blockers(name)))
         else:
-            self._reply(name, part.count, part.reply, sender, out)
+            more = part.rest is not None
+            self._reply(name, part.count, part.reply, sender, out, more=more)
+
+    def _blockers(self, name: Name) -> tuple[Name, ...]:
+        waits: dict[Name, tuple[Name, ...]] = self.scheduler.waits()
+        return waits.get(name, ())
 
     def _reply(
         self,
@@ -124,17 +140,19 @@ class Serving(Keeper):
         answer: Found | Listed | Accepted | Refused,
         coordinator: ProcessId,
         out: Outbox[Message],
+        *,
+        more: bool = False,
     ) -> None:
-        out.send(coordinator, Reply(self.clock, name, count, answer))
+        out.send(coordinator, Reply(self.clock, name, count, answer, more))
 
     def _pass_on(self, answers: list[Answer], out: Outbox[Message]) -> None:
         """Send each answer to whoever coordinates its transaction; some make more answers."""
         for answer in answers:
             name = answer.transaction
             match answer:
-                case Listed() if coordinator_of(name) != self.me and _is_too_much(answer):
-                    self._give_up(name, TOO_MUCH, out)
-                case Found() | Listed() | Accepted():
+                case Listed():
+                    self._hand_out(self.parts[name], answer, out)
+                case Found() | Accepted():
                     part = self.parts[name]
                     part.reply = answer
                     self._reply(name, part.count, answer, coordinator_of(name), out)
@@ -146,6 +164,15 @@ class Serving(Keeper):
                     self._reply(name, count, answer, coordinator_of(name), out)
                 case Committed():
                     pass
+
+    def _hand_out(self, part: Part, listed: Listed, out: Outbox[Message]) -> None:
+        """Send what a scan has found as far as a message may carry it, or to ourselves all of it."""
+        name = part.attempt.name
+        coordinator = coordinator_of(name)
+        first, part.rest = (listed, None) if coordinator == self.me else divided(listed)
+        part.reply = first
+        more = part.rest is not None
+        self._reply(name, part.count, first, coordinator, out, more=more)
 
     @abstractmethod
     def _vote(
@@ -164,9 +191,3 @@ class Serving(Keeper):
         self.ended[name] = aborted
         if len(self.ended) > ENDED_MAX:
             del self.ended[next(iter(self.ended))]
-
-
-def _is_too_much(listed: Listed) -> bool:
-    """Tell whether a message with this answer would be refused by the link."""
-    sizes = (len(found.key) + len(found.value or b"") for found in listed.items)
-    return sum(sizes) > SCANNED_BYTES_MAX

@@ -63,6 +63,8 @@ class Site(Searching):
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a message; clocks are merged first."""
+        if sender in self.closed:
+            self.closed.remove(sender)
         self.tidy(out)
         self.advance(message.time, out)
         match message:
@@ -80,8 +82,8 @@ class Site(Searching):
                 self._acknowledged(sender, name)
             case Inquire(_, name):
                 self._inquired(sender, name, out)
-            case Pending(_, name):
-                self._heard_of(sender, name)
+            case Pending(_, name, others):
+                self._heard_of(sender, name, others)
             case Want() | Promise() | Collect() | Collected() | Sacrifice():
                 self._receive_aside(sender, message, out)
         self._follow_up(out)
@@ -138,11 +140,19 @@ class Site(Searching):
         self._follow_up(out)
         return attempt
 
+    def close_source(self, source: ProcessId, out: Outbox[Message]) -> None:
+        """Wait no more for promises of a site, until it is heard again."""
+        if source not in self.closed:
+            self.closed.append(source)
+        self._follow_up(out)
+
     def facts(self) -> dict[str, Any]:
         """Tell what is under way, and above all what is in doubt."""
+        stamps = {name: part.attempt.stamp for name, part in self.parts.items()}
         return {
             "in doubt": sorted(self.ready),
             "under way": sorted(self.parts),
+            "oldest": min(stamps, key=stamps.__getitem__, default=""),
             "not acknowledged": sorted(self.decided),
             "waiting": {name: list(others) for name, others in self.scheduler.waits().items()},
         }

@@ -7,7 +7,8 @@ import logging
 import random
 from collections.abc import Iterable
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Self, TypeVar
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from coterie.errors import Conflict, MisuseError, UsageError
 from coterie.transactions.scheduler import EVERYTHING, Declaration
@@ -36,6 +37,14 @@ PAUSE_SECONDS = 0.001  # at most, before the second attempt; doubled after each
 DOUBLINGS_MAX = 6
 
 logger = logging.getLogger("coterie.transactions")
+
+
+class Oldest(NamedTuple):
+    """A transaction that has been under way for long."""
+
+    name: str
+    task: str  # the name of the task that has begun it
+    seconds: float  # since then
 
 
 class Store:
@@ -151,6 +160,17 @@ class Store:
         seconds = random.random() * bound
         logger.debug("%s; trying again in %.1f ms", conflict, seconds * 1000)
         await asyncio.sleep(seconds)
+
+    def oldest(self) -> Oldest | None:
+        """Tell which transaction of this process has been under way for longest, if there is one.
+
+        Others wait for it, or are refused because of it; and under `multiversion` no version that
+        it could read is dropped before it ends, however often its key is written meanwhile.
+        """
+        for name, owner in self._surroundings.owners.items():
+            task = "" if owner.task is None else owner.task.get_name()
+            return Oldest(name, task, monotonic() - owner.since)
+        return None
 
     def history(self) -> History:
         """Tell what has happened so far, for `coterie.transactions.serializability.check`."""

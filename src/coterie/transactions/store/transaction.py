@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from coterie.errors import Conflict, MisuseError, OutcomeUnknown, UsageError
 from coterie.transactions.span import Span
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from coterie.transactions.store.record import Record
 
 AnswerT = TypeVar("AnswerT")
+ADVICE = "which the same task has begun: end that one before, or do all of it in one transaction"
+LOOK_SECONDS = 0.1  # between two looks at whom a wait is for
 State = Literal["new", "running", "committed", "aborted", "refused", "unknown"]
 
 
@@ -35,6 +38,13 @@ class Counts:
     repeated: int = 0  # attempts after a refused one, by `run`
 
 
+class Owner(NamedTuple):
+    """Who has begun a transaction, and when."""
+
+    task: asyncio.Task[Any] | None
+    since: float  # by the monotonic clock
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the transactions of a store have in common."""
@@ -43,7 +53,7 @@ class Surroundings:
     timeout: float | None  # of each wait for others, in seconds
     record: Record | None
     counts: Counts
-    owners: dict[str, object] = field(default_factory=dict)  # the tasks of those under way
+    owners: dict[str, Owner] = field(default_factory=dict)  # of those under way, oldest first
 
 
 class Transaction:
@@ -115,7 +125,7 @@ class Transaction:
             if isinstance(found, Future):
                 found = await self._wait(found, f"for {key}", key)
         except Conflict as refusal:
-            self._end("refused", refusal)
+            self._refuse(refusal)
             raise
         if self._record is not None:
             self._record.read(found)
@@ -148,7 +158,7 @@ class Transaction:
             if isinstance(listed, Future):
                 listed = await self._wait(listed, f"to scan from {low!r}")
         except Conflict as refusal:
-            self._end("refused", refusal)
+            self._refuse(refusal)
             raise
         if self._record is not None:
             self._record.scan(listed)
@@ -179,7 +189,8 @@ class Transaction:
                 above=self._above,
             )
         self._name = self._attempt.name
-        self._task = self._surroundings.owners[self._name] = asyncio.current_task()
+        self._task = asyncio.current_task()
+        self._surroundings.owners[self._name] = Owner(self._task, monotonic())
         self.state = "running"
         if self._record is not None:
             self._record.begin(self._attempt)
@@ -209,7 +220,7 @@ class Transaction:
             if isinstance(accepted, Future):
                 await self._wait(accepted, f"for {key}", key)
         except Conflict as refusal:
-            self._end("refused", refusal)
+            self._refuse(refusal)
             raise
         if self._record is not None:
             self._record.write(self._name, key, value)
@@ -222,7 +233,7 @@ class Transaction:
             if isinstance(number, Future):
                 number = await self._decision(number)
         except Conflict as refusal:
-            self._end("refused", refusal)
+            self._refuse(refusal)
             raise
         except OutcomeUnknown:
             self._end("unknown")
@@ -235,10 +246,14 @@ class Transaction:
 
     async def _decision(self, future: Future[Number]) -> Number:
         """Wait for the outcome of a commit, which can be called off only until it is decided."""
-        self._raise_if_hopeless()
         try:
             async with asyncio.timeout(self._surroundings.timeout):
-                return await asyncio.shield(future)
+                return await self._answer(asyncio.shield(future))
+        except MisuseError as hopeless:
+            if self._executor.abort(self._name):
+                raise
+            text = f"{self._name} may yet be committed, though the task does not wait for it"
+            raise OutcomeUnknown(text) from hopeless
         except (TimeoutError, asyncio.CancelledError) as interruption:
             late = isinstance(interruption, TimeoutError)
             others = self._executor.waits_for(self._name) if late else ()
@@ -258,16 +273,15 @@ class Transaction:
             if isinstance(valid, Future):
                 await self._wait(valid, "to be validated")
         except Conflict as refusal:
-            self._end("refused", refusal)
+            self._refuse(refusal)
             raise refusal from error
         self._end("aborted")
 
     async def _wait(self, future: Future[AnswerT], what: str, *keys: str) -> AnswerT:
         """Wait for the answer to a request; who stops waiting leaves nothing behind (2.0 d)."""
         try:
-            self._raise_if_hopeless()
             async with asyncio.timeout(self._surroundings.timeout):
-                return await future
+                return await self._answer(future)
         except TimeoutError:
             others = self._executor.waits_for(self._name)
             self._executor.abort(self._name)
@@ -277,22 +291,50 @@ class Transaction:
             self._end("aborted")
             raise
 
+    async def _answer(self, future: Future[AnswerT]) -> AnswerT:
+        """Wait; who has begun another transaction as well looks now and then whether that is it.
+
+        Those for whom this one waits may come to wait for the other, and what happens at other
+        sites is heard of late.
+        """
+        while self._own() and not future.done():
+            self._raise_if_hopeless()
+            await asyncio.wait({future}, timeout=LOOK_SECONDS)
+        return await future
+
     def _raise_if_hopeless(self) -> None:
         """Do not wait for another transaction of this very task: it cannot go on meanwhile."""
-        owners = self._surroundings.owners
-        mine = {name for name, task in owners.items() if task is self._task}
-        if len(mine) == 1:
+        own = self._own_among(self._executor.waits_for(self._name))
+        if own is not None:
+            raise MisuseError(f"{self._name} would wait for ever for {own}, {ADVICE}")
+
+    def _refuse(self, refusal: Conflict) -> None:
+        """End because of others; if one of them is of this very task, no further try would help.
+
+        Such a one cannot end before this one has, so it would be in the way each time.
+        """
+        own = self._own_among(refusal.others)
+        if own is None:
+            self._end("refused", refusal)
             return
-        names = [self._name]
-        for name in names:  # grows on the way, by those for whom they wait in turn
-            for other in self._executor.waits_for(name):
-                if other in mine:
-                    raise MisuseError(
-                        f"{self._name} would wait for ever for {other}, which the same task has"
-                        " begun: end that one before, or do all of it in one transaction"
-                    )
-                if other not in names:
-                    names.append(other)
+        self._end("aborted")
+        raise MisuseError(f"{self._name} cannot go on because of {own}, {ADVICE}") from refusal
+
+    def _own_among(self, others: tuple[str, ...]) -> str | None:
+        """Find one of this very task among others and those for whom they wait in turn."""
+        own = self._own()
+        names = list(others) if own else []
+        for name in names:  # grows on the way
+            if name in own:
+                return name
+            names += [other for other in self._executor.waits_for(name) if other not in names]
+        return None
+
+    def _own(self) -> set[str]:
+        """Name the other transactions that this task has under way."""
+        owners = self._surroundings.owners
+        own = {name for name, owner in owners.items() if owner.task is self._task}
+        return own - {self._name}
 
     def _too_late(self, what: str, keys: tuple[str, ...], others: tuple[str, ...]) -> Conflict:
         because = f", because of {', '.join(others)}" if others else ""

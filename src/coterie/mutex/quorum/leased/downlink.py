@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import field
 
-from coterie.mutex.quorum.leased.frames import Beat, Data, DownBody, SessionName
+from coterie.mutex.quorum.leased.frames import BODIES_MAX, Beat, Data, DownBody, SessionName
 from coterie.mutex.quorum.leased.tokens import NEVER
 from coterie.process import ProcessId
 
@@ -50,9 +50,9 @@ class Downlink(msgspec.Struct, array_like=True):
         return bool(self.unacked) and self.unacked[0].sent <= time
 
     def pack(self, now: float) -> Letter:
-        """Give what was posted in this step a number, and keep it."""
+        """Give what was posted in this step a number, as far as it fits a frame, and keep it."""
         self.posted += 1
-        letter = Letter(self.posted, tuple(self.pending), now)
-        self.pending.clear()
+        letter = Letter(self.posted, tuple(self.pending[:BODIES_MAX]), now)
+        del self.pending[:BODIES_MAX]
         self.unacked.append(letter)
         return letter

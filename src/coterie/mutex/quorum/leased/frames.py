@@ -1,7 +1,8 @@
 """What travels: frames of the sessions, and the lock messages in their bodies.
 
 A session belongs to one participant and one voter and carries all their locks. Upward means from
-the participant to the voter. All lock messages that one step creates for a peer share a frame.
+the participant to the voter. All lock messages that one step creates for a peer share a frame, or
+follow each other in several if they are very many.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from coterie.process import Payload
+
+BODIES_MAX = 10_000  # in one frame: some megabytes, however long the names are
 
 # Lock messages. Each names the lock and the number of the request that it is about.
 

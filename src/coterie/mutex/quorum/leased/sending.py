@@ -64,9 +64,10 @@ class Sender(msgspec.Struct, array_like=True):
                 continue
             if not uplink.is_open:
                 uplink.open(out.now)
-            parcel = uplink.pack(out.now)
-            if not uplink.silent:
-                self._send(voter, uplink, [parcel], out)
+            while uplink.pending:
+                parcel = uplink.pack(out.now)
+                if not uplink.silent:
+                    self._send(voter, uplink, [parcel], out)
 
     def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """Go on over a new connection: what is not acknowledged may have been lost with the old."""

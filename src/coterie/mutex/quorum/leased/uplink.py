@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import field
 
-from coterie.mutex.quorum.leased.frames import Ack, Reply, UpBody
+from coterie.mutex.quorum.leased.frames import BODIES_MAX, Ack, Reply, UpBody
 from coterie.mutex.quorum.leased.tokens import NEVER
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ class Uplink(msgspec.Struct, array_like=True):
         self.asked = math.inf
 
     def pack(self, now: float) -> Parcel:
-        """Give what was posted in this step a number, and keep it."""
+        """Give what was posted in this step a number, as far as it fits a frame, and keep it."""
         self.posted += 1
-        parcel = Parcel(self.posted, tuple(self.pending), now, NEVER)
-        self.pending.clear()
+        parcel = Parcel(self.posted, tuple(self.pending[:BODIES_MAX]), now, NEVER)
+        del self.pending[:BODIES_MAX]
         self.unacked.append(parcel)
         return parcel
 

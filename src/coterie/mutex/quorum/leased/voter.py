@@ -164,7 +164,8 @@ class Voter(Poll):
             out.send(answer.peer, Ack(answer.session, ack, self.clock, answer.echo, grace))
         for participant in self.dirty:
             link = self.sessions[participant]
-            self._send(link, [link.pack(out.now)], out)
+            while link.pending:
+                self._send(link, [link.pack(out.now)], out)
         self.dirty.clear()
 
     def _send(self, link: Downlink, letters: Iterable[Letter], out: Outbox[Frame]) -> None:
