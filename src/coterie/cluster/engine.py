@@ -37,8 +37,8 @@ class ClusterEngine:
 
     At most one process holds a lock at any instant, or any number that share it, as long as clocks
     keep their rate bound; tokens grow under no assumption about time, and those of sharers lie
-    between those of the exclusive holds before and after. Leases are renewed as long as this event loop runs, and a
-    lock is lost early when its lease cannot be.
+    between those of the exclusive holds before and after. Leases are renewed as long as this event
+    loop runs, and a lock is lost early when its lease cannot be.
     """
 
     def __init__(self, access: Access, *, deadlock_detection: bool = True) -> None:
@@ -160,8 +160,8 @@ class ClusterEngine:
     async def _try(self, claim: ClusterClaim, participation: Participation) -> None:
         """Give up as soon as somebody else is known to hold the lock, or to wait for it.
 
-        Whoever shares is in nobody's way who wants to share.
-        A lock that is only kept by another process is free: it will come.
+        Whoever shares is in nobody's way who wants to share. A lock that is only kept by another
+        process is free: it will come.
         """
         deadline = clock.now() + self._attending.membership.settings.hedge
         me = participation.attending.identity.name
