@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from coterie.cli.progress import ProgressLine
 from tests.mutex.leased_faults import FAULTS_END
 from tests.mutex.leased_world import PROFILES, World
 
@@ -96,17 +97,17 @@ def main() -> int:
         return 0
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     begun = time.monotonic()
+    line = ProgressLine()
     with ProcessPoolExecutor(arguments.workers) as executor:
-        total = campaign(seeds, executor, lambda counts: show(counts, len(seeds)))
-    print(f"\n{dict(total.counts)}")
+        total = campaign(
+            seeds, executor, lambda counts: line.show(f"{counts['runs']} of {len(seeds)} runs")
+        )
+    line.close()
+    print(dict(total.counts))
     print(f"{time.monotonic() - begun:.0f} s; slowest end {total.slowest:.0f} after the last fault")
     for profile, seed, text in total.failures:
         print(f"{text}\n  replay: python benchmarks/leased_campaign.py --replay {profile} {seed}")
     return 1 if total.failures else 0
-
-
-def show(counts: Counter[str], of: int) -> None:
-    print(f"\r{counts['runs']} of {of} runs", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
