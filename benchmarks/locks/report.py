@@ -133,7 +133,7 @@ def reading(report: Report) -> list[str]:
     if not any(result.violations for result in report.results):
         checked = sum(result.checked for result in report.results)
         lines.append(f"exclusion: {checked:,} entries of all peers looked at, none overlapped")
-    foreign = median(result.foreign_cores for result in report.results)
+    foreign = max(0.0, median(result.foreign_cores for result in report.results))
     lines.append(f"others on this machine kept {foreign:.1f} cores busy meanwhile")
     return lines
 
