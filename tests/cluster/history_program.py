@@ -65,8 +65,8 @@ async def hold(lock: coterie.Lock, record: Record, depth: int, *, again: bool = 
 
 async def unwind(lock: coterie.Lock) -> None:
     """Leave a hold that is lost, however deep."""
-    with contextlib.suppress(coterie.LockLost, coterie.NotHeld):
-        for _ in range(DEPTH_MAX):
+    for _ in range(DEPTH_MAX):
+        with contextlib.suppress(coterie.LockLost, coterie.NotHeld):
             await lock.release()
 
 
