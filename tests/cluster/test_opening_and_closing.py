@@ -7,6 +7,7 @@ import contextlib
 import functools
 import gc
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -189,3 +190,27 @@ def test_who_calls_a_node_in_the_turn_in_which_it_ends_is_not_left_to_the_collec
 
     asyncio.run(main())
     gc.collect()
+
+
+@pytest.mark.parametrize("count", range(4))
+@in_loop
+async def test_who_is_granted_a_lock_in_the_turn_in_which_all_is_closed_does_not_wait_for_ever(
+    count: int, tmp_path: Path
+) -> None:
+    async with cluster(tmp_path) as url:
+        c = coterie.connect(url)
+        await c.open()
+        held = await c.lock("a").acquire()
+        assert held is not None
+        waiter = asyncio.ensure_future(c.lock("a").acquire())
+        await turns(5)
+        c._session._turned = time.monotonic()  # so that a release takes no turn
+        await held.release()
+        await turns(count)
+        await c.close()
+        with contextlib.suppress(MisuseError):
+            await waiter
+        await c.open()
+        async with c.lock("a"):
+            pass
+        await c.close()

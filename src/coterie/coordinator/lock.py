@@ -95,8 +95,9 @@ class Lock(Acquirable[Held]):
                 return None
             if claim.valid():
                 return claim
-            # The grant came too late to be of use, after a pause of this process for instance.
+            # The grant came too late to be of use: after a pause of this process, or with its end.
             await to_the_end(claim.release())
+            self._session.check()
 
     async def _is_granted(self, owner: Owner, claim: Claim, patience: Patience) -> bool:
         """Wait for the grant; if it does not come, no request is left behind."""
