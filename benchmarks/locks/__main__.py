@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import datetime as dt
-import os
-import platform
 import subprocess
 import sys
 import tempfile
-import time
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchmarks import locks
+from benchmarks import command, locks
 from benchmarks.locks.measure import Measurement, Pace, Result
 from benchmarks.locks.peers import PEERS, make
-from benchmarks.locks.peers.base import advice
 from benchmarks.locks.report import Report, markdown, plain
 from benchmarks.locks.workload import WORKLOADS, Workload
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
 QUICK, FULL = Pace(0.5, 1.5), Pace(1.0, 3.0)
@@ -45,33 +39,18 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.locks",
-        description=locks.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    chosen = parser.add_argument
-    chosen("-p", "--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}")
-    chosen("-w", "--workloads", default=",".join(WORKLOADS), help=f"of {', '.join(WORKLOADS)}")
-    chosen("--full", action="store_true", help="longer windows and medians of several repetitions")
-    chosen("--quick", action="store_true", help="one short repetition; this is the default")
-    chosen("-o", "--output", choices=("table", "markdown", "json"), default="table")
-    chosen("--from", dest="source", type=Path, help="show the results in this file again")
-    options = parser.parse_args()
-    for name, known in (("peers", PEERS), ("workloads", WORKLOADS)):
-        asked = getattr(options, name).split(",")
-        if unknown := [each for each in asked if each not in known]:
-            parser.error(f"unknown {name}: {', '.join(unknown)}; choose from: {', '.join(known)}")
-        setattr(options, name, asked)
-    return options
+    parser = command.make_parser("benchmarks.locks", locks.__doc__, PEERS)
+    every = ",".join(WORKLOADS)
+    parser.add_argument("-w", "--workloads", default=every, help=f"of {', '.join(WORKLOADS)}")
+    return command.parse(parser, peers=PEERS, workloads=WORKLOADS)
 
 
 def run(options: argparse.Namespace) -> Report:
-    missing = look_around(options.peers)
+    missing = command.unmet({key: make(key).needs for key in options.peers})
     present = [key for key in options.peers if key not in missing]
     report = Report(
-        dt.datetime.now(tz=dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        command.date(),
+        command.machine(),
         versions(),
         missing,
         [],
@@ -90,23 +69,9 @@ def run(options: argparse.Namespace) -> Report:
     return report
 
 
-def look_around(keys: list[str]) -> dict[str, list[str]]:
-    """Find out who cannot take part, and say how that can be changed."""
-    missing = {}
-    for key in keys:
-        needs = [need for need in make(key).needs if not need.is_met()]
-        if needs:
-            missing[key] = [need.package for need in needs]
-            say(f"{key} is left out; it needs: {advice(needs)}")
-    return missing
-
-
 def versions() -> dict[str, str]:
     """Tell what was measured, as far as it is installed."""
-    found = {"Python": platform.python_version()}
-    for package in ("coterie", "asyncpg", "grpcio", "kazoo", "redis"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
+    found = command.versions(("coterie", "asyncpg", "grpcio", "kazoo", "redis"))
     for package in ("etcd-server", "postgresql", "redis-server", "zookeeper"):
         query = ["dpkg-query", "-W", "-f", "${Version}", package]
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
@@ -132,7 +97,7 @@ def serve(key: str, workloads: list[Workload], folder: Path, pace: Pace) -> Iter
     home.mkdir(parents=True)
     current = workloads[0]
     try:
-        say(f"{peer.label}: starting")
+        command.say(f"{peer.label}: starting")
         peer.start(home)
         if peer.settling_seconds:
             settling = Pace(0.0, peer.settling_seconds)
@@ -155,11 +120,7 @@ def tell(result: Result) -> None:
     }
     shown = ", ".join(f"{value:.4g} {name}" for name, value in figures.items() if value is not None)
     failures = f"; {sum(result.failures.values())} failures" if result.failures else ""
-    say(f"  {result.workload}: {result.error or shown}{failures}")
-
-
-def say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+    command.say(f"  {result.workload}: {result.error or shown}{failures}")
 
 
 if __name__ == "__main__":

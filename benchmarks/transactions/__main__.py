@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import datetime as dt
 import multiprocessing
-import os
-import platform
 import sqlite3
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
-from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchmarks import transactions
-from benchmarks.locks.peers.base import advice
+from benchmarks import command, transactions
 from benchmarks.transactions.measure import Case, Pace, Result, measure
 from benchmarks.transactions.peers import PEERS, make
 from benchmarks.transactions.report import Report, reading, skews, tables
@@ -27,6 +18,7 @@ from benchmarks.transactions.skew import probe
 from benchmarks.transactions.workload import PAUSES, THETAS
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
 QUICK, FULL = Pace(0.3, 1.5), Pace(0.5, 3.0)
@@ -51,68 +43,40 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.transactions",
-        description=transactions.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command.make_parser("benchmarks.transactions", transactions.__doc__, PEERS)
     chosen = parser.add_argument
-    chosen("-p", "--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}")
     chosen("--theta", default=",".join(f"{theta:g}" for theta in THETAS), help="the skews")
     chosen("--pause", default=",".join(PAUSES), help=f"of {', '.join(PAUSES)}")
-    chosen("--full", action="store_true", help="longer windows and medians of several repetitions")
-    chosen("-o", "--output", choices=("table", "markdown", "json"), default="table")
-    chosen("--from", dest="source", type=Path, help="show the results in this file again")
-    options = parser.parse_args()
-    for name, known in (("peers", PEERS), ("pause", PAUSES)):
-        asked = getattr(options, name).split(",")
-        if unknown := [each for each in asked if each not in known]:
-            parser.error(f"unknown {name}: {', '.join(unknown)}; choose from: {', '.join(known)}")
-        setattr(options, name, asked)
+    options = command.parse(parser, peers=PEERS, pause=PAUSES)
     options.theta = [float(theta) for theta in options.theta.split(",")]
     return options
 
 
 def run(options: argparse.Namespace) -> Report:
     report = Report(
-        date=dt.datetime.now(tz=dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        machine=f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
-        versions=versions(),
-        missing=look_around(options.peers),
+        date=command.date(),
+        machine=command.machine(),
+        versions={
+            **command.versions(("coterie", "ZODB", "lmdb", "redis")),
+            "SQLite": sqlite3.sqlite_version,
+        },
+        missing=command.unmet({key: make(key).needs for key in options.peers}),
         skews=[],
         results=[],
     )
     for skew in probe():
         report.skews.append(skew)
-        say(f"write skew: {skew.store}: {'?' if skew.through is None else skew.through} of 2")
+        command.say(
+            f"write skew: {skew.store}: {'?' if skew.through is None else skew.through} of 2"
+        )
     for result in measurements(options, report.missing):
         report.results.append(result)
-        say(
+        command.say(
             f"{result.peer}, theta {result.theta:g}, pause {result.pause}:"
             f" {result.commits:,.0f} commits/s, {result.aborted:.1%} aborted,"
             f" {result.cpu:.3f} CPU s per 1,000"
         )
     return report
-
-
-def look_around(keys: list[str]) -> dict[str, list[str]]:
-    """Find out who cannot take part, and say how that can be changed."""
-    missing = {}
-    for key in keys:
-        needs = [need for need in make(key).needs if not need.is_met()]
-        if needs:
-            missing[key] = [need.package for need in needs]
-            say(f"{key} is left out; it needs: {advice(needs)}")
-    return missing
-
-
-def versions() -> dict[str, str]:
-    """Tell what was measured, as far as it is installed."""
-    found = {"Python": platform.python_version(), "SQLite": sqlite3.sqlite_version}
-    for package in ("coterie", "ZODB", "lmdb", "redis"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
 
 
 def measurements(options: argparse.Namespace, missing: dict[str, list[str]]) -> Iterator[Result]:
@@ -127,10 +91,6 @@ def measurements(options: argparse.Namespace, missing: dict[str, list[str]]) -> 
                         if peer not in missing:
                             case = Case(peer, theta, pause, repetition)
                             yield pool.submit(measure, case, pace).result()
-
-
-def say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,18 @@ def test_one_who_wants_a_lock_alone_waits_for_all_who_share_it(
     in_world(test, programs=sharers + 1, **changes)
 
 
+async def behind_a_reader(made: World) -> tuple[Program, Program]:
+    """Let a writer wait for a lock that the first program shares; give that, and one that has another."""
+    reader, writer, sharer = made.programs
+    await reader.hold(reader.c.lock("x", shared=True))
+    await sharer.hold("z")
+    await writer.hold("nothing")
+    await hear_the_voters(writer)
+    writer.want("x")
+    await at_voters(made, writer, "x")
+    return reader, sharer
+
+
 @pytest.mark.parametrize("victim", ["reader", "sharer"])
 def test_a_circle_through_the_line_of_a_lock_is_found(victim: str) -> None:
     """The sharer waits for the writer before it, that for the reader, and that for the sharer.
@@ -74,13 +86,7 @@ def test_a_circle_through_the_line_of_a_lock_is_found(victim: str) -> None:
     """
 
     async def test(made: World) -> None:
-        reader, writer, sharer = made.programs
-        await reader.hold(reader.c.lock("x", shared=True))
-        await sharer.hold("z")
-        await writer.hold("nothing")
-        await hear_the_voters(writer)
-        writer.want("x")
-        await at_voters(made, writer, "x")
+        reader, sharer = await behind_a_reader(made)
         if victim == "reader":
             await want(sharer, "x", shared=True)
             await at_voters(made, sharer, "x")
@@ -162,13 +168,7 @@ def test_who_shares_with_others_that_wait_is_in_no_circle() -> None:
 
 def test_the_graph_of_a_cluster_shows_who_is_ahead_of_one_who_wants_to_share() -> None:
     async def test(made: World) -> None:
-        reader, writer, sharer = made.programs
-        await reader.hold(reader.c.lock("x", shared=True))
-        await sharer.hold("z")
-        await writer.hold("nothing")
-        await hear_the_voters(writer)
-        writer.want("x")
-        await at_voters(made, writer, "x")
+        reader, sharer = await behind_a_reader(made)
         await want(sharer, "x", shared=True)
         await at_voters(made, sharer, "x")
         await want(reader, "z", shared=False)

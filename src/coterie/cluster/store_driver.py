@@ -10,15 +10,10 @@ append or not: they have seen what is gathered, and must not speak of it before 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.cluster.driver import Driver
 from coterie.process import Outbox
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from coterie.process import Event, ProcessId
 
 GATHERED_BYTES_MAX = 1 << 26  # then the disk is not kept waiting for the end of the turn
 
@@ -26,18 +21,8 @@ GATHERED_BYTES_MAX = 1 << 26  # then the disk is not kept waiting for the end of
 class GatheringDriver(Driver):
     """Feeds a site, and obeys its outboxes together."""
 
-    def __init__(
-        self,
-        send: Callable[[ProcessId, Any], None],
-        ring: Callable[[str, Outbox[Any]], None],
-        tell: Callable[[Event], None],
-        save: Callable[[bytes], None],
-        me: ProcessId,
-    ) -> None:
-        """Begin with nothing gathered."""
-        super().__init__(send, ring, tell, save, me)
-        self._gathered: Outbox[Any] | None = None
-        self._bytes = 0
+    _gathered: Outbox[Any] | None = None
+    _bytes = 0  # of the records in it
 
     def carry_out(self, out: Outbox[Any]) -> None:
         """Obey, at once if nothing has to be on disk before."""

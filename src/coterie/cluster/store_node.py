@@ -139,7 +139,7 @@ class StoreNode:
             search_after=min(SEARCH_SECONDS, lease / 2),
         )
         self._seat = seat(site)
-        driver = GatheringDriver(self._send, self._seat.ring, self._hear, self._save, self.me)
+        driver = GatheringDriver(self._send, self._seat.ring, self._hear, self._save, me=self.me)
         driver.on_append, driver.on_failure = self._append, self._fail
         self._driver = driver
         assert self._log is not None, "the log is open"

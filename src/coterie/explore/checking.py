@@ -1,4 +1,10 @@
-"""`check`: the front door of the explorer."""
+"""`check`: the front door of the explorer.
+
+Each step is one call, one delivery, one timer, one report of a crash or one fault, and happens wholly
+or not at all. An armed timer may ring at any moment. A crashed process stays so, and takes the
+messages under way to it with it; whoever watches it is told some time later. A lost message is lost,
+and a duplicated one arrives and stays under way, when its turn has come.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +55,6 @@ def check(
 ) -> Verdict:
     """Try every interleaving of calls, deliveries, timers and faults, and judge every state.
 
-    Each step is one call, one delivery, one timer, one report of a crash or one fault, and happens
-    wholly or not at all. An armed timer may ring at any moment. A crashed process stays so, and
-    takes the messages under way to it with it; whoever watches it is told some time later. A lost
-    message is lost, and a duplicated one arrives and stays under way, when its turn has come.
-
     Args:
         processes: the processes 1 to N, as they are before their start; they are left untouched.
         entries: how often each user asks for entry; None for no end.
@@ -71,7 +72,6 @@ def check(
             processes that declare theirs as `LogicalTime`, and may make an endless search finite.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
-
     """
     budget = Budget(max_states, max_seconds, progress)
     faults = Faults(crashes, losses, duplicates, suspicions)
