@@ -13,11 +13,18 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coterie.deadlock.central import Coordinator, Reporting
 from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.deadlock.diffusing import Diffusing
-from coterie.deadlock.hierarchical import Controller
-from coterie.deadlock.party import DiffusingParty, Grant, Party, ReportingParty, Request, Step
+from coterie.deadlock.detectors.central import Coordinator, Reporting
+from coterie.deadlock.detectors.diffusing import Diffusing
+from coterie.deadlock.detectors.hierarchical import Controller
+from coterie.deadlock.detectors.party import (
+    DiffusingParty,
+    Grant,
+    Party,
+    ReportingParty,
+    Request,
+    Step,
+)
 from coterie.deadlock.wait_for import Graph
 from coterie.simulate import Exponential, Network, Simulation
 

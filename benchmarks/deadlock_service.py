@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import coterie
 from coterie.cluster.config import convert
-from coterie.cluster.node import Node
 from coterie.cluster.url import make_engine
+from coterie.cluster.voter.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from coterie.cluster.engine import ClusterEngine
+    from coterie.cluster.client.engine import ClusterEngine
 
 KINDS = ("Whose", "Concerned", "HowAreYou", "Standings")
 FRAMES_PER_LOCK = 10

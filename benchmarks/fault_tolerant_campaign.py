@@ -15,7 +15,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from coterie.cli.campaign import outage_chart
+from coterie.cli.simulate.campaign import outage_chart
 from coterie.simulate import Report, campaign
 from tests.mutex.fault_tolerant_trials import Trials
 

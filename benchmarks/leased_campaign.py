@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from coterie.cli.progress import ProgressLine
+from coterie.cli.common.progress import ProgressLine
 from tests.mutex.leased_faults import FAULTS_END
 from tests.mutex.leased_world import PROFILES, World
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from coterie.transactions.scheme import schemes
+from coterie.transactions.catalogue import schemes
 from coterie.transactions.serializability import check
 from tests.transactions.site_storms import judge, named_storm
 

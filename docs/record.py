@@ -6,7 +6,7 @@
 A page asks for output by a marker; what stands between it and the end marker is replaced:
 
     <!-- run: coterie algorithms -->            the command and what it prints
-    <!-- source: src/coterie/clocks.py -->      a file
+    <!-- source: src/coterie/clocks/__init__.py -->      a file
     <!-- scenario: maekawa_basic -->            a transcript of tests/scenarios, and its diagram
     <!-- end -->
 """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Tests with processes, sockets or clocks of their own: the others can run beside each other.
-REAL = ("cli", "cluster", "coordinator", "demonstration", "engines", "sync")
+REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_cluster_page.py",
     "test_docs.py",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coterie.catalogue import Flaw, algorithm, algorithms, between, elections, exactly, mutexes
-from coterie.compare import compare, compare_election
 from coterie.errors import CoterieError, UsageError
 from coterie.explore import check, needs_clock
+from coterie.simulate.compare import compare, compare_election
 
 
 def test_the_first_four_are_there() -> None:

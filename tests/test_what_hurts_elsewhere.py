@@ -18,7 +18,7 @@ import pytest
 
 import coterie
 import coterie.sync
-from coterie.cluster.inspecting import HEALTHY
+from coterie.cluster.admin.status import HEALTHY
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS, Processes, processes
 from tests.cluster.proxy import Program, network
 from tests.cluster.virtual_time import Clock, owning, passing, run

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from coterie.transactions import schemes
+from coterie.transactions.catalogue import schemes
 from tests.transactions.crashing import audit, crash
 
 

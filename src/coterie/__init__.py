@@ -25,9 +25,9 @@ from coterie.errors import (
 
 if TYPE_CHECKING:
     from coterie import sync
-    from coterie.cluster.joining import join
+    from coterie.cluster.join import join
     from coterie.cluster.store import join_store
-    from coterie.coordinator import (
+    from coterie.locks import (
         Coordinator,
         Held,
         HeldAll,
@@ -76,7 +76,7 @@ __all__ = [
 _HOMES = {
     "Store": "transactions",
     "Transaction": "transactions",
-    "join": "cluster.joining",
+    "join": "cluster.join",
     "join_store": "cluster.store",
 }
 
@@ -87,4 +87,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "sync":
         return importlib.import_module("coterie.sync")
-    return getattr(importlib.import_module(f"coterie.{_HOMES.get(name, 'coordinator')}"), name)
+    return getattr(importlib.import_module(f"coterie.{_HOMES.get(name, 'locks')}"), name)

@@ -1,6 +1,6 @@
 """What happened in a run, one record per happening, in order: the common tongue of the worlds.
 
-The simulator and the explorer write traces; diagrams draw them, and `coterie.replay` runs them
+The simulator and the explorer write traces; diagrams draw them, and `coterie.scenario.replay` runs them
 again. A trace is written as JSON lines: a header that tells how to build the processes, then the
 records.
 """

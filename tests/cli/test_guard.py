@@ -32,7 +32,7 @@ STUBBORN = "trap '' TERM; echo $$; while :; do sleep 0.01; done"
 # Watches over a stubborn group for an hour after TERM, but is in a hurry when it is killed.
 HURRIED = f"""
 import os, signal
-from coterie.cli.guard import Guard
+from coterie.cli.lock.guard import Guard
 guard = Guard(3600.0)
 group = os.posix_spawnp("sh", ["sh", "-c", {STUBBORN!r}], os.environ, setpgroup=0)
 guard.watch(group)

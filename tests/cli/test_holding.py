@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cli import holding
-from coterie.cli.guard import Guard
-from coterie.cli.holding import Conduct, hold
+from coterie.cli.lock import conduct as holding
+from coterie.cli.lock.conduct import Conduct, hold
+from coterie.cli.lock.guard import Guard
 from coterie.errors import LockLost
-from tests.coordinator.memory import MemoryEngine, coordinator
+from tests.locks.memory import MemoryEngine, coordinator
 
 if TYPE_CHECKING:
     from pathlib import Path

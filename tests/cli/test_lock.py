@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cli import run
-from coterie.cli.duration import duration
+from coterie.cli.common.duration import duration
 from coterie.errors import UsageError
 from tests.processes import (
     BOUND_SECONDS,

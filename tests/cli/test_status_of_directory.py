@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from coterie.cli import run
-from coterie.cluster.inspecting import ClusterState
+from coterie.cluster.admin.status import ClusterState
 from tests.processes import BOUND_SECONDS, Directory, directory, kill, line, until
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import random
 import sys
 
 import coterie
-from coterie.cluster import clock
+from coterie.cluster.runtime import clock
 
 DEPTH_MAX = 3
 WORK_SECONDS_MAX = 0.01

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie.cluster.admin.status import ClusterState, inspect
 from coterie.cluster.config import Config, convert
-from coterie.cluster.inspecting import ClusterState, inspect
-from coterie.cluster.node import Node
 from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
+from coterie.cluster.voter.node import Node
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:

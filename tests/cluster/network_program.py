@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from coterie.cluster.inspecting import HEALTHY, inspect
+from coterie.cluster.admin.status import HEALTHY, inspect
 from coterie.cluster.url import make_visit
 from coterie.errors import Unavailable
 from tests.cluster.local_cluster import COTERIE, Program

@@ -7,18 +7,18 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import coterie
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.engine import ClusterEngine
 from coterie.cluster.ports import free_ports
-from coterie.cluster.serving import stop_serving
+from coterie.cluster.wire.listener import stop_serving
 from tests.cluster.local_cluster import document, running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any
 
-    from coterie.cluster.attending import Attending
-    from coterie.cluster.node import Node
+    from coterie.cluster.client.participant import Attending
+    from coterie.cluster.voter.node import Node
 
 UP, DOWN = "up", "down"  # from the program to the node, and back
 NOWHERE = "127.0.0.1"  # nodes name its low ports, so that programs have to take the proxy

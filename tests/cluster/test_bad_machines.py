@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import coterie
-from coterie.cluster.inspecting import HEALTHY
+from coterie.cluster.admin.status import HEALTHY
 from coterie.errors import ConfigError, Unavailable
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS, Processes, processes
 

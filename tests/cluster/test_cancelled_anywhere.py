@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 import coterie
-from coterie.cluster.engine import ClusterEngine
-from coterie.coordinator.cancellation import to_the_end
+from coterie.aio import to_the_end
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.engines.file.engine import FileEngine
 from tests.cluster.test_cluster_engine import world
 from tests.cluster.virtual_time import passing, run
-from tests.coordinator.memory import in_loop
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
     from pathlib import Path
 
-    from coterie.coordinator import Acquirable
+    from coterie.locks import Acquirable
 
     Work: TypeAlias = Callable[[coterie.Coordinator], Coroutine[Any, Any, object]]
 

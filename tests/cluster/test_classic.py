@@ -11,8 +11,8 @@ import pytest
 
 import coterie
 from coterie.catalogue import algorithm, algorithms
-from coterie.cluster.classic import Classic, message_type
-from coterie.cluster.classic_engine import ClassicEngine
+from coterie.cluster.classic.engine import ClassicEngine
+from coterie.cluster.classic.node import Classic, message_type
 from coterie.cluster.config import convert
 from coterie.process import Mutex
 from tests.cluster.local_cluster import document, until, url_of
@@ -189,7 +189,7 @@ def test_the_algorithm_of_1996_goes_on_after_a_crash() -> None:
 
 
 def test_programs_outside_the_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.cluster.consulting.DISCOVERY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.2)
     config = convert(document(2, algorithm="raymond"))
 
     async def main() -> None:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.engine import ClusterEngine
-from coterie.cluster.link import Link
+from coterie.cluster.wire.link import Link
 from tests.cluster.local_cluster import document, running, until, url_of
 from tests.cluster.virtual_time import run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from coterie.cluster.attending import Attending
-    from coterie.cluster.node import Node
+    from coterie.cluster.client.participant import Attending
+    from coterie.cluster.voter.node import Node
 
 
 class World:
@@ -350,7 +350,7 @@ def test_any_coterie_serves(size: int, changes: dict[str, Any]) -> None:
 
 
 def test_no_cluster_at_the_url_is_said_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.cluster.consulting.DISCOVERY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.2)
     config = convert(document(2))
 
     async def main() -> None:

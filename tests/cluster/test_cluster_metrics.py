@@ -11,9 +11,9 @@ import pytest
 
 import coterie
 from coterie.cluster.config import convert
-from coterie.cluster.logs import JsonFormatter
-from coterie.cluster.metrics import Metric, gauge, render
 from coterie.cluster.ports import free_ports
+from coterie.cluster.runtime.logs import JsonFormatter
+from coterie.cluster.voter.metrics import Metric, gauge, render
 from tests.cluster.local_cluster import document, running, url_of
 
 SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+$')

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pytest
 
-from coterie.cluster.connection import BACKLOG_BYTES_MAX, HANDSHAKE_BYTES_MAX, Connection
-from coterie.cluster.frames import Refusal
+from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX, HANDSHAKE_BYTES_MAX, Connection
+from coterie.cluster.wire.frames import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.engine import ClusterEngine
-from coterie.cluster.frames import Standings
-from coterie.cluster.metrics import participant_metrics, render
-from coterie.coordinator import deadlocks
-from coterie.deadlock.double_collect import Suspicion
+from coterie.cluster.voter.metrics import participant_metrics, render
+from coterie.cluster.wire.frames import Standings
+from coterie.deadlock.service import search as deadlocks
+from coterie.deadlock.service.double_collect import Suspicion
 from coterie.errors import AcquireTimeout, DeadlockDetected
 from tests.cluster.local_cluster import document, running, until, url_of
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from coterie.cluster.frames import HowAreYou
-    from coterie.cluster.node import Node
-    from coterie.coordinator import Acquirable
+    from coterie.cluster.voter.node import Node
+    from coterie.cluster.wire.frames import HowAreYou
+    from coterie.locks import Acquirable
 
 QUESTIONS = ("Whose", "Concerned", "HowAreYou", "Standings")
 

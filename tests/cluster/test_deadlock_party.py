@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Union
 import msgspec
 import pytest
 
-from coterie.cluster import classic
+from coterie.cluster.classic import node as classic
 from coterie.cluster.config import convert
-from coterie.deadlock.central import Coordinator
 from coterie.deadlock.condition import all_of, any_of
-from coterie.deadlock.diffusing import Diffusing
-from coterie.deadlock.party import STEP, Grant, Request, Step
-from coterie.deadlock.survey import Survey
-from coterie.deadlock.trial import Deadlocked
+from coterie.deadlock.detectors.central import Coordinator
+from coterie.deadlock.detectors.diffusing import Diffusing
+from coterie.deadlock.detectors.party import STEP, Grant, Request, Step
+from coterie.deadlock.detectors.survey import Survey
+from coterie.deadlock.detectors.trial import Deadlocked
 from tests.cluster.local_cluster import document, until
 from tests.deadlock.systems import DETECTORS, build, left_waiting
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from coterie.cluster.frames import Concerned, LockReport, Standing, Standings
-from coterie.cluster.inspecting import inspect_waits
-from coterie.cluster.reporting import describe_obstacles
-from coterie.cluster.survey import Survey
+from coterie.cluster.admin.lock_survey import Survey
+from coterie.cluster.admin.status import inspect_waits
 from coterie.cluster.url import make_visit
-from coterie.deadlock.lock_waits import LockOwner, OwnerId, in_shared_mode
+from coterie.cluster.voter.report import describe_obstacles
+from coterie.cluster.wire.frames import Concerned, LockReport, Standing, Standings
+from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, in_shared_mode
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from tests.cluster.local_cluster import until
 from tests.cluster.test_deadlock_cluster import Program, World, in_world

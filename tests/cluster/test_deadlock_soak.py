@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie.cluster.admin.lock_survey import Survey
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.engine import ClusterEngine
-from coterie.cluster.frames import Concerned, HowAreYou
-from coterie.cluster.survey import Survey
-from coterie.coordinator.waits import Waits
-from coterie.deadlock.double_collect import Collection, Suspicion
-from coterie.deadlock.lock_waits import Hold, requester
+from coterie.cluster.wire.frames import Concerned, HowAreYou
+from coterie.deadlock.service.double_collect import Collection, Suspicion
+from coterie.deadlock.service.local_waits import Waits
+from coterie.deadlock.service.lock_waits import Hold, requester
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from coterie.cluster.node import Node
+    from coterie.cluster.voter.node import Node
 
 PROGRAMS, TASKS, ROUNDS = 3, 4, 8
 LOCKS = "abcde"

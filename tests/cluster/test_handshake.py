@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 import coterie
-from coterie.cluster import frames
 from coterie.cluster.config import Config, convert
-from coterie.cluster.frames import Hello, Proof, Welcome
-from coterie.cluster.handshake import Caller, Credentials, Identity, name_of, new_identity
-from coterie.cluster.link import dial
+from coterie.cluster.wire import frames
+from coterie.cluster.wire.frames import Hello, Proof, Welcome
+from coterie.cluster.wire.handshake import Caller, Credentials, Identity, name_of, new_identity
+from coterie.cluster.wire.link import dial
 from coterie.errors import ProtocolError
 from tests.cluster.local_cluster import document, running, until, url_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coterie.cluster.connection import Connection
+    from coterie.cluster.wire.connection import Connection
 
 SECRET = "long enough/" * 3
 

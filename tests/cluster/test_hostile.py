@@ -14,10 +14,10 @@ import pytest
 
 import coterie
 from coterie.cluster.config import convert
-from coterie.cluster.connection import FRAME_BYTES_MAX, Connection
-from coterie.cluster.frames import HowFar, HowIsIt, Standings, WhatCluster, Whose
-from coterie.cluster.handshake import Caller, Credentials, Identity, new_identity
-from coterie.cluster.link import dial
+from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
+from coterie.cluster.wire.frames import HowFar, HowIsIt, Standings, WhatCluster, Whose
+from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
+from coterie.cluster.wire.link import dial
 from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from coterie.cluster.config import Config
-    from coterie.cluster.node import Node
+    from coterie.cluster.voter.node import Node
 
 
 @contextlib.asynccontextmanager
@@ -179,7 +179,7 @@ def test_a_client_cannot_speak_in_the_name_of_another(
 
 
 def test_who_says_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.cluster.handshake.HANDSHAKE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("coterie.cluster.wire.handshake.HANDSHAKE_SECONDS_MAX", 0.05)
     config = convert(document(1))
 
     async def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import coterie
 from coterie.cluster.config import convert
-from coterie.cluster.metrics import node_metrics
+from coterie.cluster.voter.metrics import node_metrics
 from tests.cluster.local_cluster import document
 
 if TYPE_CHECKING:

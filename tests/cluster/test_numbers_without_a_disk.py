@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster import clock
 from coterie.cluster.config import convert
-from coterie.cluster.node import Node
+from coterie.cluster.runtime import clock
+from coterie.cluster.voter.node import Node
 from tests.cluster.local_cluster import document, running, until, url_of
 from tests.cluster.virtual_time import passing, run
 

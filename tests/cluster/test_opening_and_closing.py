@@ -16,10 +16,10 @@ import pytest
 import coterie
 from coterie import MisuseError
 from coterie.cluster.config import convert
-from coterie.cluster.frames import Refusal
-from coterie.cluster.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.frames import Refusal
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from tests.cluster.local_cluster import document, running, url_of
-from tests.coordinator.memory import in_loop
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

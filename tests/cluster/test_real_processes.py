@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.inspecting import DEGRADED, HEALTHY, ClusterState
+from coterie.cluster.admin.status import DEGRADED, HEALTHY, ClusterState
 from tests.cluster.local_cluster import LEASE, Processes, processes
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.voting import Voting
+from coterie.cluster.voter.host import Voting
 from coterie.mutex.quorum.leased.downlink import Downlink
 from tests.cluster.proxy import DOWN, UP, Network, Program, network
 from tests.cluster.test_bad_links import LEASE, forgotten, seen
@@ -32,7 +32,7 @@ ENTRIES = 30
 
 def open_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nodes read on from connections that were replaced."""
-    monkeypatch.setattr(Voting, "admit", broken("coterie.cluster.voting", DOOR).Voting.admit)
+    monkeypatch.setattr(Voting, "admit", broken("coterie.cluster.voter.host", DOOR).Voting.admit)
 
 
 def forget_the_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,9 @@ async def a_late_request(made: Network, late: Program, other: Program) -> None:
     await seen(lambda: proxy.late)
     await passing(LEASE)
     came = node.voting.received["Data"] > got
-    assert came == (Voting.admit.__module__ != "coterie.cluster.voting"), "unless the door is open"
+    assert came == (Voting.admit.__module__ != "coterie.cluster.voter.host"), (
+        "unless the door is open"
+    )
     async with late.coordinator.lock("x", timeout=LEASE) as again:
         assert again.token > held.token
     async with other.coordinator.lock("x", timeout=LEASE) as last:

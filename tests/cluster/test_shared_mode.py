@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.cluster.engine import ClusterEngine
-from coterie.cluster.metrics import participant_metrics, render
+from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.voter.metrics import participant_metrics, render
 from tests.cluster.local_cluster import COTERIE, until
 from tests.cluster.test_cluster_engine import World, in_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.cluster.queues import Queues
+    from coterie.cluster.client.claims import Queues
 
 
 class Task:

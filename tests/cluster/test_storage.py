@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster import clock
-from coterie.cluster.storage import Storage
+from coterie.cluster.runtime import clock
+from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, Unavailable
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import Voter

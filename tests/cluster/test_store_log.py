@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.cluster.driver import Driver
-from coterie.cluster.store_log import StoreLog, framed, unframed
+from coterie.cluster.runtime.driver import Driver
+from coterie.cluster.store.log import StoreLog, framed, unframed
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:

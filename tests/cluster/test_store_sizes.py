@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster import connection, handshake, peering, store_node
+from coterie.cluster.store import node as store_node
+from coterie.cluster.wire import connection, handshake
+from coterie.cluster.wire import peers as peering
 from coterie.errors import Conflict, UsageError
 from coterie.transactions.site import chunks, course
 from coterie.transactions.store.values import KEY_LENGTH_MAX, VALUE_BYTES_MAX

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.cluster import store_driver
-from coterie.cluster.store_driver import GatheringDriver
+from coterie.cluster.store import driver as store_driver
+from coterie.cluster.store.driver import GatheringDriver
 from coterie.errors import Conflict, OutcomeUnknown, Unavailable
-from coterie.transactions.scheduler import EVERYTHING
-from coterie.transactions.span import Span
+from coterie.transactions.schemes.scheduler import EVERYTHING
+from coterie.transactions.schemes.span import Span
 from tests.cluster.local_cluster import until
 from tests.cluster.store_cluster import configured, fill, keys_at, running, total, transfer
 from tests.harness import Mutant, broken

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import coterie
 from coterie.cli.status import print_locks
-from coterie.cluster import inspecting
+from coterie.cluster.admin import status as inspecting
+from coterie.cluster.admin.lock_survey import Survey
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.engine import ClusterEngine
-from coterie.cluster.frames import Concerned, LockReport, Standing, Standings
-from coterie.cluster.survey import Survey
 from coterie.cluster.url import make_visit
-from coterie.deadlock.lock_waits import LockOwner, OwnerId
+from coterie.cluster.wire.frames import Concerned, LockReport, Standing, Standings
+from coterie.deadlock.service.lock_waits import LockOwner, OwnerId
 from tests.cluster.local_cluster import document, running, url_of
-from tests.coordinator.memory import in_loop
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     import pytest
 
-    from coterie.cluster.frames import HowAreYou
+    from coterie.cluster.wire.frames import HowAreYou
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 

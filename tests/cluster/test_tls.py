@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
+from coterie.cluster.admin.connection import discover
 from coterie.cluster.config import Config, convert
-from coterie.cluster.consulting import discover
-from coterie.cluster.security import Security
+from coterie.cluster.wire.security import Security
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_a_program_with_a_certificate_of_ours_takes_locks(folder: Path) -> None:
 def test_who_has_no_certificate_of_ours_is_kept_out(
     folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coterie.cluster.consulting.DISCOVERY_SECONDS_MAX", 0.3)
+    monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.3)
     security = {
         "none": Security(),
         "foreign": Security(**tls(folder, "theirs", ca="ours")),

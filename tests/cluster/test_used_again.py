@@ -12,7 +12,7 @@ import pytest
 import coterie
 from coterie.cluster.config import convert
 from tests.cluster.local_cluster import document, running, until, url_of
-from tests.coordinator.memory import in_loop
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

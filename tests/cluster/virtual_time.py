@@ -14,7 +14,7 @@ import selectors
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.cluster import clock
+from coterie.cluster.runtime import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

@@ -7,13 +7,13 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.deadlock.condition import Condition, all_of, any_of
-from coterie.deadlock.trial import Accuse
+from coterie.deadlock.detectors.trial import Accuse
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from coterie.deadlock.detector import Detector
+    from coterie.deadlock.detectors.detector import Detector
 
 
 class Outcome(NamedTuple):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from coterie.deadlock.condition import Condition, all_of
-from coterie.deadlock.diffusing import Diffusing
-from coterie.deadlock.diffusing import Message as DetectorMessage
-from coterie.deadlock.trial import Deadlocked
-from coterie.deadlock.waits import WaitId
+from coterie.deadlock.detectors.diffusing import Diffusing
+from coterie.deadlock.detectors.diffusing import Message as DetectorMessage
+from coterie.deadlock.detectors.trial import Deadlocked
+from coterie.deadlock.detectors.waits import WaitId
 from coterie.process import Outbox, Payload, Process, ProcessId
 
 STEP = "step"

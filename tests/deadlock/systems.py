@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from coterie.deadlock.central import Coordinator, Reporting
 from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.deadlock.diffusing import Diffusing
-from coterie.deadlock.hierarchical import Controller
-from coterie.deadlock.party import DiffusingParty, Party, ReportingParty, Step, SurveyParty
-from coterie.deadlock.survey import Survey
-from coterie.deadlock.trial import Deadlocked
-from coterie.deadlock.waits import Wait, WaitId, graph_of
+from coterie.deadlock.detectors.central import Coordinator, Reporting
+from coterie.deadlock.detectors.diffusing import Diffusing
+from coterie.deadlock.detectors.hierarchical import Controller
+from coterie.deadlock.detectors.party import (
+    DiffusingParty,
+    Party,
+    ReportingParty,
+    Step,
+    SurveyParty,
+)
+from coterie.deadlock.detectors.survey import Survey
+from coterie.deadlock.detectors.trial import Deadlocked
+from coterie.deadlock.detectors.waits import Wait, WaitId, graph_of
 from coterie.simulate import Exponential, Network, Simulation, Workload
 
 if TYPE_CHECKING:

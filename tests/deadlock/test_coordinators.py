@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from coterie.deadlock.central import Change, Coordinator, Reporting
 from coterie.deadlock.condition import Condition, all_of, any_of
-from coterie.deadlock.hierarchical import Controller, undecided_waits
-from coterie.deadlock.trial import Accuse, Settled
-from coterie.deadlock.waits import Wait
+from coterie.deadlock.detectors.central import Change, Coordinator, Reporting
+from coterie.deadlock.detectors.hierarchical import Controller, undecided_waits
+from coterie.deadlock.detectors.trial import Accuse, Settled
+from coterie.deadlock.detectors.waits import Wait
 from coterie.errors import ProtocolError
 from coterie.process import Outbox, Process
 from tests.deadlock.systems import MODELS, build, left_waiting, random_scripts, run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.deadlock.condition import Condition, all_of, any_of
-from coterie.deadlock.waits import graph_of
+from coterie.deadlock.detectors.waits import graph_of
 from coterie.explore import (
     Always,
     CanAlwaysStill,
@@ -23,7 +23,7 @@ from tests.deadlock.lock_model import Site, sites
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.deadlock.diffusing import Diffusing
+    from coterie.deadlock.detectors.diffusing import Diffusing
 
 Steps = tuple[Condition[int], ...]
 

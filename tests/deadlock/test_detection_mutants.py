@@ -17,7 +17,7 @@ from tests.harness import Mutant, broken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PACKAGE = "coterie.deadlock"
+PACKAGE = "coterie.deadlock.detectors"
 CHAIN = [  # each imports some of those before it
     *(f"{PACKAGE}.{name}" for name in ("waits", "trial", "detector", "diffusing")),
     *(f"{PACKAGE}.{name}" for name in ("survey", "central", "hierarchical", "party")),

@@ -7,10 +7,17 @@ from typing import Any
 import pytest
 
 from coterie.deadlock.condition import Condition, all_of
-from coterie.deadlock.diffusing import Diffusing, Probe
-from coterie.deadlock.lock_waits import PICKS_MAX
-from coterie.deadlock.trial import Accuse, Confirm, Confirmed, Deadlocked, Denied, Release, Settled
-from coterie.deadlock.waits import (
+from coterie.deadlock.detectors.diffusing import Diffusing, Probe
+from coterie.deadlock.detectors.trial import (
+    Accuse,
+    Confirm,
+    Confirmed,
+    Deadlocked,
+    Denied,
+    Release,
+    Settled,
+)
+from coterie.deadlock.detectors.waits import (
     Member,
     Wait,
     WaitId,
@@ -18,6 +25,7 @@ from coterie.deadlock.waits import (
     graph_of,
     members_of,
 )
+from coterie.deadlock.service.lock_waits import PICKS_MAX
 from coterie.process import Outbox, encode
 
 

@@ -12,9 +12,16 @@ import pytest
 
 import tests.deadlock.lock_service
 from coterie.deadlock.condition import Condition, all_of, any_of
-from coterie.deadlock.double_collect import Collection
-from coterie.deadlock.lock_graph import lasting_graph
-from coterie.deadlock.lock_waits import Hold, LockOwner, LockWait, OwnerId, choose_victim, names
+from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_graph import lasting_graph
+from coterie.deadlock.service.lock_waits import (
+    Hold,
+    LockOwner,
+    LockWait,
+    OwnerId,
+    choose_victim,
+    names,
+)
 from coterie.errors import DeadlockDetected
 from tests.deadlock.lock_service import Service, search
 from tests.harness import Mutant, broken
@@ -266,7 +273,7 @@ def test_once_it_is_quiet_every_deadlock_is_found_and_broken_by_one_victim_each(
 
 # The rules broken
 
-PACKAGE = "coterie.deadlock"
+PACKAGE = "coterie.deadlock.service"
 CHAIN = ("lock_waits", "double_collect")
 MUTANTS = {
     "a single pass is enough": (

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.deadlock.survey import Detection, Hop, Survey, groups
+from coterie.deadlock.detectors.survey import Detection, Hop, Survey, groups
+from coterie.deadlock.detectors.waits import Wait
 from coterie.deadlock.wait_for import Graph
-from coterie.deadlock.waits import Wait
 from coterie.errors import ConfigError
 from coterie.process import Outbox
 from tests.deadlock.frozen import and_or_graphs, detect, plain_graphs

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from coterie.diagram.history import Condition, Stay, history
+from coterie.diagram.lifelines import Condition, Stay, history
 from coterie.scenario import perform
 from coterie.trace import AnyRecord, Called, Crashed, Header, Paused, Resumed, Started, Told, Trace
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from coterie.catalogue import algorithm
-from coterie.compare import compare_election, election_messages
 from coterie.election.bully import AsTold, Bully, Coordinator, Election, Ok
 from coterie.errors import ProtocolError
 from coterie.explore import check
 from coterie.process import Channel, Elected
 from coterie.scenario import perform
 from coterie.simulate import Crash, Exponential, Network, Restart, Simulation, Uniform
+from coterie.simulate.compare import compare_election, election_messages
 from coterie.trace import Sent
 from tests.harness import broken, build
 from tests.watching import HIGHEST_LEADS, CrashMutant, WatchingHand

@@ -8,12 +8,12 @@ import pytest
 
 from coterie.catalogue import algorithm
 from coterie.clocks import Stamp
-from coterie.compare import compare_election
 from coterie.election.ring import AsTold, Coordinator, Election, Ring
 from coterie.explore import check
 from coterie.process import Channel, Elected
 from coterie.scenario import perform
 from coterie.simulate import Crash, Exponential, Network, Restart, Simulation, Uniform
+from coterie.simulate.compare import compare_election
 from coterie.trace import Delivered, Sent
 from tests.harness import broken, build
 from tests.watching import HIGHEST_LEADS, CrashMutant, WatchingHand

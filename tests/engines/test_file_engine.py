@@ -14,7 +14,7 @@ from coterie import LockLost, MisuseError, Unavailable
 from coterie.engines.file import gate
 from coterie.engines.file.place import Place
 from coterie.engines.file.queue import Queue
-from tests.coordinator.memory import in_loop
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from pathlib import Path

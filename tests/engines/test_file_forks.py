@@ -14,7 +14,7 @@ import coterie
 from coterie.engines.file.gate import gate
 from coterie.engines.file.place import Place
 from coterie.engines.file.ticket import Ticket
-from tests.coordinator.memory import in_loop
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from pathlib import Path

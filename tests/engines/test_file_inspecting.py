@@ -9,11 +9,11 @@ import pytest
 
 import coterie
 from coterie.engines.file import engine
-from coterie.engines.file.inspecting import DirectoryState, inspect, inspect_waits
 from coterie.engines.file.place import Place
 from coterie.engines.file.queue import all_tickets
+from coterie.engines.file.status import DirectoryState, inspect, inspect_waits
 from coterie.errors import Unavailable
-from tests.coordinator.memory import in_loop
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coterie.explore import Property, Verdict, check
-from coterie.explore.moves import Faults
 from coterie.explore.properties import ENTRY, MUTEX
+from coterie.explore.tables.moves import Faults
 from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
 from coterie.process import (
     Channel,

@@ -12,10 +12,10 @@ from coterie.errors import ConfigError
 from coterie.explore import Verdict, check
 from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
-from coterie.explore.moves import Faults, Moves
 from coterie.explore.properties import MUTEX
 from coterie.explore.search import Search
-from coterie.explore.times import change_times, earliest
+from coterie.explore.tables.moves import Faults, Moves
+from coterie.explore.tables.times import change_times, earliest
 from coterie.mutex.permission.ricart_agrawala import Request, RicartAgrawala
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId, seat
 

@@ -8,11 +8,11 @@ import pytest
 
 from coterie.explore import Always, at_most, check, inside
 from coterie.explore.counterexample import Replay
-from coterie.explore.inputs import Call
-from coterie.explore.moves import Action
+from coterie.explore.tables.inputs import Call
+from coterie.explore.tables.moves import Action
 from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, Process, ProcessId, seat
-from coterie.replay import replay
+from coterie.scenario.replay import replay
 from coterie.trace import (
     AnyRecord,
     Called,

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from coterie.explore import check, links, moves, search, seats
-from coterie.explore.hashing import scatter
-from coterie.explore.memo import PairMemo
+from coterie.explore import check, search
+from coterie.explore.tables import links, moves, seats
+from coterie.explore.tables.hashing import scatter
+from coterie.explore.tables.memo import PairMemo
 from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
 from coterie.process import Channel, Process
 

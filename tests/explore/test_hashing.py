@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.explore.hashing import HashIndex, scatter, scatter_all
+from coterie.explore.tables.hashing import HashIndex, scatter, scatter_all
 
 NEAR = st.integers(0, 40)  # few enough to repeat, and all in the first slots of the table
 KEYS = st.lists(st.lists(NEAR | NEAR.map(scatter) | st.integers(2**64 - 9, 2**64 - 1)), max_size=8)

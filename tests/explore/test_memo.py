@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from coterie.explore.memo import PairMemo
+from coterie.explore.tables.memo import PairMemo
 
 
 @pytest.mark.parametrize("dense_cells", [0, 2_000, 1 << 24])

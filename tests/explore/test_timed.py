@@ -6,9 +6,9 @@ import pytest
 
 from coterie.errors import ConfigError, UsageError
 from coterie.explore import check, check_timed, needs_clock
-from coterie.explore.ticking import Bounds, Move, State, TickingWorld
+from coterie.explore.timed.world import Bounds, Move, State, TickingWorld
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, ProcessId, seat
-from coterie.replay import replay
+from coterie.scenario.replay import replay
 from coterie.trace import Crashed, Delivered, Header, Rang, Sent, Violated
 from tests.harness import build
 

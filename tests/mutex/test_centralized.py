@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from coterie.catalogue import algorithm
-from coterie.compare import compare
 from coterie.errors import ProtocolError
 from coterie.explore import check
 from coterie.mutex.permission.centralized import (
@@ -19,6 +18,7 @@ from coterie.mutex.permission.centralized import (
 )
 from coterie.process import Channel, Entered
 from coterie.simulate import Burst, Closed, Exponential, Network, Simulation
+from coterie.simulate.compare import compare
 from tests.harness import Hand, Mutant, broken, build, explore
 
 MODULE = "coterie.mutex.permission.centralized.queueing"

@@ -7,12 +7,11 @@ from random import Random
 import pytest
 
 from coterie.catalogue import algorithm
-from coterie.chord import Ring
-from coterie.compare import compare
 from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.explore import check
 from coterie.explore.findings import DEADLOCK
 from coterie.mutex.quorum.decentralized import ALGORITHM
+from coterie.mutex.quorum.decentralized.chord import Ring
 from coterie.mutex.quorum.decentralized.forgetting import violation_probability
 from coterie.mutex.quorum.decentralized.retry import (
     ABSTENTION,
@@ -26,6 +25,7 @@ from coterie.mutex.quorum.decentralized.retry import (
 )
 from coterie.process import Channel, Entered, Outbox
 from coterie.simulate import Closed, Network, Result, Simulation, Uniform, parse_fault
+from coterie.simulate.compare import compare
 from coterie.trace import Header, Told
 from tests.harness import Hand, Mutant, broken, build, explore
 

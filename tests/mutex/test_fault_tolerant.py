@@ -14,7 +14,7 @@ import pytest
 
 from coterie.catalogue import algorithm
 from coterie.coteries import parse_coterie
-from coterie.explore.timed import check_timed
+from coterie.explore.timed.check import check_timed
 from coterie.mutex.quorum.fault_tolerant.process import FaultTolerant
 from coterie.mutex.quorum.fault_tolerant.published import Published
 from coterie.mutex.quorum.fault_tolerant.settings import Settings

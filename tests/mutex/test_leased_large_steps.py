@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from coterie.cluster.connection import FRAME_BYTES_MAX
-from coterie.coordinator.names import LENGTH_MAX
+from coterie.cluster.wire.connection import FRAME_BYTES_MAX
+from coterie.locks.names import LENGTH_MAX
 from coterie.mutex.quorum.leased import downlink, uplink
 from coterie.mutex.quorum.leased.frames import (
     BODIES_MAX,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from coterie.catalogue import algorithm
-from coterie.compare import compare
 from coterie.explore import check
 from coterie.explore.findings import DEADLOCK
 from coterie.mutex.quorum.maekawa.displaced import Basic
 from coterie.mutex.quorum.majority import ALGORITHM, Majority
 from coterie.process import Channel
 from coterie.simulate import Closed, Network, Simulation, Uniform
+from coterie.simulate.compare import compare
 from tests.harness import Mutant, broken, build, explore
 
 MODULE = "coterie.mutex.quorum.majority"

@@ -8,13 +8,13 @@ from statistics import mean
 import pytest
 
 from coterie.catalogue import Costs, Setup, algorithm
-from coterie.compare import compare
 from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.explore import check
 from coterie.mutex.token.raymond import Raymond, Request, Token
+from coterie.mutex.token.trees import parse_tree
 from coterie.process import Channel, Entered
 from coterie.simulate import Closed, Exponential, Network, Simulation
-from coterie.trees import parse_tree
+from coterie.simulate.compare import compare
 from tests.harness import Hand, Mutant, broken, build, explore
 from tests.sequential import Sequential
 

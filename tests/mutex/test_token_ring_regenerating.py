@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from coterie.catalogue import algorithm
-from coterie.compare import compare
 from coterie.errors import ProtocolError
 from coterie.explore import check
 from coterie.mutex.token.token_ring import PAUSE, Epoch, Regenerating
 from coterie.mutex.token.token_ring.regenerating import Census, Report, Token
 from coterie.process import Channel, Entered, Outbox
 from coterie.simulate import Closed, Crash, Exponential, Network, Simulation
+from coterie.simulate.compare import compare
 from tests.harness import broken, build
 from tests.watching import CrashMutant, WatchingHand
 

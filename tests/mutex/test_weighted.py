@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.catalogue import algorithm
-from coterie.compare import compare
 from coterie.errors import ConfigError, UsageError
 from coterie.explore import check
 from coterie.mutex.quorum.maekawa.eager import Maekawa
 from coterie.mutex.quorum.weighted import ALGORITHM
 from coterie.process import Channel
 from coterie.simulate import Closed, Network, Simulation, Uniform
+from coterie.simulate.compare import compare
 from tests.harness import Mutant, broken, build, explore
 
 if TYPE_CHECKING:

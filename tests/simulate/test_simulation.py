@@ -12,7 +12,7 @@ import pytest
 
 from coterie.errors import ConfigError, MisuseError, UsageError
 from coterie.process import Outbox
-from coterie.replay import replay
+from coterie.scenario.replay import replay
 from coterie.simulate import (
     Closed,
     Constant,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from coterie.clocks import Stamp
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     Accepted,
     Active,
     Answer,
@@ -19,7 +19,7 @@ from coterie.transactions.scheduler import (
     Value,
     listing,
 )
-from coterie.transactions.span import SortedTable, Span
+from coterie.transactions.schemes.span import SortedTable, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,13 +6,13 @@ import random
 from typing import TYPE_CHECKING
 
 from coterie.clocks import Stamp
-from coterie.transactions.scheduler import Answer, Attempt
-from coterie.transactions.trial import Runner, declaration, program
+from coterie.transactions.schemes.scheduler import Answer, Attempt
+from coterie.transactions.trials.trial import Runner, declaration, program
 from tests.transactions.spread import Spread
 from tests.transactions.storms import KEYS, OPERATIONS, script
 
 if TYPE_CHECKING:
-    from coterie.transactions.scheduler import Scheduler
+    from coterie.transactions.schemes.scheduler import Scheduler
 
 
 class Announced(Spread):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.clocks import Stamp
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     EVERYTHING,
     Answer,
     Attempt,
@@ -15,12 +15,12 @@ from coterie.transactions.scheduler import (
     Value,
 )
 from coterie.transactions.serializability import check
-from coterie.transactions.trial import Trial, explore
+from coterie.transactions.trials.trial import Trial, explore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from coterie.transactions.span import Span
+    from coterie.transactions.schemes.span import Span
 
 
 class Desk:

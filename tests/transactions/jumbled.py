@@ -6,13 +6,14 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.transactions import Store, schemes
+from coterie.transactions.catalogue import schemes
 from coterie.transactions.store.local import LocalExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from coterie.transactions.scheduler import Scheduler
+    from coterie.transactions import Store
+    from coterie.transactions.schemes.scheduler import Scheduler
 
 ResultT = TypeVar("ResultT")
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from coterie.deadlock import Graph, all_of
 from coterie.errors import MisuseError, UsageError
 from coterie.transactions.serializability import check
-from coterie.transactions.trial import Trial, explore
+from coterie.transactions.trials.trial import Trial, explore
 from tests.transactions.storms import storm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.transactions.scheduler import Scheduler
-    from coterie.transactions.two_phase_locking import TwoPhaseLocking
+    from coterie.transactions.schemes.scheduler import Scheduler
+    from coterie.transactions.schemes.two_phase_locking import TwoPhaseLocking
 
 SEEDS = 50  # of storms, at most; what is wrong shows in one of the first few
 

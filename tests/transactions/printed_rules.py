@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from coterie.transactions.multiversion import Multiversion
-from coterie.transactions.thomas_write_rule import ThomasWriteRule
+from coterie.transactions.schemes.multiversion import Multiversion
+from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
 
 if TYPE_CHECKING:
-    from coterie.transactions.multiversion.chain import Version
-    from coterie.transactions.scheduler import Active, Answer, Refused
-    from coterie.transactions.timestamp_ordering.request import Request
+    from coterie.transactions.schemes.multiversion.chain import Version
+    from coterie.transactions.schemes.scheduler import Active, Answer, Refused
+    from coterie.transactions.schemes.timestamp_ordering.request import Request
 
 
 class PrintedThomas(ThomasWriteRule):

@@ -6,18 +6,18 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from coterie.simulate import Crash, Fault, Lose, Network, Partition, Pause, Restart, Uniform
-from coterie.transactions.scheduler import BEGINNING
-from coterie.transactions.scheme import scheme
+from coterie.transactions.catalogue import scheme
+from coterie.transactions.schemes.scheduler import BEGINNING
 from coterie.transactions.serializability import check
-from coterie.transactions.site.clients import BusySite
 from coterie.transactions.site.placement import site_of
-from coterie.transactions.site.simulation import PATIENCE, Outcome, build_sites, run_sites
-from coterie.transactions.trial import Program, program
+from coterie.transactions.trials.clients import BusySite
+from coterie.transactions.trials.sites import PATIENCE, Outcome, build_sites, run_sites
+from coterie.transactions.trials.trial import Program, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.transactions.scheduler import Scheduler
+    from coterie.transactions.schemes.scheduler import Scheduler
     from coterie.transactions.serializability import Report
 
 KEYS = tuple("abcdefgh")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coterie.process import Outbox, encode, seat
-from coterie.transactions.scheduler import Committed, Found, Listed, Refused
-from coterie.transactions.scheme import scheme
+from coterie.transactions.catalogue import scheme
+from coterie.transactions.schemes.scheduler import Committed, Found, Listed, Refused
 from coterie.transactions.site.events import Answered
 from coterie.transactions.site.keeper import typed
 from coterie.transactions.site.placement import site_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.process import Event, Seat
-    from coterie.transactions.scheduler import Attempt, Scheduler
+    from coterie.transactions.schemes.scheduler import Attempt, Scheduler
 
 TRIES = 5  # of a transaction that nobody disturbs, before something is wrong
 ROUNDS_MAX = 60  # of timers, after which whatever is still under way is stuck

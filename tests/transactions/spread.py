@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from coterie.transactions.scheduler import Answer, Prepared, Refused
-from coterie.transactions.trial import Runner, Trial
+from coterie.transactions.schemes.scheduler import Answer, Prepared, Refused
+from coterie.transactions.trials.trial import Runner, Trial
 from tests.transactions.storms import KEYS, OPERATIONS, script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.clocks import Stamp
-    from coterie.transactions.scheduler import Scheduler
+    from coterie.transactions.schemes.scheduler import Scheduler
 
 
 class Spread(Trial):

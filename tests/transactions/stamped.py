@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from coterie.clocks import Stamp
-from coterie.transactions.multiversion import Multiversion
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.multiversion import Multiversion
+from coterie.transactions.schemes.scheduler import (
     BEGINNING,
     EVERYTHING,
     Accepted,
@@ -24,18 +24,18 @@ from coterie.transactions.scheduler import (
     Prepared,
     Refused,
 )
+from coterie.transactions.schemes.span import Span
+from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
+from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
+from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import StampOrdered
 from coterie.transactions.serializability import check
-from coterie.transactions.span import Span
-from coterie.transactions.thomas_write_rule import ThomasWriteRule
-from coterie.transactions.timestamp_ordering import TimestampOrdering
-from coterie.transactions.timestamp_ordering.stamp_ordered import StampOrdered
-from coterie.transactions.trial import Trial, explore
+from coterie.transactions.trials.trial import Trial, explore
 from tests.transactions.storms import KEYS, script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.transactions.timestamp_ordering.request import Request
+    from coterie.transactions.schemes.timestamp_ordering.request import Request
 
 SCHEMES: dict[str, type[StampOrdered]] = {
     "timestamp-ordering": TimestampOrdering,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from coterie.transactions.timestamp_ordering.stamp_ordered import StampOrdered
+    from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import StampOrdered
 
-PACKAGE = "coterie.transactions"
+PACKAGE = "coterie.transactions.schemes"
 NOTICED = (AssertionError, LookupError)  # by the scheme itself or its watcher
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from coterie.transactions.trial import Trial
+from coterie.transactions.trials.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.transactions.scheduler import Scheduler
+    from coterie.transactions.schemes.scheduler import Scheduler
 
 KEYS = ("a", "b", "c", "d")
 OPERATIONS = ("r", "r", "u", "w", "w", "d", "s")

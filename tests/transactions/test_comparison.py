@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from coterie.errors import UsageError
-from coterie.transactions.comparison import Conditions, measure
-from coterie.transactions.scheme import schemes
+from coterie.transactions.catalogue import schemes
+from coterie.transactions.trials.comparison import Conditions, measure
 
 BUSY = Conditions(theta=0.99, clients=12, keys=200, duration=60.0)
 

@@ -8,8 +8,8 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import ConfigError, MisuseError, ProtocolError, Undeclared
-from coterie.transactions.conservative import FOREVER, SCHEME, Conservative
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.conservative import FOREVER, SCHEME, Conservative
+from coterie.transactions.schemes.scheduler import (
     EVERYTHING,
     Accepted,
     Attempt,
@@ -20,7 +20,7 @@ from coterie.transactions.scheduler import (
     Listed,
     Prepared,
 )
-from coterie.transactions.span import Span
+from coterie.transactions.schemes.span import Span
 from tests.transactions.desk import Desk
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.clocks import Stamp
-from coterie.transactions.conservative import SCHEME, Conservative
-from coterie.transactions.scheduler import EVERYTHING, Attempt, Declaration
+from coterie.transactions.schemes.conservative import SCHEME, Conservative
+from coterie.transactions.schemes.scheduler import EVERYTHING, Attempt, Declaration
+from coterie.transactions.schemes.span import Span
 from coterie.transactions.serializability import check
-from coterie.transactions.span import Span
-from coterie.transactions.trial import Runner, Trial, explore, program
+from coterie.transactions.trials.trial import Runner, Trial, explore, program
 from tests.harness import Mutant, broken
 from tests.transactions.announced import Announced, announced_storm
 from tests.transactions.desk import Tally, faulty, table_row, tally, trial_of
@@ -21,7 +21,7 @@ from tests.transactions.storms import storm
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.transactions.scheduler import Answer, Scheduler
+    from coterie.transactions.schemes.scheduler import Answer, Scheduler
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 KEYS = tuple("abcdxyz")
@@ -168,8 +168,8 @@ def test_with_one_site_idle_everybody_gets_through() -> None:
 
 # Mutants
 
-ORDERING = "coterie.transactions.conservative.ordering"
-SOURCES = "coterie.transactions.conservative.sources"
+ORDERING = "coterie.transactions.schemes.conservative.ordering"
+SOURCES = "coterie.transactions.schemes.conservative.sources"
 
 MUTANTS = {
     "older ones are not waited for": (
@@ -220,7 +220,7 @@ def test_each_rule_is_needed(name: str) -> None:
 def with_sources(mutant: Mutant) -> Any:
     """Build the scheduler on broken sources."""
     broken(SOURCES, mutant)
-    line = "from coterie.transactions.conservative.sources import Sources"
+    line = "from coterie.transactions.schemes.conservative.sources import Sources"
     module = broken(ORDERING, Mutant(line, line.replace(".sources", ".sources_broken")))
     return module.Conservative
 

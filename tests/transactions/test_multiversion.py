@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coterie.clocks import Stamp
-from coterie.transactions.multiversion import SCHEME, Multiversion
-from coterie.transactions.multiversion.chain import TRIM_AT
-from coterie.transactions.multiversion.rules import TOO_OLD
-from coterie.transactions.scheduler import BEGINNING, Declaration
-from coterie.transactions.span import Span
+from coterie.transactions.schemes.multiversion import SCHEME, Multiversion
+from coterie.transactions.schemes.multiversion.chain import TRIM_AT
+from coterie.transactions.schemes.multiversion.rules import TOO_OLD
+from coterie.transactions.schemes.scheduler import BEGINNING, Declaration
+from coterie.transactions.schemes.span import Span
 from tests.transactions.stamped import Hand
 
 READ = "a later transaction has read it"
@@ -252,7 +252,9 @@ def test_without_the_rule_for_writes_there_is_a_plain_snapshot_and_both_go(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2.4 g: the control."""
-    monkeypatch.setattr("coterie.transactions.multiversion.chain.Version.note", lambda *_: None)
+    monkeypatch.setattr(
+        "coterie.transactions.schemes.multiversion.chain.Version.note", lambda *_: None
+    )
     told = on_call(hand)
     assert told[-2:] == ["T10 has committed", "T20 has committed"]
     assert hand.latest() == {"ann": "off", "bob": "off"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from coterie.clocks import Stamp
-from coterie.transactions.conservative import Conservative
-from coterie.transactions.newest import DELETED_MAX, Newest
-from coterie.transactions.optimistic import Optimistic
-from coterie.transactions.scheduler import BEGINNING, Found, Item, Scheduler
+from coterie.transactions.schemes.conservative import Conservative
+from coterie.transactions.schemes.newest import DELETED_MAX, Newest
+from coterie.transactions.schemes.optimistic import Optimistic
+from coterie.transactions.schemes.scheduler import BEGINNING, Found, Item, Scheduler
 from tests.transactions.desk import Desk
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError
-from coterie.transactions.optimistic import SCHEME, Optimistic
-from coterie.transactions.optimistic.validation import OPPOSED, OVERWRITTEN, TOO_OLD
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.optimistic import SCHEME, Optimistic
+from coterie.transactions.schemes.optimistic.validation import OPPOSED, OVERWRITTEN, TOO_OLD
+from coterie.transactions.schemes.scheduler import (
     Accepted,
     Attempt,
     Committed,
@@ -20,15 +20,15 @@ from coterie.transactions.scheduler import (
     Prepared,
     Refused,
 )
+from coterie.transactions.schemes.span import Span
 from coterie.transactions.serializability import check
-from coterie.transactions.span import Span
-from coterie.transactions.trial import Trial
+from coterie.transactions.trials.trial import Trial
 from tests.transactions.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.transactions.scheduler import Answer
+    from coterie.transactions.schemes.scheduler import Answer
 
 
 @pytest.fixture(params=["parallel", "serial"])

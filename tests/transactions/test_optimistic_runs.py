@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.transactions.optimistic import SCHEME, Optimistic
+from coterie.transactions.schemes.optimistic import SCHEME, Optimistic
 from coterie.transactions.serializability import check
-from coterie.transactions.trial import Trial, explore
+from coterie.transactions.trials.trial import Trial, explore
 from tests.harness import Mutant, broken
 from tests.transactions.desk import (
     Tally,
@@ -26,7 +26,7 @@ from tests.transactions.storms import storm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.transactions.scheduler import Active, Answer, Number, Scheduler
+    from coterie.transactions.schemes.scheduler import Active, Answer, Number, Scheduler
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 KEYS = tuple("abcdxyz")
@@ -199,8 +199,8 @@ def test_storms_over_two_sites_are_serializable(options: dict[str, Any]) -> None
 
 # Mutants
 
-VALIDATION = "coterie.transactions.optimistic.validation"
-SECTION = "coterie.transactions.optimistic.section"
+VALIDATION = "coterie.transactions.schemes.optimistic.validation"
+SECTION = "coterie.transactions.schemes.optimistic.section"
 
 MUTANTS = {
     "write sets are not compared": (
@@ -308,7 +308,7 @@ SECTION_MUTANTS = {
 def with_section(mutant: Mutant) -> Any:
     """Build the scheduler on a broken section."""
     broken(SECTION, mutant)
-    line = "from coterie.transactions.optimistic.section import Held, Section"
+    line = "from coterie.transactions.schemes.optimistic.section import Held, Section"
     return broken(VALIDATION, Mutant(line, line.replace(".section", ".section_broken"))).Optimistic
 
 

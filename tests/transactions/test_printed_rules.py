@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.transactions.multiversion import Multiversion
+from coterie.transactions.schemes.multiversion import Multiversion
+from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
+from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
 from coterie.transactions.serializability import check
-from coterie.transactions.thomas_write_rule import ThomasWriteRule
-from coterie.transactions.timestamp_ordering import TimestampOrdering
 from tests.transactions.printed_rules import PrintedMultiversion, PrintedThomas
 from tests.transactions.stamped import ends, prepared_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.transactions.timestamp_ordering.stamp_ordered import StampOrdered
+    from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import StampOrdered
 
 ALL = ("r(x)", "w(x)", "d(x)", "s(a,z)", "r(y)", "w(y)")
 PLAIN = ("r(x)", "w(x)")

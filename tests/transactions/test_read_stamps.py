@@ -7,10 +7,10 @@ import random
 import pytest
 
 from coterie.clocks import Stamp
-from coterie.transactions.scheduler import BEGINNING
+from coterie.transactions.schemes.scheduler import BEGINNING
+from coterie.transactions.schemes.span import Span
+from coterie.transactions.schemes.timestamp_ordering.read_stamps import ReadStamps
 from coterie.transactions.serializability import check
-from coterie.transactions.span import Span
-from coterie.transactions.timestamp_ordering.read_stamps import ReadStamps
 from tests.transactions.stamped import WATCHED
 from tests.transactions.stamped_mutants import Case, break_rule
 from tests.transactions.storms import storm

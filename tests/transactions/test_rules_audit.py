@@ -12,11 +12,11 @@ import coterie
 from coterie import errors
 from coterie.clocks import Stamp
 from coterie.transactions import Store
-from coterie.transactions.scheduler import Attempt, Found
+from coterie.transactions.schemes.scheduler import Attempt, Found
 from coterie.transactions.serializability import check
-from coterie.transactions.site.simulation import simulate_store
 from coterie.transactions.store.record import Record
-from coterie.transactions.trial import program
+from coterie.transactions.trials.sites import simulate_store
+from coterie.transactions.trials.trial import program
 from tests.transactions.jumbled import FORMS, assert_idle, scheduler_of
 from tests.transactions.site_world import key_at, world
 from tests.transactions.test_store_storms import run_storm
@@ -24,8 +24,8 @@ from tests.transactions.test_store_storms import run_storm
 if TYPE_CHECKING:
     from random import Random
 
-    from coterie.transactions.site.simulation import Outcome
-    from coterie.transactions.trial import Program
+    from coterie.transactions.trials.sites import Outcome
+    from coterie.transactions.trials.trial import Program
 
 
 def test_clocks_are_merged_with_every_message() -> None:
@@ -104,9 +104,9 @@ def test_histories_stay_true_while_deletions_are_forgotten(
     scheme: str, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a scheme has forgotten is told as the version that it was, in the midst of a storm."""
-    monkeypatch.setattr("coterie.transactions.newest.DELETED_MAX", 0)
-    monkeypatch.setattr("coterie.transactions.two_phase_locking.locking.DELETIONS_MAX", 0)
-    monkeypatch.setattr("coterie.transactions.timestamp_ordering.graves.KEYS_MAX", 0)
+    monkeypatch.setattr("coterie.transactions.schemes.newest.DELETED_MAX", 0)
+    monkeypatch.setattr("coterie.transactions.schemes.two_phase_locking.locking.DELETIONS_MAX", 0)
+    monkeypatch.setattr("coterie.transactions.schemes.timestamp_ordering.graves.KEYS_MAX", 0)
     forgotten = 0
     for seed in range(60):
         store = Store(scheme, variant=variant, record=True)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.transactions.history import Outcome
-from coterie.transactions.site.clients import BusySite
 from coterie.transactions.site.course import Course
+from coterie.transactions.trials.clients import BusySite
 from tests.transactions.site_storms import judge, named_storm
 from tests.transactions.test_two_phase_commit import SCHEMES
 
 if TYPE_CHECKING:
     from coterie.process import Outbox
-    from coterie.transactions.scheduler import Name
+    from coterie.transactions.schemes.scheduler import Name
     from coterie.transactions.site.messages import Message
 
 FICKLE = "fickle "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.transactions.scheduler import Accepted, Refused
+from coterie.transactions.schemes.scheduler import Accepted, Refused
 from coterie.transactions.site.messages import Collect, Collected, Sacrifice
 from coterie.transactions.site.site import BLOCKED, Site
 from tests.transactions.site_world import World, key_at, world

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.explore import Settles, Sometimes, Together, check
-from coterie.transactions.scheme import scheme
-from coterie.transactions.site.simulation import build_sites
-from coterie.transactions.trial import program
+from coterie.transactions.catalogue import scheme
+from coterie.transactions.trials.sites import build_sites
+from coterie.transactions.trials.trial import program
 from tests.transactions.site_world import key_at
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.errors import MisuseError
-from coterie.transactions.scheduler import Committed
-from coterie.transactions.scheme import scheme
+from coterie.transactions.catalogue import scheme
+from coterie.transactions.schemes.scheduler import Committed
 from coterie.transactions.site import chunks
 from coterie.transactions.site.site import SILENCE
 from tests.transactions.site_storms import judge as judge_storm
@@ -36,7 +36,6 @@ LAYERS = (
     "site",
     "clients",
 )
-PACKAGE = "coterie.transactions.site."
 NOTICED = (AssertionError, KeyError, MisuseError)  # by a test, or by the site itself
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
 
@@ -51,10 +50,15 @@ class Mutant:
     noticed: Callable[[ModuleType, ModuleType], None]  # must raise; given the last two layers
 
 
+def home(layer: str) -> str:
+    """Name the module of a layer."""
+    return f"coterie.transactions.{'trials' if layer == 'clients' else 'site'}.{layer}"
+
+
 def mutated(layer: str, old: str, new: str) -> tuple[ModuleType, ModuleType]:
     """Build the layers from this one on anew, with one line changed."""
     above = LAYERS[LAYERS.index(layer) :]
-    originals = {name: importlib.import_module(PACKAGE + name) for name in above}
+    originals = {name: importlib.import_module(home(name)) for name in above}
     try:
         for name in above:
             file = originals[name].__file__
@@ -64,13 +68,13 @@ def mutated(layer: str, old: str, new: str) -> tuple[ModuleType, ModuleType]:
             if name == layer:
                 assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times"
                 text = text.replace(old, new)
-            module = ModuleType(PACKAGE + name)
+            module = ModuleType(home(name))
             module.__file__ = file
-            sys.modules[PACKAGE + name] = module
+            sys.modules[home(name)] = module
             exec(compile(text, file, "exec"), module.__dict__)  # noqa: S102 - our own source
-        return sys.modules[PACKAGE + "site"], sys.modules[PACKAGE + "clients"]
+        return sys.modules[home("site")], sys.modules[home("clients")]
     finally:
-        sys.modules.update({PACKAGE + name: module for name, module in originals.items()})
+        sys.modules.update({home(name): module for name, module in originals.items()})
 
 
 def aborts(site: ModuleType, _clients: ModuleType) -> None:
@@ -282,7 +286,7 @@ def test_a_broken_rule_is_noticed(name: str) -> None:
 def test_what_notices_them_finds_nothing_wrong_with_the_rules_as_they_are(
     notice: Callable[[ModuleType, ModuleType], None],
 ) -> None:
-    site, clients = (importlib.import_module(PACKAGE + name) for name in ("site", "clients"))
+    site, clients = (importlib.import_module(home(name)) for name in ("site", "clients"))
     notice(site, clients)
 
 

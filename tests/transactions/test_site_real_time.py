@@ -6,7 +6,7 @@ import pytest
 
 from coterie.errors import UsageError
 from coterie.transactions.history import Event, History
-from coterie.transactions.scheduler import Committed
+from coterie.transactions.schemes.scheduler import Committed
 from coterie.transactions.serializability import check
 from tests.transactions.site_storms import named_storm
 from tests.transactions.site_world import key_at, world

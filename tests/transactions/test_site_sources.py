@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.transactions.scheduler import Committed, Declaration, Found, Refused
-from coterie.transactions.site.clients import BusySite
+from coterie.transactions.schemes.scheduler import Committed, Declaration, Found, Refused
+from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.messages import Want
 from coterie.transactions.site.promising import OUTDATED
 from coterie.transactions.site.site import SILENCE
-from coterie.transactions.span import Span
+from coterie.transactions.trials.clients import BusySite
 from tests.transactions.site_storms import judge, named_storm
 from tests.transactions.site_world import World, key_at, world
 from tests.transactions.test_site_mutants import mutated

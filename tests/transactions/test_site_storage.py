@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from coterie.clocks import Stamp
 from coterie.process import Outbox, Payload, Process
 from coterie.simulate import Crash, Fault, Restart, Simulation
-from coterie.transactions.scheduler import Item
+from coterie.transactions.schemes.scheduler import Item
 from coterie.transactions.site import keeper
 from coterie.transactions.site.records import AnyRecord, Reserved, Wrote, recall, written
 from tests.transactions.site_world import key_at, world

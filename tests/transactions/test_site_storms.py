@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import UsageError
-from coterie.transactions.scheme import schemes
+from coterie.transactions.catalogue import schemes
 from coterie.transactions.site.messages import Collect
 from tests.transactions.anarchy import Anarchy
 from tests.transactions.site_storms import judge, named_storm, site_storm

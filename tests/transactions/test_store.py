@@ -15,14 +15,14 @@ import coterie
 from coterie.clocks import Stamp
 from coterie.errors import Conflict, MisuseError, OutcomeUnknown, UsageError
 from coterie.transactions import Span, Store, Transaction
-from coterie.transactions.multiversion import Multiversion
-from coterie.transactions.scheduler import EVERYTHING
+from coterie.transactions.schemes.multiversion import Multiversion
+from coterie.transactions.schemes.scheduler import EVERYTHING
 from coterie.transactions.store.local import LocalExecutor
 from tests.transactions.anarchy import Anarchy
 from tests.transactions.jumbled import FORMS, assert_idle, jumbled, scheduler_of
 
 if TYPE_CHECKING:
-    from coterie.transactions.scheduler import Attempt, Declaration
+    from coterie.transactions.schemes.scheduler import Attempt, Declaration
 
 every_form = pytest.mark.parametrize(("scheme", "variant"), FORMS)
 

@@ -14,7 +14,7 @@ import pytest
 from coterie.clocks import Stamp
 from coterie.errors import ConfigError, Conflict, MisuseError, OutcomeUnknown, Unavailable
 from coterie.transactions import Store, Transaction
-from coterie.transactions.scheduler import Item
+from coterie.transactions.schemes.scheduler import Item
 from coterie.transactions.serializability import check
 from coterie.transactions.store.local import LocalExecutor
 from coterie.transactions.store.log import STAMPS_AT_ONCE, Log

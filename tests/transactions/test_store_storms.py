@@ -16,14 +16,14 @@ from coterie.clocks import Stamp
 from coterie.errors import Conflict
 from coterie.transactions import Store, Transaction
 from coterie.transactions.history import Outcome, parse_history
-from coterie.transactions.scheduler import Attempt, Found
+from coterie.transactions.schemes.scheduler import Attempt, Found
 from coterie.transactions.serializability import check
 from coterie.transactions.store.local import LocalExecutor
 from tests.transactions.anarchy import Anarchy
 from tests.transactions.jumbled import FORMS, assert_idle, jumbled, scheduler_of
 
 if TYPE_CHECKING:
-    from coterie.transactions.scheduler import Declaration
+    from coterie.transactions.schemes.scheduler import Declaration
     from coterie.transactions.store.executor import Soon
 
 KEYS = ("a", "b", "c", "d")

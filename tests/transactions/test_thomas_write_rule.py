@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.transactions.schemes.thomas_write_rule import SCHEME, ThomasWriteRule
+from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
 from coterie.transactions.serializability import check
-from coterie.transactions.thomas_write_rule import SCHEME, ThomasWriteRule
-from coterie.transactions.timestamp_ordering import TimestampOrdering
 from tests.transactions.histories import textbook
 from tests.transactions.precedence import conflict_serializable
 from tests.transactions.stamped import (
@@ -29,7 +29,7 @@ from tests.transactions.storms import KEYS, storm
 if TYPE_CHECKING:
     import random
 
-    from coterie.transactions.trial import Trial
+    from coterie.transactions.trials.trial import Trial
 
 READ = "a later transaction has read it"
 WRITTEN = "a later transaction has written it"

@@ -8,10 +8,10 @@ import pytest
 
 from coterie.clocks import LamportClock, Stamp
 from coterie.errors import MisuseError
-from coterie.transactions.scheduler import Answer, Attempt, Declaration, Refused
-from coterie.transactions.span import Span
-from coterie.transactions.timestamp_ordering import SCHEME, TimestampOrdering
-from coterie.transactions.timestamp_ordering.graves import KEYS_MAX
+from coterie.transactions.schemes.scheduler import Answer, Attempt, Declaration, Refused
+from coterie.transactions.schemes.span import Span
+from coterie.transactions.schemes.timestamp_ordering import SCHEME, TimestampOrdering
+from coterie.transactions.schemes.timestamp_ordering.graves import KEYS_MAX
 from tests.transactions.stamped import SCHEMES, Hand
 
 READ = "a later transaction has read it"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
 from coterie.transactions.serializability import check
-from coterie.transactions.timestamp_ordering import TimestampOrdering
 from tests.transactions import test_timestamp_ordering as rules
 from tests.transactions.stamped import (
     HISTORIES,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coterie.cli import run
-from coterie.transactions import schemes
+from coterie.transactions.catalogue import schemes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "transactions" / "README.md").read_text("utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```\n\n(?:```text\n(.*?)```)?", PAGE, re.DOTALL)

@@ -6,7 +6,7 @@ import pytest
 
 from coterie.errors import UsageError
 from coterie.transactions.serializability import check
-from coterie.transactions.trial import Trial, explore, program
+from coterie.transactions.trials.trial import Trial, explore, program
 from tests.transactions.anarchy import Anarchy
 from tests.transactions.storms import storm
 

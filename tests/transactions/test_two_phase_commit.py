@@ -10,7 +10,8 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.process import Outbox
-from coterie.transactions.scheduler import Committed, Declaration, Found, Refused
+from coterie.transactions.schemes.scheduler import Committed, Declaration, Found, Refused
+from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.events import Answered, Doubted
 from coterie.transactions.site.messages import (
     Acknowledge,
@@ -36,7 +37,6 @@ from coterie.transactions.site.records import (
     recall,
 )
 from coterie.transactions.site.site import SILENCE, Site
-from coterie.transactions.span import Span
 from tests.transactions.site_world import World, key_at, world
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)  # kept by sites 1, 2 and 3 of three

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.transactions.scheduler import Committed, Refused
+from coterie.transactions.schemes.scheduler import Committed, Refused
 from coterie.transactions.site.site import Site
 from tests.transactions.site_world import World, key_at, world
 from tests.transactions.test_two_phase_commit import SCHEMES

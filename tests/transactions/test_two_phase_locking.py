@@ -6,7 +6,7 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     Accepted,
     Answer,
     Attempt,
@@ -17,11 +17,11 @@ from coterie.transactions.scheduler import (
     Prepared,
     Refused,
 )
+from coterie.transactions.schemes.span import Span
+from coterie.transactions.schemes.two_phase_locking import SCHEME, Detection
+from coterie.transactions.schemes.two_phase_locking.locking import DELETIONS_MAX
 from coterie.transactions.serializability import check
-from coterie.transactions.span import Span
-from coterie.transactions.trial import Trial
-from coterie.transactions.two_phase_locking import SCHEME, Detection
-from coterie.transactions.two_phase_locking.locking import DELETIONS_MAX
+from coterie.transactions.trials.trial import Trial
 from tests.transactions.desk import Desk
 from tests.transactions.locking_faults import is_idle
 

@@ -6,7 +6,7 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     Accepted,
     Answer,
     Attempt,
@@ -16,8 +16,8 @@ from coterie.transactions.scheduler import (
     Refused,
     Scheduler,
 )
-from coterie.transactions.span import Span
-from coterie.transactions.two_phase_locking import SCHEME, WaitDie, WoundWait
+from coterie.transactions.schemes.span import Span
+from coterie.transactions.schemes.two_phase_locking import SCHEME, WaitDie, WoundWait
 from tests.transactions.desk import Desk
 from tests.transactions.locking_faults import attempts_against_a_stream
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.transactions.schemes.two_phase_locking import SCHEME, Claim, TwoPhaseLocking
 from coterie.transactions.serializability import check
-from coterie.transactions.trial import Trial, explore
-from coterie.transactions.two_phase_locking import SCHEME, Claim, TwoPhaseLocking
+from coterie.transactions.trials.trial import Trial, explore
 from tests.transactions.desk import Tally, all_orders
 from tests.transactions.locking_faults import Watched, is_idle
 from tests.transactions.storms import storm
 
 if TYPE_CHECKING:
-    from coterie.transactions.scheduler import Answer
+    from coterie.transactions.schemes.scheduler import Answer
 
 ROOT = Path(__file__).parent.parent.parent
 VARIANTS = [variant.name for variant in SCHEME.variants]

@@ -22,7 +22,7 @@ from tests.transactions.locking_faults import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PACKAGE = "coterie.transactions.two_phase_locking"
+PACKAGE = "coterie.transactions.schemes.two_phase_locking"
 # Each uses those before it only.
 MODULES = ("claims", "lines", "lock_table", "locking", "detection", "by_age")
 CLASSES = {

@@ -9,8 +9,8 @@ import pytest
 
 from coterie.errors import MisuseError
 from coterie.transactions.history import Event, History
+from coterie.transactions.schemes.two_phase_locking import claims, lock_table
 from coterie.transactions.serializability import check
-from coterie.transactions.two_phase_locking import claims, lock_table
 from tests.transactions.test_two_phase_locking_mutants import Mutant, broken, change
 
 if TYPE_CHECKING:

@@ -7,8 +7,14 @@ from itertools import product
 import pytest
 
 from coterie.errors import MisuseError
-from coterie.transactions.span import Span
-from coterie.transactions.two_phase_locking import EXCLUSIVE, SHARED, UPDATE, LockTable, Mode
+from coterie.transactions.schemes.span import Span
+from coterie.transactions.schemes.two_phase_locking import (
+    EXCLUSIVE,
+    SHARED,
+    UPDATE,
+    LockTable,
+    Mode,
+)
 
 
 def blockers(locks: LockTable, owner: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from coterie.errors import UsageError
-from coterie.transactions.workloads import MIXES, Workload, Zipf
+from coterie.transactions.trials.workloads import MIXES, Workload, Zipf
 
 
 def test_without_skew_all_keys_are_alike_and_with_skew_one_stands_out() -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.transactions.peers.base import TaskPeer
 from benchmarks.transactions.workload import ACCOUNTS, DEPOSIT
-from coterie.transactions import Store, schemes
+from coterie.transactions import Store
+from coterie.transactions.catalogue import schemes
 
 if TYPE_CHECKING:
     from pathlib import Path

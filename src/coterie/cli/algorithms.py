@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from coterie.catalogue import Algorithm, Cost, Costs, ElectionCosts, algorithms
-from coterie.cli.output import output_option, print_json, print_table
+from coterie.cli.common.output import output_option, print_json, print_table
 
 EXAMPLE_SIZE = 13
 

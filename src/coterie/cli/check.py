@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from coterie.catalogue import algorithms
-from coterie.cli.options import Choice, choose, parameter_options, trace_option, write_trace
-from coterie.cli.output import output_option, print_json, sentence
-from coterie.cli.progress import ProgressLine
+from coterie.cli.common.options import Choice, choose, parameter_options, trace_option, write_trace
+from coterie.cli.common.output import output_option, print_json, sentence
+from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
 from coterie.explore import Progress, Verdict, check, check_timed, needs_clock
 from coterie.process import Channel

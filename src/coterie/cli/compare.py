@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.catalogue import Costs, algorithms
-from coterie.cli.options import Choice, choose, parameter_options, plot_option, sizes
-from coterie.cli.output import number, output_option, print_json, print_table, write_file
-from coterie.cli.progress import ProgressLine
-from coterie.compare import Comparison, ElectionComparison, Measure, compare, compare_election
+from coterie.cli.common.options import Choice, choose, parameter_options, plot_option, sizes
+from coterie.cli.common.output import number, output_option, print_json, print_table, write_file
+from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
+from coterie.simulate.compare import (
+    Comparison,
+    ElectionComparison,
+    Measure,
+    compare,
+    compare_election,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +64,7 @@ def command(
     else:
         print_comparisons(mutexes, elections)
     if plot:
-        from coterie.diagram.comparison import comparison_chart  # noqa: PLC0415 - only to draw
+        from coterie.diagram.charts.comparison import comparison_chart  # noqa: PLC0415 - only to draw
 
         write_file(plot, comparison_chart(mutexes))
         click.echo(f"chart written to {plot}", err=True)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 import msgspec
 
-from coterie.cli.duration import duration
-from coterie.cli.options import plot_option
-from coterie.cli.output import output_option, print_json, print_table, write_file
-from coterie.cli.progress import ProgressLine
+from coterie.cli.common.duration import duration
+from coterie.cli.common.options import plot_option
+from coterie.cli.common.output import output_option, print_json, print_table, write_file
+from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
-from coterie.transactions.comparison import Conditions, Measurement, measure
-from coterie.transactions.scheme import scheme, schemes
-from coterie.transactions.workloads import MIXES
+from coterie.transactions.catalogue import scheme, schemes
+from coterie.transactions.trials.comparison import Conditions, Measurement, measure
+from coterie.transactions.trials.workloads import MIXES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,7 +82,7 @@ def command(
     else:
         _print(measurements)
     if plot:
-        from coterie.diagram.schemes import schemes_chart  # noqa: PLC0415 - only to draw
+        from coterie.diagram.charts.schemes import schemes_chart  # noqa: PLC0415 - only to draw
 
         write_file(plot, schemes_chart(measurements))
         click.echo(f"chart written to {plot}", err=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from coterie.cli.output import print_json, print_table
+from coterie.cli.common.output import print_json, print_table
 from coterie.deadlock.explanation import Explanation, describe, explain
 from coterie.deadlock.graph_file import parse_graph, write_graph
 from coterie.errors import UsageError

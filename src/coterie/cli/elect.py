@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from coterie.cli.holding import Conduct, conduct_options, hold, read_program
-from coterie.cli.output import output_option
-from coterie.cli.signals import Signals
-from coterie.coordinator import connect
+from coterie.cli.common.output import output_option
+from coterie.cli.common.signals import Signals
+from coterie.cli.lock.conduct import Conduct, conduct_options, hold, read_program
 from coterie.errors import UsageError
+from coterie.locks import connect
 
 if TYPE_CHECKING:
-    from coterie.coordinator import Party
+    from coterie.locks import Party
 
 
 @click.command("elect", context_settings={"allow_interspersed_args": False})

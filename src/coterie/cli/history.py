@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import msgspec
 
-from coterie.cli.output import print_json, print_table
+from coterie.cli.common.output import print_json, print_table
 from coterie.transactions.history import parse_history
 from coterie.transactions.serializability import check
 
@@ -49,7 +49,7 @@ def command(file: BinaryIO, output: str) -> int:
         case "json":
             print_json(msgspec.to_builtins(report))
         case "svg":
-            from coterie.diagram.serialization import (  # noqa: PLC0415 - only when drawing
+            from coterie.diagram.dependencies import (  # noqa: PLC0415 - only when drawing
                 draw_serialization,
             )
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.duration import duration
-from coterie.cli.input import at_end_of_input
-from coterie.cluster.classic import Classic
+from coterie.cli.common.duration import duration
+from coterie.cli.common.end_of_input import at_end_of_input
+from coterie.cluster.classic.node import Classic
 from coterie.cluster.config import Config, convert, load
-from coterie.cluster.logs import log_to_stderr
 from coterie.cluster.membership import PORT
-from coterie.cluster.node import Node
 from coterie.cluster.ports import free_ports
+from coterie.cluster.runtime.logs import log_to_stderr
+from coterie.cluster.voter.node import Node
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:

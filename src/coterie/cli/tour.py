@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.catalogue import algorithms, mutexes
+from coterie.cli.common.output import print_table, sentence
+from coterie.cli.common.progress import ProgressLine
 from coterie.cli.compare import print_comparisons
-from coterie.cli.output import print_table, sentence
-from coterie.cli.progress import ProgressLine
-from coterie.compare import compare
 from coterie.diagram import space_time
-from coterie.diagram.comparison import comparison_chart
+from coterie.diagram.charts.comparison import comparison_chart
 from coterie.diagram.report import Section, report
 from coterie.explore import check, needs_clock
 from coterie.scenario import from_trace
+from coterie.simulate.compare import compare
 from coterie.trace import Header
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ import msgspec
 
 from coterie.catalogue import algorithm
 from coterie.cluster.membership import Address, Choice, Member, Membership, parse_address
-from coterie.cluster.security import Security, read_secret
-from coterie.coordinator.names import check_name
+from coterie.cluster.wire.security import Security, read_secret
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
+from coterie.locks.names import check_name
 from coterie.mutex.quorum.leased.settings import Policy, Settings
 from coterie.process import Mutex
 

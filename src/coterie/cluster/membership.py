@@ -7,7 +7,7 @@ import hashlib
 
 import msgspec
 
-from coterie.cluster.frames import PROTOCOL
+from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import ConfigError
 from coterie.mutex.quorum.leased.settings import Settings
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from urllib.parse import parse_qsl, urlsplit
 
-from coterie.cluster.access import Visit
+from coterie.cluster.client.access import Visit
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import load, read_security
-from coterie.cluster.engine import ClusterEngine
 from coterie.cluster.membership import Address, parse_address
 from coterie.errors import ConfigError, UsageError
 

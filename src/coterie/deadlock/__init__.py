@@ -12,18 +12,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coterie.deadlock.central import Coordinator, Reporting
     from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-    from coterie.deadlock.detector import Detector
-    from coterie.deadlock.diffusing import Diffusing
-    from coterie.deadlock.double_collect import Collection, Suspicion
+    from coterie.deadlock.detectors.central import Coordinator, Reporting
+    from coterie.deadlock.detectors.detector import Detector
+    from coterie.deadlock.detectors.diffusing import Diffusing
+    from coterie.deadlock.detectors.hierarchical import Controller
+    from coterie.deadlock.detectors.survey import Survey
+    from coterie.deadlock.detectors.trial import Deadlocked
+    from coterie.deadlock.detectors.waits import Member, Wait, WaitId, choose_victim
     from coterie.deadlock.explanation import Explanation, explain
     from coterie.deadlock.graph_file import parse_graph
-    from coterie.deadlock.hierarchical import Controller
-    from coterie.deadlock.survey import Survey
-    from coterie.deadlock.trial import Deadlocked
+    from coterie.deadlock.service.double_collect import Collection, Suspicion
     from coterie.deadlock.wait_for import Graph
-    from coterie.deadlock.waits import Member, Wait, WaitId, choose_victim
 
 __all__ = [
     "Collection",
@@ -50,18 +50,18 @@ __all__ = [
 ]
 
 MODULES = {
-    "central": ("Coordinator", "Reporting"),
     "condition": ("Condition", "all_of", "any_of", "some_of"),
-    "detector": ("Detector",),
-    "diffusing": ("Diffusing",),
-    "double_collect": ("Collection", "Suspicion"),
+    "detectors.central": ("Coordinator", "Reporting"),
+    "detectors.detector": ("Detector",),
+    "detectors.diffusing": ("Diffusing",),
+    "detectors.hierarchical": ("Controller",),
+    "detectors.survey": ("Survey",),
+    "detectors.trial": ("Deadlocked",),
+    "detectors.waits": ("Member", "Wait", "WaitId", "choose_victim"),
     "explanation": ("Explanation", "explain"),
     "graph_file": ("parse_graph",),
-    "hierarchical": ("Controller",),
-    "survey": ("Survey",),
-    "trial": ("Deadlocked",),
+    "service.double_collect": ("Collection", "Suspicion"),
     "wait_for": ("Graph",),
-    "waits": ("Member", "Wait", "WaitId", "choose_victim"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.diagram.chart import Band, Panel, Series, chart
+from coterie.diagram.charts.chart import Band, Panel, Series, chart
 from coterie.diagram.perfetto import perfetto
 from coterie.diagram.shiviz import shiviz
 from coterie.diagram.space_time import space_time

@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from coterie.diagram.history import Condition
 from coterie.diagram.labels import SIZE, Arrow
 from coterie.diagram.legend import SAMPLE, Entry
+from coterie.diagram.lifelines import Condition
 from coterie.diagram.svg import ALARM, INK, SOFT, number, tip
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from coterie.diagram.history import Condition, History, history
+from coterie.diagram.lifelines import Condition, History, history
 from coterie.trace import Called, Delivered, Noticed, Rang, Started
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 The properties that mutexes are judged by, each by itself, are in `coterie.explore.properties`.
 """
 
-from coterie.explore.checking import check, declared_channel
+from coterie.explore.check import check, declared_channel
 from coterie.explore.properties import (
     Always,
     CanAlwaysStill,
@@ -18,7 +18,7 @@ from coterie.explore.properties import (
     not_waiting,
     waiting,
 )
-from coterie.explore.timed import check_timed, needs_clock
+from coterie.explore.timed.check import check_timed, needs_clock
 from coterie.explore.verdict import Progress, Verdict
 
 __all__ = [

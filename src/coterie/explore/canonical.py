@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie.errors import ConfigError
-from coterie.explore.arrays import Growing
-from coterie.explore.inputs import Receive
-from coterie.explore.memo import PairMemo
-from coterie.explore.stepping import run
-from coterie.explore.times import change_times, earliest
+from coterie.explore.tables.arrays import Growing
+from coterie.explore.tables.inputs import Receive
+from coterie.explore.tables.memo import PairMemo
+from coterie.explore.tables.step import run
+from coterie.explore.tables.times import change_times, earliest
 from coterie.process import Seat, encode
 
 if TYPE_CHECKING:
-    from coterie.explore.arrays import Rows
-    from coterie.explore.inputs import Input
-    from coterie.explore.moves import Moves
-    from coterie.explore.stepping import Outcome
+    from coterie.explore.tables.arrays import Rows
+    from coterie.explore.tables.inputs import Input
+    from coterie.explore.tables.moves import Moves
+    from coterie.explore.tables.step import Outcome
 
 _NEVER = np.iinfo(np.int32).max  # the earliest time of what holds none
 

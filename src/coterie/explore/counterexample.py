@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie import trace
-from coterie.explore.inputs import Call, Notice, Receive, Ring, feed
-from coterie.explore.stepping import Standing
+from coterie.explore.tables.inputs import Call, Notice, Receive, Ring, feed
+from coterie.explore.tables.step import Standing
 from coterie.process import Outbox, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.explore.arrays import Rows
-    from coterie.explore.inputs import Input
-    from coterie.explore.moves import Action, Moves
     from coterie.explore.search import Search
+    from coterie.explore.tables.arrays import Rows
+    from coterie.explore.tables.inputs import Input
+    from coterie.explore.tables.moves import Action, Moves
     from coterie.process import ProcessId, Seat
 
 

@@ -14,9 +14,9 @@ from coterie.explore.stuck import Backward
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.explore.arrays import Flags, Numbers, Rows
-    from coterie.explore.moves import Batch, Moves
     from coterie.explore.properties import Property
+    from coterie.explore.tables.arrays import Flags, Numbers, Rows
+    from coterie.explore.tables.moves import Batch, Moves
 
 DEADLOCK = "no deadlock"  # as properties, both say what should hold
 NO_ERROR = "no error"

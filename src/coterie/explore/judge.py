@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from coterie.explore.arrays import Flags, Growing, Rows
     from coterie.explore.properties import Condition, RowPredicate, SeatPredicate
-    from coterie.explore.seats import Seats
+    from coterie.explore.tables.arrays import Flags, Growing, Rows
+    from coterie.explore.tables.seats import Seats
 
 
 class Judge:

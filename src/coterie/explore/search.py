@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from coterie.explore.findings import Inspector
-from coterie.explore.hashing import HashIndex
+from coterie.explore.tables.hashing import HashIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.explore.arrays import Keys, Numbers, Rows
     from coterie.explore.budget import Watch
     from coterie.explore.canonical import Canonical
-    from coterie.explore.moves import Batch, Moves
     from coterie.explore.properties import Property
+    from coterie.explore.tables.arrays import Keys, Numbers, Rows
+    from coterie.explore.tables.moves import Batch, Moves
 
 CHUNK = 1 << 16  # states expanded at once: bounds the memory that a level takes on the way
 

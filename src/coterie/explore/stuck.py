@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from coterie.explore.arrays import Flags, Numbers, Positions
+    from coterie.explore.tables.arrays import Flags, Numbers, Positions
 
 
 class Backward:

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from coterie import coordinator
+from coterie import locks
 from coterie.errors import MisuseError
 from coterie.sync.lock import Acquirable, Lock
 from coterie.sync.loop import Loop
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
     from types import TracebackType
 
-    from coterie.coordinator import Party
+    from coterie.locks import Party
     from coterie.sync.held import Held, HeldAll, Holding
 
 
 def connect(url: str | None = None) -> Coordinator:
     """Make a coordinator, to be used in `with`; the URL is that of `coterie.connect`."""
-    return Coordinator(coordinator.connect(url))
+    return Coordinator(locks.connect(url))
 
 
 class Coordinator:
     """Locks, leaders and semaphores for threads; use it in `with`."""
 
-    def __init__(self, inner: coordinator.Coordinator) -> None:
+    def __init__(self, inner: locks.Coordinator) -> None:
         """Prepare; the thread is started when it is opened."""
         self.url = inner.url
         self._inner = inner
@@ -172,5 +172,5 @@ class Coordinator:
         return self._started
 
 
-def _inner(parts: tuple[str | Acquirable[Any], ...]) -> list[str | coordinator.Acquirable[Any]]:
+def _inner(parts: tuple[str | Acquirable[Any], ...]) -> list[str | locks.Acquirable[Any]]:
     return [part if isinstance(part, str) else part.inner for part in parts]

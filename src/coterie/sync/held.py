@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from coterie import coordinator
+from coterie import locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Holding:
     """One lock or several, held together by one thread."""
 
-    def __init__(self, loop: Loop, inner: coordinator.Holding) -> None:
+    def __init__(self, loop: Loop, inner: locks.Holding) -> None:
         """Stand for what is held; made in the thread of the loop."""
         self.name = inner.name
         self.lost = threading.Event()
@@ -60,7 +60,7 @@ class Holding:
 class Held(Holding):
     """A lock that is held."""
 
-    def __init__(self, loop: Loop, inner: coordinator.Held) -> None:
+    def __init__(self, loop: Loop, inner: locks.Held) -> None:
         """Stand for what is held."""
         super().__init__(loop, inner)
         self.token = inner.token
@@ -70,7 +70,7 @@ class Held(Holding):
 class HeldAll(Holding):
     """Several locks that are held together; `held["name"]` is one of them."""
 
-    def __init__(self, loop: Loop, inner: coordinator.HeldAll) -> None:
+    def __init__(self, loop: Loop, inner: locks.HeldAll) -> None:
         """Stand for what is held."""
         super().__init__(loop, inner)
         self._parts = {part.name: wrap(loop, part) for part in inner}
@@ -84,9 +84,9 @@ class HeldAll(Holding):
         return self._parts[name]
 
 
-def wrap(loop: Loop, inner: coordinator.Holding) -> Holding:
+def wrap(loop: Loop, inner: locks.Holding) -> Holding:
     """Stand for what is held, of whatever kind."""
-    if isinstance(inner, coordinator.HeldAll):
+    if isinstance(inner, locks.HeldAll):
         return HeldAll(loop, inner)
-    assert isinstance(inner, coordinator.Held), "there are two kinds"
+    assert isinstance(inner, locks.Held), "there are two kinds"
     return Held(loop, inner)

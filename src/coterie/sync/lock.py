@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from coterie import coordinator
+from coterie import locks
 from coterie.errors import LockLost, NotHeld
 from coterie.sync.held import Held, Holding, wrap
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from coterie.coordinator.patience import Patience
+    from coterie.locks.patience import Patience
     from coterie.sync.loop import Loop
 
 Kept_co = TypeVar("Kept_co", bound=Holding, covariant=True)
@@ -26,7 +26,7 @@ class Acquirable(Generic[Kept_co]):
     def __init__(
         self,
         loop: Loop,
-        inner: coordinator.Acquirable[coordinator.Holding],
+        inner: locks.Acquirable[locks.Holding],
         on_lost: Callable[[Holding], object] | None,
     ) -> None:
         """Stand for an object of the event loop."""
@@ -98,5 +98,5 @@ class Lock(Acquirable[Held]):
         """Release what this thread holds; `NotHeld` if it holds nothing of this name."""
         owner = threading.current_thread()
         inner = self.inner
-        assert isinstance(inner, coordinator.Lock), "made so"
+        assert isinstance(inner, locks.Lock), "made so"
         self._loop.run(lambda: inner.give_back(owner))

@@ -6,13 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coterie.transactions.scheme import Scheme, schemes
-    from coterie.transactions.span import Span
+    from coterie.transactions.catalogue import Scheme
+    from coterie.transactions.schemes.span import Span
     from coterie.transactions.store import Counts, Store, Transaction
 
-__all__ = ["Counts", "Scheme", "Span", "Store", "Transaction", "schemes"]
+__all__ = ["Counts", "Scheme", "Span", "Store", "Transaction"]
 
-_HOMES = {"Scheme": "scheme", "schemes": "scheme", "Span": "span"}
+_HOMES = {"Scheme": "catalogue", "Span": "schemes.span"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.deadlock.lock_waits import in_shared_mode
+from coterie.deadlock.service.lock_waits import in_shared_mode
 from coterie.engines.file.gate import gate
 from coterie.engines.file.numbers import next_number
 from coterie.engines.file.ticket import Ticket
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from coterie.coordinator.session import Owner
     from coterie.engines.file.queue import Queue
+    from coterie.locks.session import Owner
 
 # A broken pipe wakes us at once; looking again from time to time covers file systems whose pipes
 # are not shared by everyone who sees the queue.

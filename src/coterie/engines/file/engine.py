@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from coterie.coordinator.waits import Waits, task_name
-from coterie.deadlock.lock_waits import without_mode
+from coterie.deadlock.service.local_waits import Waits, task_name
+from coterie.deadlock.service.lock_waits import without_mode
 from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
 from coterie.engines.file.queue import Queue
-from coterie.engines.file.standing import divide, living, party
+from coterie.engines.file.tickets_alive import divide, living, party
 from coterie.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from coterie.coordinator.deadlocks import Deadlocks
-    from coterie.coordinator.engine import Party
-    from coterie.coordinator.session import Owner
-    from coterie.engines.file.standing import Standing
+    from coterie.deadlock.service.search import Deadlocks
+    from coterie.engines.file.tickets_alive import Standing
+    from coterie.locks.engine import Party
+    from coterie.locks.session import Owner
 
 VACANCY_SECONDS = 0.1
 LOOK_FOR_DEADLOCKS_SECONDS = 0.05
@@ -103,8 +103,8 @@ class FileEngine:
         blocked = self.waits.blocked()
         if not blocked:
             return
-        from coterie.coordinator.deadlocks import Deadlocks  # noqa: PLC0415 - seldom needed
-        from coterie.engines.file.questions import FileQuestions  # noqa: PLC0415
+        from coterie.deadlock.service.search import Deadlocks  # noqa: PLC0415 - seldom needed
+        from coterie.engines.file.waits import FileQuestions  # noqa: PLC0415
 
         questions = FileQuestions(self.folder, self.waits, self._held)
         self._deadlocks = Deadlocks(self.waits, questions, self._held)

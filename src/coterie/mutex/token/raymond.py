@@ -14,11 +14,11 @@ from msgspec import field
 
 from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Setup, Variant, between, exactly
 from coterie.errors import ProtocolError
+from coterie.mutex.token.trees import parse_tree
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
-from coterie.trees import parse_tree
 
 if TYPE_CHECKING:
-    from coterie.trees import Tree
+    from coterie.mutex.token.trees import Tree
 
 FIRST_HOLDER: ProcessId = 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.errors import MisuseError
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     EVERYTHING,
     Accepted,
     Attempt,
@@ -44,8 +44,8 @@ from coterie.transactions.site.placement import site_of, sites_of, sites_of_all
 if TYPE_CHECKING:
     from coterie.clocks import Stamp
     from coterie.process import Outbox, ProcessId
-    from coterie.transactions.scheduler import Declaration, Value
-    from coterie.transactions.span import Span
+    from coterie.transactions.schemes.scheduler import Declaration, Value
+    from coterie.transactions.schemes.span import Span
 
 
 class Asking(Participant):

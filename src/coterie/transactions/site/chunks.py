@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.transactions.scheduler import Listed
+from coterie.transactions.schemes.scheduler import Listed
 
 if TYPE_CHECKING:
-    from coterie.transactions.scheduler import Found
+    from coterie.transactions.schemes.scheduler import Found
 
 CHUNK_BYTES = 1 << 20  # of a part, unless a single value is larger
 FOUND_BYTES = 100  # of one that was found, besides its key and value, at most

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.transactions.scheduler import Committed, Name, Refused
+from coterie.transactions.schemes.scheduler import Committed, Name, Refused
 from coterie.transactions.site.asking import Asking
 from coterie.transactions.site.events import Doubted
 from coterie.transactions.site.keeper import coordinator_of, time_of
@@ -27,7 +27,7 @@ from coterie.transactions.site.records import Decided
 
 if TYPE_CHECKING:
     from coterie.process import Outbox, ProcessId
-    from coterie.transactions.scheduler import Number
+    from coterie.transactions.schemes.scheduler import Number
     from coterie.transactions.site.course import Course
 
 UNREACHABLE = "a site does not answer"

@@ -9,10 +9,17 @@ import msgspec
 from coterie.clocks import Stamp
 from coterie.errors import Undeclared, UsageError
 from coterie.process import ProcessId
-from coterie.transactions.conservative.classes import within
-from coterie.transactions.scheduler import EVERYTHING, Attempt, Declaration, Listed, Name, Value
+from coterie.transactions.schemes.conservative.classes import within
+from coterie.transactions.schemes.scheduler import (
+    EVERYTHING,
+    Attempt,
+    Declaration,
+    Listed,
+    Name,
+    Value,
+)
+from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.messages import More, Read, Request, Scan, Validate, Write
-from coterie.transactions.span import Span
 
 DECLARED_BYTES_MAX = 1 << 20  # it goes to every site that it concerns, and to disk with each vote
 WRITTEN_BYTES_MAX = 1 << 26  # by one transaction: a site does nothing else while they go to disk

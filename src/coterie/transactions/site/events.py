@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.process import Event
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     Accepted,
     Committed,
     Found,

@@ -8,7 +8,7 @@ import msgspec
 
 from coterie.clocks import LogicalTime, Stamp
 from coterie.process import Channel, Outbox, Process, encode
-from coterie.transactions.scheduler import Name, Number
+from coterie.transactions.schemes.scheduler import Name, Number
 from coterie.transactions.site.events import Installed
 from coterie.transactions.site.messages import Message
 from coterie.transactions.site.records import (

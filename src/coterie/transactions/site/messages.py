@@ -20,7 +20,7 @@ import msgspec
 
 from coterie.clocks import LogicalTime, Stamp
 from coterie.process import Payload
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     Accepted,
     Attempt,
     Found,
@@ -30,7 +30,7 @@ from coterie.transactions.scheduler import (
     Refused,
     Value,
 )
-from coterie.transactions.span import Span
+from coterie.transactions.schemes.span import Span
 
 
 class Read(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.transactions.scheduler import Answer, Name, Number, Prepared, Refused
+from coterie.transactions.schemes.scheduler import Answer, Name, Number, Prepared, Refused
 from coterie.transactions.site.events import Installed
 from coterie.transactions.site.keeper import coordinator_of, time_of
 from coterie.transactions.site.messages import (

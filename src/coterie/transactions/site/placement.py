@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from coterie.transactions.span import Span
+from coterie.transactions.schemes.span import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

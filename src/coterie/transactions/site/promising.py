@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.clocks import LogicalTime, Stamp
-from coterie.transactions.scheduler import Attempt, Scheduler
+from coterie.transactions.schemes.scheduler import Attempt, Scheduler
 from coterie.transactions.site.coordinator import Coordinator
 from coterie.transactions.site.messages import Message, Promise, Want
 
 if TYPE_CHECKING:
     from coterie.process import Outbox, ProcessId
-    from coterie.transactions.scheduler import Answer
+    from coterie.transactions.schemes.scheduler import Answer
 
 
 OUTDATED = 64  # stamps that a promise is behind, when it is asked for again to find garbage

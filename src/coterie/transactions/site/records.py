@@ -13,8 +13,8 @@ import msgspec
 
 from coterie.clocks import LogicalTime
 from coterie.process import encode
-from coterie.transactions.scheduler import Attempt, Item, Name, Number, Value
-from coterie.transactions.span import Span
+from coterie.transactions.schemes.scheduler import Attempt, Item, Name, Number, Value
+from coterie.transactions.schemes.span import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

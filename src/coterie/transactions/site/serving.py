@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.errors import ProtocolError
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     Accepted,
     Answer,
     Attempt,

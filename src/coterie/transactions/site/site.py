@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.transactions.scheduler import (
+from coterie.transactions.schemes.scheduler import (
     EVERYTHING,
     Attempt,
     Declaration,

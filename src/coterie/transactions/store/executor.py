@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from asyncio import Future
 
     from coterie.clocks import Stamp
-    from coterie.transactions.scheduler import (
+    from coterie.transactions.schemes.scheduler import (
         Attempt,
         Declaration,
         Found,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Refused,
         Value,
     )
-    from coterie.transactions.span import Span
+    from coterie.transactions.schemes.span import Span
 
 AnswerT = TypeVar("AnswerT")
 Soon: TypeAlias = "AnswerT | Future[AnswerT]"

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.clocks import Stamp
 from coterie.errors import CoterieError, OutcomeUnknown
-from coterie.transactions.scheduler import Attempt, Committed, Item, Prepared, Refused
+from coterie.transactions.schemes.scheduler import Attempt, Committed, Item, Prepared, Refused
 from coterie.transactions.store.executor import conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.transactions.scheduler import (
+    from coterie.transactions.schemes.scheduler import (
         Answer,
         Declaration,
         Found,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Scheduler,
         Value,
     )
-    from coterie.transactions.span import Span
+    from coterie.transactions.schemes.span import Span
     from coterie.transactions.store.executor import Soon
     from coterie.transactions.store.log import Log
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.clocks import Stamp
 from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
-from coterie.transactions.scheduler import Item
+from coterie.transactions.schemes.scheduler import Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

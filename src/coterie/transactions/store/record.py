@@ -8,14 +8,22 @@ import msgspec
 
 from coterie.clocks import Stamp
 from coterie.transactions.history import Event, History
-from coterie.transactions.scheduler import BEGINNING
+from coterie.transactions.schemes.scheduler import BEGINNING
 from coterie.transactions.store.values import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from coterie.transactions.scheduler import Attempt, Found, Item, Listed, Name, Number, Value
-    from coterie.transactions.span import Span
+    from coterie.transactions.schemes.scheduler import (
+        Attempt,
+        Found,
+        Item,
+        Listed,
+        Name,
+        Number,
+        Value,
+    )
+    from coterie.transactions.schemes.span import Span
 
 RECOVERED = "recovered"  # the name under which a history tells what was there before
 

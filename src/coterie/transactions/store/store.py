@@ -11,9 +11,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from coterie.errors import Conflict, MisuseError, UsageError
-from coterie.transactions.scheduler import EVERYTHING, Declaration
-from coterie.transactions.scheme import scheme as scheme_named
-from coterie.transactions.span import Span
+from coterie.transactions.catalogue import scheme as scheme_named
+from coterie.transactions.schemes.scheduler import EVERYTHING, Declaration
+from coterie.transactions.schemes.span import Span
 from coterie.transactions.store.local import LocalExecutor
 from coterie.transactions.store.log import Log
 from coterie.transactions.store.record import Record
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from coterie.clocks import Stamp
     from coterie.transactions.history import History
-    from coterie.transactions.scheduler import Attempt
+    from coterie.transactions.schemes.scheduler import Attempt
     from coterie.transactions.store.executor import Executor
 
 ResultT = TypeVar("ResultT")
@@ -66,7 +66,7 @@ class Store:
         """Open a store.
 
         Args:
-            scheme: how transactions are kept apart; `coterie.transactions.schemes()` has them all.
+            scheme: how transactions are kept apart; `coterie.transactions.catalogue.schemes()` has them all.
             variant: which form of the scheme, if there are several.
             path: the file in which commits last; no other process may have it open.
             timeout: how many seconds a request may wait for other transactions before it gives up

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
+from coterie.aio import despite_cancellation
 from coterie.errors import Conflict, MisuseError, OutcomeUnknown, UsageError
-from coterie.transactions.span import Span
-from coterie.transactions.store.cancellation import despite_cancellation
+from coterie.transactions.schemes.span import Span
 from coterie.transactions.store.values import checked, decode, encode, end_of_prefix, is_count
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from coterie.clocks import Stamp
-    from coterie.transactions.scheduler import Attempt, Declaration, Number, Value
+    from coterie.transactions.schemes.scheduler import Attempt, Declaration, Number, Value
     from coterie.transactions.store.executor import Executor
     from coterie.transactions.store.record import Record
 

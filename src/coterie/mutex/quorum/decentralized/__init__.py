@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Setup, Variant, between, exactly
-from coterie.chord import Ring
 from coterie.errors import ConfigError, UsageError
 from coterie.mutex.quorum.costs import client_delay
+from coterie.mutex.quorum.decentralized.chord import Ring
 from coterie.mutex.quorum.decentralized.retry import Decentralized
 
 if TYPE_CHECKING:

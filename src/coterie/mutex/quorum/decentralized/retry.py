@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from msgspec import field
 
-from coterie.chord import CIRCLE, point
 from coterie.errors import ProtocolError
+from coterie.mutex.quorum.decentralized.chord import CIRCLE, point
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
 PAUSE = "PAUSE"  # before the next try

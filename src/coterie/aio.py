@@ -1,0 +1,58 @@
+"""asyncio helpers: work that has to finish although its caller is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+AnswerT = TypeVar("AnswerT")
+
+
+async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
+    """Finish this work even if the caller is cancelled meanwhile, then let the cancellation pass.
+
+    The work itself must end in bounded time: a second cancellation does not shorten it either.
+    None is work that is done already, and takes no turn of the event loop.
+    """
+    if work is None:
+        return
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # looked at, for it gives way to the cancellation
+        raise cancelled
+    task.result()
+
+
+async def despite_cancellation(future: asyncio.Future[AnswerT], *, cancelled: bool) -> AnswerT:
+    """Wait for something that cannot be stopped any more; then let the cancellation go on.
+
+    The caller goes on with the answer, and the cancellation reaches its task where it waits next.
+    If it came from a deadline (`asyncio.timeout`) whose block ends before that, it has had its
+    effect: that block came to its end after all.
+    """
+    while not future.done():
+        try:
+            await asyncio.wait({future})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        task = asyncio.current_task()
+        assert task is not None, "somebody was cancelled here"
+        asyncio.get_running_loop().call_soon(_cancel_again, task, task.cancelling())
+    return future.result()
+
+
+def _cancel_again(task: asyncio.Task[object], requests: int) -> None:
+    if not task.done() and task.cancelling() >= requests:
+        task.uncancel()
+        task.cancel()

@@ -1,0 +1,111 @@
+"""Options that several commands share: which algorithm, how many processes, what is chosen of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from coterie.catalogue import Algorithm, Parameter, Setup, algorithm, algorithms
+from coterie.cli.common.output import write_file
+from coterie.errors import UsageError
+from coterie.trace import Header, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from coterie.process import Process
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+trace_option = click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what happened: .jsonl, .svg (space-time diagram), .shiviz or .perfetto.json.",
+)
+
+
+def plot_option(default: str) -> Callable[[Command], Command]:
+    """Add `--plot`, which draws into a file of this name unless another is given."""
+    return click.option(
+        "--plot",
+        type=click.Path(dir_okay=False, path_type=Path),
+        is_flag=False,
+        flag_value=Path(default),
+        help=f"Draw a chart into this SVG file [{default}].",
+    )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One algorithm with everything that a user may choose about it."""
+
+    algorithm: Algorithm
+    setup: Setup
+    header: Header
+
+    def build(self) -> Sequence[Process[Any]]:
+        """Build fresh processes."""
+        return self.algorithm.build(self.setup)
+
+
+def choose(
+    name: str, size: int, variant: str | None, given: dict[str, str | None], seed: int | None = None
+) -> Choice:
+    """Check a user's choices."""
+    entry = algorithm(name)
+    # Click writes an option --t-max as t_max.
+    parameters = {name.replace("_", "-"): v for name, v in given.items() if v is not None}
+    setup = entry.setup(size, variant, parameters)
+    header = Header(
+        algorithm=entry.name, size=size, variant=setup.variant, parameters=parameters, seed=seed
+    )
+    return Choice(entry, setup, header)
+
+
+def parameters() -> dict[str, Parameter]:
+    """All parameters of all algorithms, by name."""
+    return {
+        parameter.name: parameter
+        for entry in algorithms().values()
+        for parameter in entry.parameters
+    }
+
+
+def parameter_options(command: Command) -> Command:
+    """Add `--variant` and one option per parameter that some algorithm has."""
+    for parameter in reversed(parameters().values()):
+        command = click.option(
+            f"--{parameter.name}", metavar="SPEC", help=f"Choose {parameter.summary}."
+        )(command)
+    return click.option("--variant", metavar="NAME", help="One of the algorithm's variants.")(
+        command
+    )
+
+
+def sizes(text: str) -> list[int]:
+    """Read numbers of processes such as `3,7,13`."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"-N takes numbers such as 3,7,13, not {text!r}") from None
+
+
+def write_trace(trace: Trace, path: Path) -> None:
+    """Write a trace in the format that the name of the file asks for."""
+    from coterie.diagram import perfetto, shiviz, space_time  # noqa: PLC0415 - only when drawing
+
+    formats: dict[str, Callable[[Trace], str]] = {
+        ".jsonl": Trace.to_lines,
+        ".svg": space_time,
+        ".shiviz": shiviz,
+        ".perfetto.json": perfetto,
+    }
+    for suffix, write in formats.items():
+        if path.name.endswith(suffix):
+            write_file(path, write(trace))
+            return
+    raise UsageError(f"--trace {path}: the name must end in one of {', '.join(formats)}")

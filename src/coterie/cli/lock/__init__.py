@@ -1,0 +1,69 @@
+"""`coterie lock`: hold a lock while a command runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.common.duration import duration
+from coterie.cli.lock.conduct import Conduct, conduct_options, hold, read_program
+from coterie.errors import AcquireTimeout, DeadlockDetected, UsageError
+
+if TYPE_CHECKING:
+    from coterie.locks import Acquirable, Coordinator
+
+
+@click.command("lock", context_settings={"allow_interspersed_args": False})
+@click.argument("name")
+@click.option("-n", "--nonblock", is_flag=True, help="Try once and do not wait.")
+@click.option(
+    "-w", "--wait", type=duration, metavar="DUR", help="Wait that long at most, such as 5s or 2m."
+)
+@click.option(
+    "-E",
+    "--conflict-exit-code",
+    "conflict",
+    type=click.IntRange(0, 255),
+    default=AcquireTimeout.exit_status,
+    show_default=True,
+    help="Exit status when the lock is not obtained.",
+)
+@click.option("-s", "--shared", is_flag=True, help="Share it with others who share it.")
+@click.option(
+    "-k", "--holders", type=click.IntRange(min=1), metavar="K", help="Let in K holders at a time."
+)
+@click.option("--also", multiple=True, metavar="NAME", help="Take this lock too; repeatable.")
+@conduct_options
+def command(*, conflict: int, **options: Any) -> int:
+    """Hold the lock NAME while PROGRAM runs; exit with its status.
+
+    Without a command it prints `NAME TOKEN` and holds until a signal or the end of input. The
+    command finds COTERIE_LOCK, COTERIE_TOKEN and COTERIE_WAITED in its environment. Exits with 75
+    if the lock was not obtained in time, 79 if it was lost, 130 if interrupted while waiting.
+    """
+    program = read_program(options["program"], options["shell"])
+    conduct = Conduct(program, options["on_lost"], options["kill_after"])
+    if options["nonblock"] and options["wait"] is not None:
+        raise UsageError("-n does not wait and -w does: choose one")
+    if options["shared"] and options["holders"] is not None:
+        raise UsageError("-s lets in any number and -k only some: choose one")
+    try:
+        return hold(options["url"], lambda coordinator: _wanted(coordinator, options), conduct)
+    except (AcquireTimeout, DeadlockDetected) as error:
+        click.echo(f"coterie: {error}", err=True)
+        return conflict
+
+
+def _wanted(coordinator: Coordinator, options: dict[str, Any]) -> Acquirable[Any]:
+    name, ttl = options["name"], options["ttl"]
+    timeout = 0.0 if options["nonblock"] else options["wait"]
+    if options["holders"] is not None:
+        wanted: Acquirable[Any] = coordinator.semaphore(
+            name, options["holders"], timeout=timeout, ttl=ttl
+        )
+    else:
+        wanted = coordinator.lock(name, timeout=timeout, ttl=ttl, shared=options["shared"])
+    if options["also"]:
+        return coordinator.lock_all(wanted, *options["also"], timeout=timeout, ttl=ttl)
+    return wanted

@@ -1,0 +1,152 @@
+"""`coterie simulate`: one seeded run, summed up or traced, or a campaign of many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from coterie.cli.common.options import Choice, choose, parameter_options, trace_option, write_trace
+from coterie.cli.common.output import number, output_option, print_json
+from coterie.cli.simulate.campaign import run_campaign
+from coterie.cli.simulate.plan import ANY_NUMBER, PLAN_OPTIONS, PlannedTrials
+from coterie.simulate import Simulation
+
+if TYPE_CHECKING:
+    from coterie.simulate import Result, Summary
+
+
+@click.command("simulate")
+@click.argument("algorithm")
+@click.option("-N", "size", type=int, default=5, show_default=True, help="Number of processes.")
+@parameter_options
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides everything random.")
+@click.option(
+    "--workload",
+    default="closed",
+    show_default=True,
+    metavar="KIND",
+    help="closed (everyone always wants in), one-at-a-time, burst, poisson or hot-spot.",
+)
+@click.option("--entries", type=int, default=10, show_default=True, help="Entries per process.")
+@click.option("--rate", type=float, default=0.1, show_default=True, help="Requests per time unit.")
+@click.option("--hold", default="0", show_default=True, help="Time spent inside, as for --latency.")
+@click.option(
+    "--latency",
+    default="1",
+    show_default=True,
+    help="1, uniform:LOW,HIGH, exponential:MEAN, lognormal:MEDIAN,SIGMA or matrix:1,9;9,1.",
+)
+@click.option("--fifo/--unordered", default=None, help="Links; default: what it declares to need.")
+@click.option("--loss", type=float, default=0.0, help="Probability that a message is lost.")
+@click.option("--duplication", type=float, default=0.0, help="... that it arrives twice.")
+@click.option("--fault", "faults", multiple=True, metavar="SCRIPT", help="Such as 'crash 3 @ 10'.")
+@click.option(
+    "--random-faults",
+    "crashes",
+    type=int,
+    is_flag=False,
+    flag_value=ANY_NUMBER,
+    metavar="[K]",
+    help="K crashes (and pauses and cuts, if it bears no crashes anyway); without K, any number.",
+)
+@click.option("--max-time", type=float, default=1e6, show_default=True, help="Virtual time limit.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")
+@click.option(
+    "--chart",
+    "chart_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="... and draw how long crashes kept users out, as SVG.",
+)
+@trace_option
+@output_option
+def command(
+    *,
+    algorithm: str,
+    size: int,
+    variant: str | None,
+    seed: int,
+    seeds: int | None,
+    jobs: int,
+    chart_file: Path | None,
+    trace_file: Path | None,
+    output: str,
+    **options: Any,
+) -> int:
+    """Run ALGORITHM in virtual time: once, or with --seeds many times.
+
+    Exits with 1 if a property was violated or a live process was not served.
+    """
+    plan = {name: options.pop(name) for name in PLAN_OPTIONS}
+    draw = PlannedTrials(algorithm, size, variant, options, plan)
+    if seeds is not None:
+        return run_campaign(draw, range(seed, seed + seeds), jobs, chart_file, output)
+    choice = choose(algorithm, size, variant, options, seed)
+    trial = draw(seed)
+    result = Simulation(
+        trial.processes,
+        workload=trial.workload,
+        network=trial.network,
+        faults=trial.faults,
+        seed=seed,
+        header=choice.header if trace_file else None,
+        max_time=trial.max_time,
+    ).run()
+    if trace_file and result.trace:
+        write_trace(result.trace, trace_file)
+    if output == "json":
+        print_json(_facts(choice, result))
+    else:
+        _print(choice, result)
+    return 1 if result.violations or result.unserved else 0
+
+
+def _facts(choice: Choice, result: Result) -> dict[str, Any]:
+    facts: dict[str, Any] = msgspec.to_builtins(result)
+    del facts["trace"]
+    about = facts.pop("facts")
+    return {"algorithm": choice.algorithm.name, "variant": choice.setup.variant, **facts, **about}
+
+
+def _print(choice: Choice, result: Result) -> None:
+    per_entry = result.messages_per_entry
+    lines = {
+        "algorithm": f"{choice.algorithm.name} ({choice.setup.variant}), N = {result.processes}",
+        "entries": f"{result.entries:,} in {number(result.time)} time units",
+        "messages": f"{result.messages:,} ({_kinds(result)})",
+        "per entry": "-" if per_entry is None else number(per_entry),
+        "client delay": _delay(result.client_delay),
+        "hand-over": _delay(result.synchronisation_delay),
+        "waiting": _delay(result.waiting),
+        "busiest": f"process {result.load.busiest}: {result.load.max:,} messages,"
+        f" {number(result.load.mean)} on average",
+        "unserved": str(result.unserved),
+        **(
+            {"late": f"{result.late:,} messages, which breaks an assumption"} if result.late else {}
+        ),
+        "stopped": result.stopped,
+    }
+    for name, value in lines.items():
+        click.echo(f"{name:13} {value}")
+    for name, value in result.facts.items():
+        click.echo(f"{name:13} {msgspec.json.encode(value).decode()}")
+    for violation in result.violations:
+        click.echo(
+            f"{'violation':13} {violation.name} at {number(violation.time)}: {violation.text}"
+        )
+
+
+def _kinds(result: Result) -> str:
+    return (
+        ", ".join(f"{kind} {count:,}" for kind, count in result.messages_by_kind.items()) or "none"
+    )
+
+
+def _delay(summary: Summary | None) -> str:
+    if summary is None:
+        return "-"
+    low, mean, high = (number(value) for value in (summary.min, summary.mean, summary.max))
+    return f"{mean} on average ({low} to {high})"

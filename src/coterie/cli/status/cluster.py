@@ -1,0 +1,55 @@
+"""The status of a cluster, as its nodes and the programs connected to them tell it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from coterie.cli.common.output import print_table
+from coterie.cluster.admin.status import ClusterState, NodeState, inspect, inspect_waits
+from coterie.cluster.url import make_visit
+
+if TYPE_CHECKING:
+    from coterie.deadlock.wait_for import Graph
+
+HEALTH = {0: "healthy", 1: "degraded", 69: "no quorum"}
+
+
+class ClusterSource:
+    """Asks the nodes of a cluster."""
+
+    default_view = "nodes"
+
+    def __init__(self, url: str) -> None:
+        """Find out whom to ask."""
+        self._visit = make_visit(url)
+
+    def state(self, *, locks: bool) -> ClusterState:
+        """Ask every node, and about the locks if they are wanted."""
+        return asyncio.run(inspect(self._visit, locks=locks))
+
+    def waits(self) -> tuple[Graph[str], int]:
+        """Ask who waits for whom; gives the health of the cluster, too."""
+        return asyncio.run(inspect_waits(self._visit))
+
+    def print_nodes(self) -> int:
+        """Print a row for each node, and how the cluster stands."""
+        state = self.state(locks=False)
+        header = ["node", "address", "state", "up", "programs", "owned", "waiting"]
+        print_table(header, [_node(node) for node in state.nodes])
+        click.echo(f"\ncluster {state.cluster}: {HEALTH[state.health]}", err=True)
+        return state.health
+
+
+def _node(node: NodeState) -> list[Any]:
+    report = node.report
+    if report is None:
+        return [node.name, node.address, f"down: {node.trouble}", "", "", "", ""]
+    abstains = report.abstains_seconds
+    standing = f"abstains for {abstains:.1f} s" if abstains else "votes"
+    up = f"{report.up_seconds:.0f} s"
+    away = sum(not session.connected for session in report.sessions)
+    programs = f"{len(report.sessions)} ({away} away)" if away else len(report.sessions)
+    return [node.name, node.address, standing, up, programs, report.owned, report.waiting]

@@ -1,0 +1,1 @@
+"""Questions about a cluster: its configuration, its nodes, its locks."""

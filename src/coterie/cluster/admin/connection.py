@@ -1,0 +1,117 @@
+"""Asking a node about itself and its cluster, as an administrator or a newcomer does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from coterie.cluster.membership import Membership
+from coterie.cluster.wire.frames import Configuration, WhatCluster, decode_from_voter
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.link import dial
+from coterie.errors import ProtocolError, Unavailable
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Sequence
+
+    from coterie.cluster.membership import Address
+    from coterie.cluster.wire.connection import Connection
+    from coterie.cluster.wire.frames import FromVoter
+    from coterie.cluster.wire.security import Security
+
+ANSWER_SECONDS_MAX = 3.0
+DISCOVERY_SECONDS_MAX = 5.0
+RETRY_SECONDS = 0.1
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+class Consultation:
+    """A connection for questions, answered one after the other."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Take over a connection on which the handshake is done."""
+        self._connection = connection
+        self._answers: asyncio.Queue[FromVoter | None] = asyncio.Queue()
+        connection.receive = lambda frame: self._answers.put_nowait(decode_from_voter(frame))
+        connection.on_close = lambda _: self._answers.put_nowait(None)
+
+    def send(self, question: msgspec.Struct) -> None:
+        """Ask; there may be several answers, or none."""
+        self._connection.send(question)
+
+    async def next(self) -> FromVoter:
+        """Wait for the next answer."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                answer = await self._answers.get()
+        except TimeoutError:
+            raise ProtocolError("no answer") from None
+        if answer is None:
+            raise ProtocolError("the node closed the connection")
+        return answer
+
+    async def ask(self, question: msgspec.Struct, kind: type[Kind]) -> Kind:
+        """Ask, and wait for the answer."""
+        self.send(question)
+        answer = await self.next()
+        if not isinstance(answer, kind):
+            raise ProtocolError(f"a {type(answer).__name__} is no answer to this question")
+        return answer
+
+
+@contextlib.asynccontextmanager
+async def consult(
+    address: Address, credentials: Credentials, tls: ssl.SSLContext | None
+) -> AsyncIterator[Consultation]:
+    """Open a connection for questions; raises `OSError` or `ProtocolError` if it cannot be."""
+    connection = await dial(address, tls)
+    try:
+        await Caller(credentials, "admin", new_identity("admin"), None).greet(connection)
+        yield Consultation(connection)
+    finally:
+        connection.on_close = None
+        connection.close("all is asked")
+        await connection.wait_closed()
+
+
+async def discover(addresses: Sequence[Address], cluster: str, security: Security) -> Membership:
+    """Learn the configuration of a cluster from the first of these nodes that answers."""
+    credentials = Credentials(cluster, "", security.secret_bytes())
+    tls = security.client_context()
+    troubles: dict[Address, str] = {}
+    asking = {
+        asyncio.ensure_future(_learn(address, credentials, tls, troubles)) for address in addresses
+    }
+    try:
+        async with asyncio.timeout(DISCOVERY_SECONDS_MAX):
+            done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
+    except TimeoutError:
+        reasons = "; ".join(f"{address}: {trouble}" for address, trouble in troubles.items())
+        raise Unavailable(f"no node of the cluster can be reached: {reasons}") from None
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.wait(asking)
+
+
+async def _learn(
+    address: Address,
+    credentials: Credentials,
+    tls: ssl.SSLContext | None,
+    troubles: dict[Address, str],
+) -> Membership:
+    """Ask one node, again and again until it answers."""
+    while True:
+        try:
+            async with consult(address, credentials, tls) as consultation:
+                answer = await consultation.ask(WhatCluster(), Configuration)
+                return msgspec.msgpack.decode(answer.shared, type=Membership)
+        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+            troubles[address] = str(error) or type(error).__name__
+        await asyncio.sleep(RETRY_SECONDS)

@@ -1,0 +1,202 @@
+"""The state of a whole cluster, as its nodes and the programs connected to them tell it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster.admin.connection import Consultation, consult
+from coterie.cluster.admin.lock_survey import Survey
+from coterie.cluster.wire.frames import Concerned, Figures, HowIsIt, NodeReport, Standings, Whose
+from coterie.cluster.wire.handshake import Credentials
+from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_graph import lasting_graph
+from coterie.deadlock.service.lock_waits import requester
+from coterie.errors import ProtocolError
+from coterie.locks.engine import LockState
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Iterator
+
+    from coterie.cluster.client.access import Visit
+    from coterie.cluster.membership import Member, Membership
+    from coterie.deadlock.wait_for import Graph
+
+ANSWERS_SECONDS_MAX = 1.0
+LOCKS_PER_QUESTION = 100
+HEALTHY, DEGRADED, NO_QUORUM = 0, 1, 69  # the exit statuses of `coterie status`
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """A node, or why it cannot be asked."""
+
+    name: str
+    address: str
+    trouble: str
+    report: Figures | None
+
+
+class ClusterState(msgspec.Struct, frozen=True):
+    """What could be learnt."""
+
+    cluster: str
+    coterie: str
+    lease: float
+    nodes: list[NodeState]
+    locks: list[LockState]
+    health: int
+
+
+async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
+    """Ask every node, and if wanted everybody who is concerned with a lock."""
+    membership = await visit.learn()
+    async with _asking(visit, membership, locks=locks) as (states, consultations):
+        names = _names(states) if locks else []
+        surveyed = await _survey(consultations, names, itertools.count())
+    settings = membership.settings
+    known = [
+        LockState(lock, survey.holders(lock), survey.silent(lock), survey.waiters(lock))
+        for survey, part in surveyed
+        for lock in part
+    ]
+    return ClusterState(
+        membership.cluster,
+        settings.coterie,
+        settings.lease,
+        states,
+        known,
+        _health(membership, states),
+    )
+
+
+async def inspect_waits(visit: Visit) -> tuple[Graph[str], int]:
+    """Ask everybody twice who waits for whom; give what lasted, and the health of the cluster."""
+    membership = await visit.learn()
+    async with _asking(visit, membership, locks=True) as (states, consultations):
+        locks, questions = _names(states), itertools.count()
+        first = await _collect(consultations, locks, questions)
+        second = await _collect(consultations, locks, questions)
+    return lasting_graph(first, second), _health(membership, states)
+
+
+async def _collect(
+    consultations: dict[int, Consultation], locks: list[str], questions: Iterator[int]
+) -> Collection:
+    """Ask about all locks, then who is in the way of each request to share one."""
+    surveyed = await _survey(consultations, locks, questions)
+    known = [(survey, lock) for survey, part in surveyed for lock in part]
+    collection = Collection(owner for survey, lock in known for owner in survey.waiting(lock))
+    for survey, lock in known:
+        collection.hear(lock, survey.holds(lock))
+    shared = [wanted for wanted in collection.wanted() if requester(wanted)]
+    for survey, part in await _survey(consultations, shared, questions, search=True):
+        for wanted in part:
+            collection.hear(wanted, survey.holds(wanted))
+    return collection
+
+
+@contextlib.asynccontextmanager
+async def _asking(
+    visit: Visit, membership: Membership, *, locks: bool
+) -> AsyncIterator[tuple[list[NodeState], dict[int, Consultation]]]:
+    """Open a connection to every node that answers."""
+    security = visit.security
+    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+    tls = security.client_context()
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [
+            _open(stack, member, credentials, tls, locks=locks) for member in membership.members
+        ]
+        asked = await asyncio.gather(*opened)
+        yield (
+            [state for state, _ in asked],
+            {
+                voter: consultation
+                for voter, (_, consultation) in enumerate(asked, 1)
+                if consultation is not None
+            },
+        )
+
+
+async def _open(
+    stack: contextlib.AsyncExitStack,
+    member: Member,
+    credentials: Credentials,
+    tls: ssl.SSLContext | None,
+    *,
+    locks: bool,
+) -> tuple[NodeState, Consultation | None]:
+    try:
+        async with asyncio.timeout(ANSWERS_SECONDS_MAX):
+            consultation = await stack.enter_async_context(
+                consult(member.address, credentials, tls)
+            )
+            answer = await consultation.ask(HowIsIt(locks), NodeReport)
+    except TimeoutError:
+        return NodeState(member.name, str(member.address), "no answer", None), None
+    except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+        trouble = str(error) or type(error).__name__
+        return NodeState(member.name, str(member.address), trouble, None), None
+    return NodeState(member.name, str(member.address), "", answer.figures), consultation
+
+
+def _names(states: list[NodeState]) -> list[str]:
+    reports = [state.report for state in states if state.report is not None]
+    return sorted({lock.lock for report in reports for lock in report.locks})
+
+
+def _health(membership: Membership, states: list[NodeState]) -> int:
+    """Judge; while programs are not back at a node, the next one had better not be restarted."""
+    reports = [state.report for state in states if state.report is not None]
+    up = [voter for voter, state in enumerate(states, 1) if state.report is not None]
+    if not membership.settings.quorums.contains_quorum(up):
+        return NO_QUORUM
+    complete = len(up) == len(states) and all(
+        not report.abstains_seconds and all(session.connected for session in report.sessions)
+        for report in reports
+    )
+    return HEALTHY if complete else DEGRADED
+
+
+async def _survey(
+    consultations: dict[int, Consultation],
+    locks: list[str],
+    questions: Iterator[int],
+    *,
+    search: bool = False,
+) -> list[tuple[Survey, list[str]]]:
+    """Ask everybody concerned, some locks at a time, each time with the next number."""
+    parts = [locks[i : i + LOCKS_PER_QUESTION] for i in range(0, len(locks), LOCKS_PER_QUESTION)]
+    surveys = {next(questions): Survey(consultations) for _ in parts}
+    for consultation in consultations.values():
+        for question, part in zip(surveys, parts, strict=True):
+            consultation.send(Whose(question, tuple(part), search))
+    listening = [
+        asyncio.ensure_future(_listen(voter, consultation, surveys))
+        for voter, consultation in consultations.items()
+    ]
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ANSWERS_SECONDS_MAX):
+            for survey in surveys.values():
+                await survey.complete.wait()
+    for task in listening:
+        task.cancel()
+    await asyncio.gather(*listening, return_exceptions=True)
+    return list(zip(surveys.values(), parts, strict=True))
+
+
+async def _listen(voter: int, consultation: Consultation, surveys: dict[int, Survey]) -> None:
+    while True:
+        answer = await consultation.next()
+        if not isinstance(answer, Concerned | Standings) or answer.question not in surveys:
+            continue  # it has come too late
+        survey = surveys[answer.question]
+        if isinstance(answer, Concerned):
+            survey.name(voter, answer)
+        else:
+            survey.hear(answer)

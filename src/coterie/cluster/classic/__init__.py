@@ -1,0 +1,1 @@
+"""The classic algorithms between real processes: one node of them, and its engine."""

@@ -1,0 +1,172 @@
+"""The engine of a program that is a node of a classic algorithm.
+
+At most one process is inside a lock as long as the algorithm's assumptions hold; there are no
+leases, so a lock is never lost, and whoever dies inside may block everybody. Tokens are readings of
+this node's clock at the entry: they tell entries apart, and are no fence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from coterie.cluster.classic.node import Classic
+from coterie.cluster.runtime import clock
+from coterie.deadlock.service.local_waits import Waits
+from coterie.errors import ConfigError, MisuseError, UsageError
+from coterie.locks.engine import Party
+from coterie.locks.watch import follow
+from coterie.process import Entered, MutexUser, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from coterie.cluster.config import Config
+    from coterie.errors import CoterieError
+    from coterie.locks.session import Owner
+    from coterie.process import Event
+
+
+class ClassicClaim:
+    """One request of one task for one lock."""
+
+    expires_at = math.inf
+    lifelines: tuple[int, ...] = ()
+    shared = False
+
+    def __init__(self, engine: ClassicEngine, lock: str, owner: Owner) -> None:
+        """Prepare to wait."""
+        self.owner = owner
+        loop = asyncio.get_running_loop()
+        self.token: int | None = None
+        self.granted: asyncio.Future[int | None] = loop.create_future()
+        self.lost: asyncio.Future[str] = loop.create_future()
+        self.lock = self.awaits = lock
+        self.since = time.time()
+        self._engine = engine
+
+    def valid(self) -> bool:
+        """Tell whether the lock is ours."""
+        return self._engine.holds(self)
+
+    def obstacle(self) -> None:
+        """Nothing but a holder is ever in the way."""
+
+    def fail(self, error: CoterieError) -> None:
+        """Give up waiting with this error."""
+        self._engine.end(self)
+        if not self.granted.done():
+            self.granted.set_exception(error)
+
+    async def release(self) -> None:
+        """End the claim, whatever has become of it."""
+        self._engine.end(self)
+
+
+class ClassicEngine:
+    """Grants locks to the tasks of this process, one node of an algorithm."""
+
+    def __init__(self, config: Config, node: str) -> None:
+        """Prepare; the node starts when the engine is opened."""
+        self._node = Classic(config, node, self._hear)
+        if self._node.me not in self._node.algorithm.requesters(self._node.setup):
+            raise ConfigError(f"node {node!r} takes no locks in {self._node.algorithm.name}")
+        self._holders: dict[str, ClassicClaim] = {}
+        self._waiting: dict[str, deque[ClassicClaim]] = {}
+        self._token = 0
+        self.waits = Waits(self._in_the_way)
+
+    async def open(self) -> None:
+        """Start the node."""
+        await self._node.start()
+
+    async def close(self) -> None:
+        """End all claims, and the node."""
+        for queue in list(self._waiting.values()):
+            for claim in list(queue):
+                if not claim.granted.done():
+                    error = MisuseError(f"lock {claim.lock!r}: the coordinator was closed")
+                    claim.granted.set_exception(error)
+        self._waiting.clear()
+        for claim in list(self._holders.values()):
+            claim.lost.set_result("the coordinator was closed")
+            self.end(claim)
+        await asyncio.sleep(0)
+        await self._node.stop()
+
+    def place(
+        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+    ) -> ClassicClaim:
+        """Ask for a lock; without `wait` it is granted only if that needs no message."""
+        if shared:
+            raise UsageError(f"lock {name!r}: classic algorithms have no shared mode")
+        claim = ClassicClaim(self, name, owner)
+        queue = self._waiting.setdefault(name, deque())
+        queue.append(claim)
+        self._ask(name)
+        if not wait and not claim.granted.done():
+            queue.remove(claim)
+            claim.granted.set_result(None)
+        return claim
+
+    def holds(self, claim: ClassicClaim) -> bool:
+        """Tell whether this claim holds its lock."""
+        return self._holders.get(claim.lock) is claim
+
+    def _in_the_way(self, lock: str) -> list[ClassicClaim]:
+        return [self._holders[lock]] if lock in self._holders else []
+
+    def end(self, claim: ClassicClaim) -> None:
+        """Take a claim away; a request that was made for it cannot be, and ends when it enters."""
+        queue = self._waiting.get(claim.lock, deque())
+        if claim in queue:
+            queue.remove(claim)
+        elif self.holds(claim):
+            del self._holders[claim.lock]
+            self._node.seating(claim.lock).call("release")
+            self._ask(claim.lock)
+
+    def _ask(self, lock: str) -> None:
+        """Ask for those who wait, unless a request of ours is on its way or we are inside."""
+        seating = self._node.seating(lock)
+        user = seating.seat.user
+        assert isinstance(user, MutexUser), "only mutual exclusion algorithms are chosen"
+        if self._waiting.get(lock) and user.phase is Phase.IDLE:
+            seating.call("acquire")
+
+    def _hear(self, lock: str, event: Event) -> None:
+        if not isinstance(event, Entered):
+            return
+        queue = self._waiting.get(lock)
+        if not queue:
+            self._node.seating(lock).call("release")
+            return
+        claim = self._holders[lock] = queue.popleft()
+        self._token = max(self._token + 1, clock.number())
+        claim.token = self._token
+        claim.granted.set_result(claim.token)
+
+    # Questions: a node knows only of itself
+
+    async def holders(self, name: str) -> list[Party]:
+        """Name the holder if it is in this process; others are not known."""
+        claim = self._holders.get(name)
+        return [] if claim is None else [self._party(claim)]
+
+    async def waiters(self, name: str) -> list[Party]:
+        """Name who waits in this process."""
+        return [self._party(claim) for claim in self._waiting.get(name, ())]
+
+    def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
+        """Follow the holder as far as it is in this process."""
+        return follow(partial(self.holders, name), check)
+
+    def _party(self, claim: ClassicClaim) -> Party:
+        token = claim.granted.result() if claim.granted.done() else None
+        return Party(claim.lock, f"{socket.gethostname()}:{os.getpid()}", claim.since, token)

@@ -1,0 +1,178 @@
+"""A node of a classic algorithm: one process of it for every lock that anybody has named."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import msgspec
+
+from coterie.catalogue import Algorithm, Setup, algorithm
+from coterie.cluster.runtime.driver import Driver
+from coterie.cluster.wire.handshake import new_identity
+from coterie.cluster.wire.listener import Door
+from coterie.cluster.wire.peers import Incoming, Outgoing, call_peer
+from coterie.errors import ConfigError, ProtocolError
+from coterie.process import Process, encode, seat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.cluster.config import Config
+    from coterie.cluster.wire.connection import Connection
+    from coterie.cluster.wire.frames import Hello, Letter
+    from coterie.process import Event, ProcessId
+
+logger = logging.getLogger("coterie.cluster")
+
+
+def message_type(kind: type[Process[Any]]) -> Any:
+    """Find the messages of an algorithm: the argument of the base that its process names."""
+    for each in kind.__mro__:
+        for base in getattr(each, "__orig_bases__", ()):
+            for argument in get_args(base):
+                if not isinstance(argument, TypeVar):
+                    return argument
+    raise ConfigError(f"{kind.__name__} does not name its messages")
+
+
+def choose(config: Config) -> tuple[Algorithm, Setup]:
+    """Look up the algorithm of a configuration."""
+    choice = config.membership.algorithm
+    assert choice is not None, "the leased lock has nodes of its own"
+    entry = algorithm(choice.name)
+    size = len(config.membership.members)
+    return entry, entry.setup(size, choice.variant, dict(choice.parameters))
+
+
+class Seating:
+    """The process of one lock at this node, with its user."""
+
+    def __init__(self, node: Classic, lock: str, process: Process[Any]) -> None:
+        """Start it."""
+        self.seat = seat(process)
+        self.driver = Driver(
+            lambda to, message: node.send(to, lock, encode(message)),
+            self.seat.ring,
+            lambda event: node.on_event(lock, event),
+            _save_nothing,
+            me=process.me,
+        )
+        self.watched: set[ProcessId] = set()
+        self._node = node
+        self.driver.on_watch = self._watch
+        self.driver.step(self.seat.start)
+
+    def call(self, verb: str) -> None:
+        """Let the user acquire or release."""
+        self.driver.step(self.seat.call, verb)
+
+    def receive(self, sender: ProcessId, message: Any) -> None:
+        """Deliver a message."""
+        self.driver.step(self.seat.receive, sender, message)
+
+    def down(self, peer: ProcessId) -> None:
+        """Report a peer that is lost, if it is watched."""
+        if peer in self.watched:
+            self.watched.remove(peer)
+            self.driver.step(self.seat.down, peer)
+
+    def _watch(self, peer: ProcessId, wanted: bool) -> None:
+        if not wanted:
+            self.watched.discard(peer)
+            return
+        self.watched.add(peer)
+        if peer in self._node.lost:
+            asyncio.get_running_loop().call_soon(self.down, peer)
+
+
+class Classic:
+    """One node; all of them have to run for anybody to get a lock, unless the algorithm bears less."""
+
+    def __init__(self, config: Config, name: str, on_event: Callable[[str, Event], None]) -> None:
+        """Prepare; `on_event` hears what the processes tell their users."""
+        self.name = name
+        self.me = config.membership.voter(name)
+        self.algorithm, self.setup = choose(config)
+        self.on_event = on_event
+        self.seatings: dict[str, Seating] = {}
+        self.lost: set[ProcessId] = set()  # peers that are away, or were
+        self.failed: asyncio.Future[None]  # as every node has it; this one saves nothing
+        self._config = config
+        kind = type(self.algorithm.build(self.setup)[self.me - 1])  # variants differ in messages
+        self._decode = msgspec.msgpack.Decoder(message_type(kind)).decode
+        self._door = Door(config, name)
+        self._outgoing: dict[ProcessId, Outgoing] = {}
+        self._incoming = {
+            peer: Incoming(peer, self._deliver)
+            for peer in range(1, self.setup.size + 1)
+            if peer != self.me
+        }
+
+    async def start(self) -> None:
+        """Listen, call the others, and say what this algorithm bears."""
+        self.failed = asyncio.get_running_loop().create_future()
+        await self._door.open(lambda: 0, self._admit)
+        identity = new_identity(self.name)
+        for peer in self._incoming:
+            lost = partial(self._lose, peer)
+            self._outgoing[peer] = call_peer(self._config, peer, identity, lost)
+        logger.warning(
+            "node %s runs %s: it assumes %s, and bears %s; there are no leases and no fence",
+            self.name,
+            self.algorithm.name,
+            ", ".join(self.algorithm.assumes) or "nothing",
+            ", ".join(self.algorithm.bears) or "nothing else",
+        )
+
+    async def stop(self) -> None:
+        """End; the others find this node lost."""
+        for seating in self.seatings.values():
+            seating.driver.stop()
+        for outgoing in self._outgoing.values():
+            await outgoing.stop()
+        await self._door.close()
+        self.failed.cancel()
+
+    def seating(self, lock: str) -> Seating:
+        """Find the process of a lock; the first use of a name lets all nodes make theirs."""
+        if lock not in self.seatings:
+            self._make(lock)
+            for peer in self._outgoing:
+                self.send(peer, lock, b"")
+        return self.seatings[lock]
+
+    def _make(self, lock: str) -> None:
+        process = self.algorithm.build(self.setup)[self.me - 1]
+        self.seatings[lock] = Seating(self, lock, process)
+
+    def send(self, peer: ProcessId, lock: str, content: bytes) -> None:
+        """Send a message of the process of that lock."""
+        self._outgoing[peer].send(lock, content)
+
+    def _admit(self, connection: Connection, hello: Hello) -> None:
+        if hello.role != "peer":
+            raise ProtocolError(f"{self.algorithm.name} has no programs outside its nodes: join it")
+        peer = self._config.membership.voter(hello.label)
+        if peer == self.me:
+            raise ProtocolError("somebody else runs this very node")
+        self._incoming[peer].admit(connection, hello)
+
+    def _deliver(self, peer: ProcessId, letter: Letter) -> None:
+        if letter.lock not in self.seatings:
+            self._make(letter.lock)
+        if letter.content:
+            self.seatings[letter.lock].receive(peer, self._decode(letter.content))
+
+    def _lose(self, peer: ProcessId) -> None:
+        name = self._config.membership.members[peer - 1].name
+        logger.error("node %s is lost to node %s", name, self.name)
+        self.lost.add(peer)
+        for _, seating in sorted(self.seatings.items()):
+            seating.down(peer)
+
+
+def _save_nothing(_: bytes) -> None:
+    raise ConfigError("this algorithm needs stable storage, which nodes of classics have not")

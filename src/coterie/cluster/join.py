@@ -1,0 +1,42 @@
+"""A program that votes: a node and a coordinator in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coterie.cluster.classic.engine import ClassicEngine
+from coterie.cluster.client.access import Seat
+from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.config import Config, convert, load
+from coterie.locks.coordinator import Coordinator
+
+if TYPE_CHECKING:
+    import os
+
+
+def join(
+    config: Config | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    *,
+    node: str,
+    new_cluster: bool = False,
+) -> Coordinator:
+    """Make a coordinator that is at the same time the voting node of that name.
+
+    Args:
+        config: A configuration, a mapping of its shape, or the path of a `coterie.toml`; by
+            default COTERIE_CONFIG, then `coterie.toml` here.
+        node: Which of its nodes this process is.
+        new_cluster: Vote at once at the very first start, where a node that may have voted before
+            waits for one lease; the caller vouches that nobody holds a lock.
+    """
+    if isinstance(config, Mapping):
+        config = convert(config)
+    elif not isinstance(config, Config):
+        config = load(None if config is None else Path(config))
+    name = f"coterie:{config.membership.cluster}/{node}"
+    if config.membership.algorithm is not None:
+        return Coordinator(ClassicEngine(config, node), name)
+    seat = Seat(config, node, new_cluster=new_cluster)
+    return Coordinator(ClusterEngine(seat, deadlock_detection=config.deadlock_detection), name)

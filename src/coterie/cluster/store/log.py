@@ -1,0 +1,154 @@
+"""The log of a site on disk: a snapshot, and the records that were appended to it since.
+
+A step's records are one frame: its length, its checksum, then the records. A frame is synced before
+anything leaves that rests on it. What a crash has torn is the end of the file, and was promised to
+nobody: it is cut off. Damage anywhere else is not repaired but reported.
+
+A snapshot is a new file that takes the name when it is complete. It names the log that goes with
+it, so an old log is never played after a new snapshot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import msgspec
+
+from coterie.cluster.runtime.durable import replace, sync_folder, take_folder
+from coterie.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+HEAD = struct.Struct(">II")  # length and checksum of what follows
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    """All that was there when the log with this number was begun."""
+
+    number: int = 0
+    value: bytes = b""
+
+
+class StoreLog:
+    """A directory that belongs to one site."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the directory, and read what is there."""
+        self._folder = folder
+        self._snapshot = folder / "snapshot"
+        self._lock = take_folder(folder, "site")
+        try:
+            snapshot = self._read_snapshot()
+            self.saved, self._number = snapshot.value, snapshot.number
+            self.records, end = self._read_log()
+            self._file = self._path(self._number).open("ab")
+            self._file.truncate(end)
+            sync_folder(self._folder)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def belong_to(self, sites: Sequence[str]) -> None:
+        """Make sure that the directory is of a store of just these sites; keys lie where they say."""
+        path, names = self._folder / "sites", "\n".join(sites)
+        if not path.exists():
+            replace(path, names.encode())
+        elif path.read_text(encoding="utf-8") != names:
+            before = ", ".join(path.read_text(encoding="utf-8").split())
+            raise ConfigError(
+                f"{self._folder} is of a store over the sites {before}, in this order; with others"
+                " its keys would be elsewhere"
+            )
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Put the records of a step on disk."""
+        self._file.write(framed(msgspec.msgpack.encode(list(records))))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def save(self, value: bytes) -> None:
+        """Put a snapshot in the place of everything before."""
+        old = self._path(self._number)
+        self._number += 1
+        new = self._path(self._number).open("wb")
+        content = framed(msgspec.msgpack.encode(Snapshot(self._number, value)))
+        sync_folder(self._folder)  # the new log is there before the snapshot that names it
+        replace(self._snapshot, content)
+        self._file.close()
+        self._file = new
+        old.unlink()
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        self._file.close()
+        os.close(self._lock)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"log.{number}"
+
+    def _read_snapshot(self) -> Snapshot:
+        try:
+            content = self._snapshot.read_bytes()
+        except FileNotFoundError:
+            return Snapshot()
+        frames, end = unframed(content)
+        if len(frames) != 1 or end != len(content):
+            raise _damaged(self._snapshot, end)
+        return msgspec.msgpack.decode(frames[0], type=Snapshot)
+
+    def _read_log(self) -> tuple[list[bytes], int]:
+        """Read the records, and where the last complete frame ends."""
+        path = self._path(self._number)
+        content = path.read_bytes() if path.exists() else b""
+        frames, end = unframed(content)
+        if not _is_torn(content, end):
+            raise _damaged(path, end)
+        records: list[bytes] = []
+        for frame in frames:
+            records += msgspec.msgpack.decode(frame, type=list[bytes])
+        for other in self._folder.glob("log.*"):
+            if other != path:  # of a snapshot that was replaced, or never completed
+                with contextlib.suppress(FileNotFoundError):
+                    other.unlink()
+        return records, end
+
+
+def framed(content: bytes) -> bytes:
+    """Put a head before a frame."""
+    return HEAD.pack(len(content), crc32(content)) + content
+
+
+def unframed(content: bytes) -> tuple[list[bytes], int]:
+    """Read frames as long as they are sound; also tell where the last one ends."""
+    frames = []
+    place = 0
+    while place + HEAD.size <= len(content):
+        length, checksum = HEAD.unpack_from(content, place)
+        frame = content[place + HEAD.size : place + HEAD.size + length]
+        if not length or len(frame) < length or crc32(frame) != checksum:
+            break
+        frames.append(frame)
+        place += HEAD.size + length
+    return frames, place
+
+
+def _is_torn(content: bytes, end: int) -> bool:
+    """Tell whether what follows the sound frames can be one that a crash has cut short."""
+    rest = content[end:]
+    if len(rest) < HEAD.size or not any(rest):
+        return True
+    length, _ = HEAD.unpack_from(rest)
+    return HEAD.size + int(length) >= len(rest)
+
+
+def _damaged(path: Path, place: int) -> ConfigError:
+    return ConfigError(
+        f"{path} is damaged at byte {place}: this site cannot know what it has promised; restore"
+        " its directory from a copy, or the store without it"
+    )

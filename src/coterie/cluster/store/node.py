@@ -1,0 +1,241 @@
+"""A site of the store on real sockets: the process, its disk, and its links to the other sites."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.cluster.config import Config, NodeOptions
+from coterie.cluster.membership import Choice, Member
+from coterie.cluster.runtime import clock
+from coterie.cluster.store.driver import GatheringDriver
+from coterie.cluster.store.log import StoreLog
+from coterie.cluster.wire.connection import FRAME_BYTES_MAX
+from coterie.cluster.wire.handshake import new_identity
+from coterie.cluster.wire.listener import Door
+from coterie.cluster.wire.peers import Incoming, Outgoing, call_peer
+from coterie.errors import ConfigError, ProtocolError, Unavailable
+from coterie.process import Outbox, encode, seat
+from coterie.transactions.catalogue import scheme
+from coterie.transactions.site.keeper import typed
+from coterie.transactions.site.messages import Message
+from coterie.transactions.site.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from coterie.cluster.wire.connection import Connection
+    from coterie.cluster.wire.frames import Hello, Letter
+    from coterie.process import Event, ProcessId, Seat
+
+STORE = "store"  # what letters between sites are about
+RINGS_PER_LEASE = 4
+CONTENT_BYTES_MAX = FRAME_BYTES_MAX - 1024  # the rest is for the letter around it
+SEARCH_SECONDS = 0.05  # of waiting, before somebody looks for a deadlock
+
+logger = logging.getLogger("coterie.cluster")
+_decode = msgspec.msgpack.Decoder(Message).decode
+
+
+def store_config(config: Config) -> Config:
+    """Give the configuration of the store's own links: other addresses, and what sites share."""
+    members, nodes = [], {}
+    for member in config.membership.members:
+        options = config.options(member.name)
+        if options.store is None:
+            raise ConfigError(
+                f'node {member.name!r} has no site of the store: add store = "host:port" to'
+                f" [nodes.{member.name}]"
+            )
+        members.append(Member(member.name, options.store))
+        nodes[member.name] = NodeOptions(options.store, data=_folder(member.name, options))
+    chosen = scheme(config.store.scheme)
+    variant = chosen.variant(config.store.variant).name
+    membership = msgspec.structs.replace(
+        config.membership,
+        members=tuple(members),
+        algorithm=Choice(f"{STORE}/{chosen.name}", variant),
+    )
+    return msgspec.structs.replace(config, membership=membership, nodes=nodes)
+
+
+def _folder(name: str, options: NodeOptions) -> Path:
+    if options.data is None:
+        raise ConfigError(
+            f"node {name!r} has no data directory, and a site must not forget what it has"
+            " promised: set data in the configuration"
+        )
+    return options.data / STORE
+
+
+class StoreNode:
+    """One site. All sites have to run for everything to be read and written."""
+
+    def __init__(self, config: Config, name: str, hear: Callable[[Event], None]) -> None:
+        """Prepare; `hear` is told what the site tells its users."""
+        self._config = store_config(config)
+        membership = self._config.membership
+        self.name = name
+        self.me = membership.voter(name)
+        self.size = len(membership.members)
+        self.sent = 0  # messages to other sites
+        self.failed: asyncio.Future[None]  # with what could not be put on disk
+        self._hear = hear
+        self._log: StoreLog | None = None
+        self._seat: Seat
+        self._driver: GatheringDriver | None = None
+        self._doubted: set[str] = set()
+        self._door = Door(self._config, name)
+        self._lost: set[ProcessId] = set()
+        self._outgoing: dict[ProcessId, Outgoing] = {}
+        self._incoming = {
+            peer: Incoming(peer, self._deliver)
+            for peer in range(1, self.size + 1)
+            if peer != self.me
+        }
+
+    @property
+    def site(self) -> Site:
+        """The site as it is now."""
+        assert isinstance(self._seat.process, Site)
+        return self._seat.process
+
+    def number(self, name: str) -> ProcessId:
+        """Give the number of the site of a node."""
+        return self._config.membership.voter(name)
+
+    async def start(self) -> None:
+        """Go on from what is on disk, call the others, and listen."""
+        self.failed = asyncio.get_running_loop().create_future()
+        data = self._config.options(self.name).data
+        assert data is not None, "every site has a directory"
+        self._log = StoreLog(data)
+        try:
+            self._log.belong_to([member.name for member in self._config.membership.members])
+            identity = new_identity(self.name)
+            for peer in self._incoming:
+                lost = partial(self._lose, peer)
+                self._outgoing[peer] = call_peer(self._config, peer, identity, lost)
+            self._begin()
+            await self._door.open(lambda: 0, self._admit)
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _begin(self) -> None:
+        choice, lease = self._config.store, self._config.membership.settings.lease
+        scheduler = scheme(choice.scheme).build(choice.variant, self.me, self.size)
+        kind = typed(Site, type(scheduler))
+        site = kind(
+            self.me,
+            self.size,
+            scheduler,
+            patience=lease / RINGS_PER_LEASE,
+            search_after=min(SEARCH_SECONDS, lease / 2),
+        )
+        self._seat = seat(site)
+        driver = GatheringDriver(self._send, self._seat.ring, self._hear, self._save, me=self.me)
+        driver.on_append, driver.on_failure = self._append, self._fail
+        self._driver = driver
+        assert self._log is not None, "the log is open"
+        out: Outbox[Any] = Outbox(self.me, clock.now())
+        out.saved, out.log = self._log.saved, self._log.records
+        self._log.saved, self._log.records = b"", []
+        self._seat.start(out)
+        driver.carry_out(out)
+
+    async def stop(self) -> None:
+        """End; what is in doubt is settled after the next start."""
+        self.sync()
+        if self._driver is not None:
+            self._driver.stop()
+        for outgoing in self._outgoing.values():
+            await outgoing.stop()
+        await self._door.close()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        if not self.failed.done():
+            self.failed.cancel()
+
+    def do(self, verb: Callable[[Outbox[Any]], None]) -> None:
+        """Let a user make a request: one step of the site, whose answer may have to wait for the disk."""
+        if self.failed.done() or self._driver is None:
+            raise Unavailable(f"the site of node {self.name!r} has ended")
+        self._driver.step(self._do, verb)
+
+    def sync(self) -> None:
+        """Do not wait for the end of the turn to hear what waits for the disk."""
+        if self._driver is not None:
+            self._driver.sync()
+
+    def _do(self, verb: Callable[[Outbox[Any]], None], out: Outbox[Any]) -> None:
+        verb(out)
+        self._seat.settle(out)
+
+    # Links
+
+    def _lose(self, peer: ProcessId) -> None:
+        name = self._config.membership.members[peer - 1].name
+        logger.warning("site %s is lost to site %s", name, self.name)
+        self._lost.add(peer)
+
+    def _send(self, peer: ProcessId, message: Message) -> None:
+        """Send, unless the peer is away for long: sites ask again for what gets lost.
+
+        Whatever users can make large is bounded before; so what is too large here is a crowd of
+        thousands that wait for each other, which is asked about again when it has become smaller.
+        """
+        self.sent += 1
+        outgoing = self._outgoing[peer]
+        if outgoing.is_up:
+            self._lost.discard(peer)
+        if peer in self._lost:
+            return
+        content = encode(message)
+        if len(content) > CONTENT_BYTES_MAX:  # it would end the link, and each one after it
+            logger.error("site %s cannot send %s bytes at once", self.name, f"{len(content):,}")
+            return
+        outgoing.send(STORE, content)
+
+    def _admit(self, connection: Connection, hello: Hello) -> None:
+        if hello.role != "peer":
+            raise ProtocolError("a store has no programs outside its sites: join it")
+        peer = self._config.membership.voter(hello.label)
+        if peer == self.me:
+            raise ProtocolError("somebody else runs this very site")
+        self._incoming[peer].admit(connection, hello)
+
+    def _deliver(self, peer: ProcessId, letter: Letter) -> None:
+        assert self._driver is not None, "letters come after the start"
+        self._driver.step(self._seat.receive, peer, _decode(letter.content))
+        self._report_doubt()
+
+    # Disk
+
+    def _save(self, value: bytes) -> None:
+        assert self._log is not None, "nothing is saved after the end"
+        self._log.save(value)
+
+    def _append(self, records: Sequence[bytes]) -> None:
+        assert self._log is not None, "nothing is appended after the end"
+        self._log.append(records)
+
+    def _fail(self, error: OSError) -> None:
+        logger.critical("site %s takes no more part: it cannot write its log: %s", self.name, error)
+        if not self.failed.done():
+            self.failed.set_exception(Unavailable(f"the site of node {self.name!r}: {error}"))
+
+    # What people should know
+
+    def _report_doubt(self) -> None:
+        """Log once whatever stays in doubt while its coordinator does not answer."""
+        doubted = {name for name in self.site.ready if self.site.parts[name].silence > 1}
+        for name in sorted(doubted - self._doubted):
+            logger.warning("site %s is in doubt about transaction %s", self.name, name)
+        self._doubted = doubted

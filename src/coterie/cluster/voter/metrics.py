@@ -1,0 +1,148 @@
+"""Metrics in the text format of Prometheus, and the little HTTP that a scraper needs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from coterie.cluster.runtime import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from coterie.cluster.client.participant import Attending
+    from coterie.cluster.membership import Address
+    from coterie.cluster.voter.host import Voting
+
+REQUEST_BYTES_MAX = 8192
+REQUEST_SECONDS_MAX = 5.0
+
+
+class Metric(NamedTuple):
+    """One figure, maybe for several values of its labels."""
+
+    name: str
+    kind: str  # counter or gauge
+    help: str
+    samples: list[tuple[Mapping[str, str], float]]
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    """Make a figure that goes up and down."""
+    return Metric(f"coterie_{name}", "gauge", text, [({}, value)])
+
+
+def counter(name: str, text: str, value: float) -> Metric:
+    """Make a figure that only grows."""
+    return Metric(f"coterie_{name}_total", "counter", text, [({}, value)])
+
+
+def render(metrics: Iterable[Metric]) -> str:
+    """Write them all."""
+    lines = []
+    for name, kind, text, samples in metrics:
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+        lines += [f"{name}{_labels(labels)} {value:.17g}" for labels, value in samples]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    escaped = (
+        (key, value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n"))
+        for key, value in labels.items()
+    )
+    inside = ",".join(f'{key}="{value}"' for key, value in escaped)
+    return f"{{{inside}}}" if inside else ""
+
+
+def node_metrics(voting: Voting) -> str:
+    """Write the figures of a voting node, and of the program that it is part of."""
+    metrics = _voter(voting)
+    if voting.companion is not None:
+        metrics += participant_metrics(voting.companion)
+    return render(metrics)
+
+
+def _voter(voting: Voting) -> list[Metric]:
+    voter, now = voting.voter, clock.now()
+    ballots = list(voter.ballots.values())
+    abstains = max(0.0, voter.abstains_until - now) if voter.abstains() else 0.0
+    messages = _messages("voter_messages", voting.received, voting.sent)
+    return [
+        gauge("voter_up_seconds", "Time since the node started.", now - voting.started),
+        gauge("voter_abstains_seconds", "Time until the voter votes again; 0 normally.", abstains),
+        gauge("voter_connections", "Open connections.", len(voting.lines)),
+        gauge("voter_sessions", "Participants with a lease.", len(voter.sessions)),
+        gauge("voter_owned", "Locks whose vote is given.", sum(bool(b.owners) for b in ballots)),
+        gauge("voter_waiting", "Requests that wait here.", sum(len(b.queue) for b in ballots)),
+        counter("voter_expired_sessions", "Leases that ran out.", voting.expired),
+        messages,
+    ]
+
+
+def participant_metrics(attending: Attending) -> list[Metric]:
+    """Collect the figures of a program that takes locks."""
+    queues, waits = attending.host.queues, attending.host.waits
+    tally = queues.tally
+    held = sum(queue.holder is not None for queue in queues.locks.values())
+    names = [member.name for member in attending.membership.members]
+    links = [({"node": names[voter - 1]}, line.is_up) for voter, line in attending.lines.items()]
+    return [
+        gauge("held", "Locks that this process holds.", held),
+        gauge("kept", "Locks kept unused.", len(attending.participant.cached)),
+        gauge("waiting", "Tasks that wait.", len(queues.waiting())),
+        counter("acquisitions", "Locks acquired.", tally.acquisitions),
+        counter("wait_seconds", "Time waited for them.", tally.wait_seconds),
+        counter("holds", "Holds that have ended.", tally.holds),
+        counter("hold_seconds", "How long they took.", tally.hold_seconds),
+        counter("losses", "Locks lost while held.", tally.losses),
+        counter("deadlock_searches", "Searches for deadlocks.", waits.searches),
+        counter("deadlocks", "Waits that were given up as deadlocked.", waits.victims),
+        Metric("coterie_link_up", "gauge", "Whether a node is connected.", list(links)),
+        _messages("participant_messages", attending.received, attending.sent),
+    ]
+
+
+def _messages(name: str, received: Mapping[str, int], sent: Mapping[str, int]) -> Metric:
+    samples: list[tuple[Mapping[str, str], float]] = [
+        ({"direction": direction, "kind": kind}, count)
+        for direction, counts in (("received", received), ("sent", sent))
+        for kind, count in sorted(counts.items())
+    ]
+    return Metric(f"coterie_{name}_total", "counter", "Frames by kind.", samples)
+
+
+async def serve_text(address: Address, text: Callable[[], str]) -> asyncio.Server:
+    """Listen on `address`; `/metrics` and `/` give the text of the moment."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(_response(head, text))
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a caller that does not speak HTTP gets no answer
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(answer, address.host, address.port, limit=REQUEST_BYTES_MAX)
+
+
+def _response(head: bytes, text: Callable[[], str]) -> bytes:
+    method, _, rest = head.partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0]
+    if method != b"GET":
+        status, body = "405 Method Not Allowed", "only GET\n"
+    elif path not in (b"/", b"/metrics"):
+        status, body = "404 Not Found", "see /metrics\n"
+    else:
+        status, body = "200 OK", text()
+    content = body.encode()
+    lines = (
+        f"HTTP/1.1 {status}",
+        "Content-Type: text/plain; version=0.0.4; charset=utf-8",
+        f"Content-Length: {len(content)}",
+        "Connection: close",
+    )
+    return "\r\n".join((*lines, "", "")).encode() + content

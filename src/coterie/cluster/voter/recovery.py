@@ -1,0 +1,76 @@
+"""A node whose data directory is empty asks the others which numbers may have been used.
+
+Its disk may be a new one in the place of another that knew. Any token that was used with a vote of
+this node was supported by a whole quorum, so it lies below the bound of some node that is asked here:
+all others, or as many as it takes for no quorum to be without one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster.admin.connection import consult
+from coterie.cluster.wire.frames import HowFar, SoFar
+from coterie.cluster.wire.handshake import Credentials
+from coterie.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from coterie.cluster.config import Config
+    from coterie.cluster.membership import Member
+    from coterie.cluster.voter.host import Voting
+
+RETRY_SECONDS = 0.2
+
+logger = logging.getLogger("coterie.cluster")
+
+
+async def recover(config: Config, voting: Voting) -> None:
+    """Ask until enough others have answered; then the node may vote when its abstention is over."""
+    membership = config.membership
+    others = {
+        voter: member
+        for voter, member in enumerate(membership.members, 1)
+        if member.name != voting.node
+    }
+    missing = dict(others)
+    asking = {
+        asyncio.ensure_future(_learn(config, voting, member)): voter
+        for voter, member in others.items()
+    }
+    try:
+        while missing and membership.settings.quorums.contains_quorum(
+            [membership.voter(voting.node), *missing]
+        ):
+            names = ", ".join(member.name for member in missing.values())
+            logger.info(
+                "node %s has an empty data directory and abstains until it has heard from %s;"
+                " --new-cluster vouches that there is nothing to hear",
+                voting.node,
+                names,
+            )
+            done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                del missing[asking.pop(task)]
+    finally:
+        for task in asking:
+            task.cancel()
+    voting.end_recovery()
+
+
+async def _learn(config: Config, voting: Voting, member: Member) -> None:
+    membership, security = config.membership, config.security
+    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+    while True:
+        try:
+            async with consult(member.address, credentials, security.client_context()) as talk:
+                answer = await talk.ask(HowFar(), SoFar)
+            if answer.node == member.name:
+                voting.raise_floor(answer.bound)
+                return
+        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+            logger.debug("node %s cannot ask %s: %s", voting.node, member.name, error)
+        await asyncio.sleep(RETRY_SECONDS)

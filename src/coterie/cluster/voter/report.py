@@ -1,0 +1,83 @@
+"""What a voting node says of itself when it is asked."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from coterie.cluster.runtime import clock
+from coterie.cluster.wire.frames import Figures, LockReport, SessionReport
+from coterie.deadlock.service.lock_waits import requester
+from coterie.mutex.quorum.leased.ballot import Claim
+
+if TYPE_CHECKING:
+    from coterie.cluster.voter.host import Voting
+    from coterie.mutex.quorum.leased.ballot import Ballot
+
+LOCKS_MAX = 10_000  # that one report lists
+
+
+def report(voting: Voting, *, locks: bool) -> Figures:
+    """Describe a node, with its locks if they are asked for."""
+    voter, now = voting.voter, clock.now()
+    abstains = voter.abstains_until - now if voter.abstains() else 0.0
+    ballots = list(voter.ballots.values())
+    return Figures(
+        version("coterie"),
+        now - voting.started,
+        max(0.0, abstains),
+        len(voting.lines),
+        _sessions(voting, now),
+        sum(bool(ballot.owners) for ballot in ballots),
+        sum(len(ballot.queue) for ballot in ballots),
+        _locks(voting) if locks else (),
+    )
+
+
+def _sessions(voting: Voting, now: float) -> tuple[SessionReport, ...]:
+    return tuple(
+        SessionReport(
+            identity,
+            voting.labels.get(identity, "unknown"),
+            link.peer in voting.lines,
+            max(0.0, now - link.heard),
+            len(link.locks),
+        )
+        for identity, link in sorted(voting.voter.sessions.items())
+    )
+
+
+def _locks(voting: Voting) -> tuple[LockReport, ...]:
+    ballots = sorted(voting.voter.ballots.items())[:LOCKS_MAX]
+    return tuple(describe(lock, ballot) for lock, ballot in ballots)
+
+
+def describe(lock: str, ballot: Ballot | None, waiters_max: int | None = None) -> LockReport:
+    """Say who has the vote for a lock, and who are the first that wait for it."""
+    if ballot is None:
+        return LockReport(lock, (), ())
+    owners = tuple(tenure.claim.participant for tenure in ballot.owners)
+    waiters = tuple(claim.participant for claim in ballot.queue[:waiters_max])
+    return LockReport(lock, owners, waiters)
+
+
+def describe_obstacles(wanted: str, ballot: Ballot | None) -> LockReport:
+    """Say who is in the way of a request to share a lock, beside whoever makes it.
+
+    That is who has the vote alone, and the first who wants it alone and is older. Where the vote is
+    with the requester, it is the first who waits: tasks that came later do not join its hold.
+    """
+    if ballot is None:
+        return LockReport(wanted, (), ())
+    who = requester(wanted)
+    owners = [tenure.claim for tenure in ballot.owners]
+    own = next((claim for claim in ballot.queue if claim.participant == who), None)
+    line = ballot.queue if own is None else sorted([*owners, *ballot.queue], key=Claim.order)
+    before = line if own is None else line[: line.index(own)]
+    first = next((claim.participant for claim in before if not claim.shared), None)
+    concerned = any(claim.participant == who for claim in (*owners, *ballot.queue))
+    return LockReport(
+        wanted,
+        tuple(c.participant for c in owners if not c.shared or c.participant == who),
+        (*([first] if first and concerned else []), *([who] if own else [])),
+    )

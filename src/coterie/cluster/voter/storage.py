@@ -1,0 +1,91 @@
+"""The one number that a voter keeps on disk, and its memory over an orderly restart.
+
+`bound` says that no token above it was ever handed out. It is durable before what it covers leaves:
+a new file is written and synced, takes the name, and the directory is synced. A checksum tells a
+file that lost its end from one that was written so: half a number would be a smaller one. `memory` is written
+by an orderly end and taken away before the next start serves, so it is never used twice; it counts
+only in the run of the machine that wrote it, whose clock its times are readings of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.durable import replace, sync_folder, take_folder
+from coterie.errors import ConfigError
+from coterie.mutex.quorum.leased.voter import Voter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _checksum(number: bytes) -> bytes:
+    return b"%08x\n" % zlib.crc32(number)
+
+
+class Memory(msgspec.Struct, frozen=True, array_like=True):
+    """All that a voter knew when it ended in good order."""
+
+    boot: str
+    configuration: str
+    voter: Voter
+    labels: dict[str, str]
+
+
+class Storage:
+    """A directory that belongs to one node."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the directory, and make sure that no other process runs this node."""
+        self._folder = folder
+        self._bound = folder / "bound"
+        self._memory = folder / "memory"
+        self._lock = take_folder(folder, "node")
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        os.close(self._lock)
+
+    def read(self) -> bytes:
+        """Give the bound; empty if there is none."""
+        try:
+            bound = self._bound.read_bytes()
+        except FileNotFoundError:
+            return b""
+        number, _, checksum = bound.partition(b" ")
+        if not number.isdigit() or checksum != _checksum(number):
+            raise ConfigError(
+                f"{self._bound} is damaged, so tokens that only grow cannot be promised; remove"
+                " it, and the node starts from the time of day, as with a new disk"
+            )
+        return number
+
+    def save(self, bound: bytes) -> None:
+        """Make the bound durable."""
+        replace(self._bound, bound + b" " + _checksum(bound))
+
+    def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
+        """Keep what the voter knows for the next start."""
+        memory = Memory(clock.boot(), configuration, voter, labels)
+        if memory.boot:
+            replace(self._memory, msgspec.msgpack.encode(memory))
+
+    def recall(self, configuration: str) -> Memory | None:
+        """Take away what the last orderly end has left, if it is of use here and now."""
+        try:
+            content = self._memory.read_bytes()
+        except FileNotFoundError:
+            return None
+        self._memory.unlink()
+        sync_folder(self._folder)
+        with contextlib.suppress(msgspec.MsgspecError):
+            memory = msgspec.msgpack.decode(content, type=Memory)
+            if (memory.boot, memory.configuration) == (clock.boot(), configuration):
+                return memory
+        return None

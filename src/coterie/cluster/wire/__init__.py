@@ -1,0 +1,1 @@
+"""Connections between processes of a cluster: frames, the handshake, listeners and links."""

@@ -1,0 +1,252 @@
+"""Who is at the other end: version, cluster, configuration, secret and identity, in one round trip.
+
+The caller says hello, the node answers with a proof, the caller proves itself in turn and goes on
+sending at once. Each proof covers everything said so far, the other's challenge included, and says
+whose it is: it cannot be replayed or reflected. A secret shows who may take part when a connection
+opens; what follows is protected only by TLS.
+
+An identity is the digest of a random key, shown to nodes alone: knowing somebody's identity, which
+any status report names, is not enough to speak in its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import math
+import secrets
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster.runtime import clock
+from coterie.cluster.wire.connection import FRAME_BYTES_MAX
+from coterie.cluster.wire.frames import (
+    PROTOCOL,
+    Hello,
+    Proof,
+    Refusal,
+    Role,
+    Welcome,
+    decode_hello,
+    decode_proof,
+    decode_welcome,
+)
+from coterie.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.cluster.wire.connection import Connection
+
+HANDSHAKE_SECONDS_MAX = 5.0
+CHALLENGE_BYTES = 32
+LABEL_LENGTH_MAX = 255
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """A name that no other start of any process has had, with the key to it."""
+
+    name: str
+    key: bytes
+    label: str
+
+
+def new_identity(label: str) -> Identity:
+    """Draw one."""
+    key = secrets.token_bytes(32)
+    return Identity(name_of(key), key, label)
+
+
+def name_of(key: bytes) -> str:
+    """Give the identity that a key opens."""
+    return hashlib.sha256(key).hexdigest()[:32]
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """What both ends of a connection have to agree on."""
+
+    cluster: str
+    configuration: str
+    secret: bytes = b""  # empty: none is asked for
+
+    def prove(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
+        """Show that we know the secret, to the one who sent this challenge."""
+        unproven = msgspec.structs.replace(welcome, proof=b"")
+        said = msgspec.msgpack.encode((side, hello, unproven))
+        return hmac.digest(self.secret, said, "sha256") if self.secret else b""
+
+
+class Caller:
+    """The end that opens a connection."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        role: Role,
+        identity: Identity,
+        node: str | None,
+        clock_error: float = math.inf,
+    ) -> None:
+        """Prepare to call; `node` is the name that the other end has to have.
+
+        A node without a disk may be so many seconds away from our time of day.
+        """
+        self._credentials = credentials
+        self._identity = identity
+        self._node = node
+        self._clock_error = clock_error
+        self._called_at = clock.wall()
+        self._hello = Hello(
+            PROTOCOL,
+            credentials.cluster,
+            credentials.configuration,
+            role,
+            identity.name,
+            identity.label,
+            secrets.token_bytes(CHALLENGE_BYTES),
+        )
+
+    async def greet(self, connection: Connection) -> Welcome:
+        """Say hello and check the answer; raises `ProtocolError` if this is not to be."""
+        answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        connection.receive = lambda frame: self._check(connection, frame, answer)
+        connection.on_close = lambda reason: _fail(answer, reason)
+        connection.send(self._hello)
+        try:
+            async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
+                return await answer
+        except TimeoutError:
+            raise ProtocolError("no answer to the handshake") from None
+
+    def _check(
+        self, connection: Connection, frame: memoryview, answer: asyncio.Future[Welcome]
+    ) -> None:
+        welcome = decode_welcome(frame)
+        if answer.cancelled():
+            return  # who asked has given up, and closes the connection
+        if answer.done():
+            raise ProtocolError("two answers to one hello")
+        if isinstance(welcome, Refusal):
+            _fail(answer, f"refused: {welcome.reason}")
+            return
+        reason = self._objection(welcome)
+        if reason:
+            _fail(answer, reason)
+            return
+        proof = self._credentials.prove(b"caller", self._hello, welcome)
+        connection.send(Proof(proof, self._identity.key))
+        connection.frame_bytes_max = FRAME_BYTES_MAX
+        answer.set_result(welcome)
+
+    def _objection(self, welcome: Welcome) -> str | None:
+        mine = self._credentials
+        if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self._hello, welcome)):
+            return "the node does not know our secret, or knows one where we have none"
+        if self._node is not None and welcome.node != self._node:
+            return f"this is node {welcome.node!r} where {self._node!r} was expected"
+        if mine.configuration not in ("", welcome.configuration):
+            return "its configuration differs from ours"
+        return self._objection_to_time(welcome.wall)
+
+    def _objection_to_time(self, wall: float | None) -> str | None:
+        """7: numbers of a node without a disk rest on its time of day, which it read on the way."""
+        if wall is None:
+            return None
+        away = max(self._called_at - wall, wall - clock.wall())
+        if away <= self._clock_error:
+            return None
+        return (
+            f"its time of day is {away:.1f} s away from ours, and it has no data directory:"
+            f" {self._clock_error:g} s are borne then"
+        )
+
+
+class Greeter:
+    """The end that is called."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        node: str,
+        number: Callable[[], int],
+        admit: Callable[[Connection, Hello], None],
+        *,
+        diskless: bool = False,
+    ) -> None:
+        """Let in who proves itself: `admit` sets what the connection does from then on.
+
+        `number` reads Lamport's clock; a node that is `diskless` shows its time of day.
+        """
+        self._credentials = credentials
+        self._node = node
+        self._number = number
+        self._diskless = diskless
+        self._start = secrets.token_hex(16)
+        self._admit = admit
+
+    def greet(self, connection: Connection) -> None:
+        """Wait for a hello, but not for ever."""
+        loop = asyncio.get_running_loop()
+        patience = loop.call_later(HANDSHAKE_SECONDS_MAX, connection.abort, "no handshake in time")
+        connection.on_close = lambda _: patience.cancel()
+        connection.receive = lambda frame: self._answer(connection, frame, patience)
+
+    def _answer(
+        self, connection: Connection, frame: memoryview, patience: asyncio.TimerHandle
+    ) -> None:
+        hello = decode_hello(frame)
+        reason = self._objection(hello)
+        if reason:
+            connection.send(Refusal(reason))
+            raise ProtocolError(reason)
+        mine = self._credentials
+        challenge = secrets.token_bytes(CHALLENGE_BYTES)
+        welcome = Welcome(
+            self._node,
+            mine.cluster,
+            mine.configuration,
+            self._number(),
+            clock.wall() if self._diskless else None,
+            self._start,
+            challenge,
+            b"",
+        )
+        proof = mine.prove(b"node", hello, welcome)
+        connection.send(msgspec.structs.replace(welcome, proof=proof))
+
+        def conclude(frame: memoryview) -> None:
+            self._conclude(decode_proof(frame), hello, welcome)
+            patience.cancel()
+            connection.frame_bytes_max = FRAME_BYTES_MAX
+            self._admit(connection, hello)
+
+        connection.receive = conclude
+
+    def _objection(self, hello: Hello) -> str | None:
+        mine = self._credentials
+        if hello.protocol != PROTOCOL:
+            return f"protocol {hello.protocol} is spoken there, and {PROTOCOL} here"
+        if hello.cluster not in ("", mine.cluster):
+            return f"cluster {hello.cluster!r} is wanted, and this is {mine.cluster!r}"
+        unknown = hello.role == "admin" and hello.configuration == ""
+        if not unknown and hello.configuration != mine.configuration:
+            return "the configurations differ: voters, coterie and times must be the same"
+        if len(hello.challenge) != CHALLENGE_BYTES:
+            return f"a challenge has {CHALLENGE_BYTES} bytes"
+        if len(hello.label) > LABEL_LENGTH_MAX or not hello.label.isprintable():
+            return "a label is short and can be printed"
+        return None
+
+    def _conclude(self, proof: Proof, hello: Hello, welcome: Welcome) -> None:
+        expected = self._credentials.prove(b"caller", hello, welcome)
+        if not hmac.compare_digest(proof.proof, expected):
+            raise ProtocolError(f"{hello.label!r} does not know the secret")
+        if hello.role != "admin" and name_of(proof.key) != hello.identity:
+            raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
+
+
+def _fail(answer: asyncio.Future[Welcome], reason: str) -> None:
+    if not answer.done():
+        answer.set_exception(ProtocolError(reason))

@@ -1,0 +1,172 @@
+"""A link to a node: a connection that is made again whenever it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING
+
+from coterie.cluster.runtime import clock
+from coterie.cluster.wire.connection import Connection
+from coterie.errors import ProtocolError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Sequence
+
+    import msgspec
+
+    from coterie.cluster.membership import Address
+    from coterie.cluster.wire.frames import Welcome
+    from coterie.cluster.wire.handshake import Caller
+
+DIAL_SECONDS_MAX = 3.0
+FIRST_PAUSE_SECONDS = 0.05
+PAUSE_SECONDS_MAX = 1.0
+CALLS_PER_LEASE = 8
+LASTED_SECONDS = 1.0  # a connection that held so long was a good one
+
+logger = logging.getLogger("coterie.cluster")
+
+
+async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
+    """Open a connection."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(DIAL_SECONDS_MAX):
+        _, connection = await loop.create_connection(
+            lambda: Connection(lambda _: None), address.host, address.port, ssl=tls
+        )
+    return connection
+
+
+class Link:
+    """Keeps a connection to one node, at the first of its addresses that answers."""
+
+    def __init__(
+        self,
+        node: str,
+        addresses: Sequence[Address],
+        caller: Callable[[], Caller],
+        tls: ssl.SSLContext | None,
+        lease: float,
+    ) -> None:
+        """Prepare; a node that does not answer for a lease is called anew.
+
+        One that is away is called again several times within a lease, so that it may restart.
+        """
+        self.node = node
+        self.trouble = "not tried yet"  # why there is no connection; empty if there is one
+        self.tried = asyncio.Event()  # it has been up, or it is known why not
+        self.connected: Callable[[Welcome], None]
+        self.disconnected: Callable[[], None] = _do_nothing
+        self.receive: Callable[[memoryview], None]
+        self._addresses = addresses
+        self._caller = caller
+        self._tls = tls
+        self._silence_seconds_max = lease
+        self._pause_seconds_max = min(PAUSE_SECONDS_MAX, lease / CALLS_PER_LEASE)
+        self._unanswered_since: float | None = None
+        self._sent = clock.now()
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Tell whether there is a connection."""
+        return self._connection is not None
+
+    @property
+    def is_untried(self) -> bool:
+        """Tell whether the first call has not come to an end yet."""
+        return not self.tried.is_set()
+
+    def start(self) -> None:
+        """Begin to call."""
+        self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link {self.node}")
+
+    async def stop(self) -> None:
+        """End the connection; what was sent before still leaves."""
+        connection = self._connection
+        if connection is not None:
+            connection.close("we have ended")
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        if connection is not None:
+            await connection.wait_closed()
+
+    def send(self, frame: msgspec.Struct) -> None:
+        """Send, if there is a connection; sessions send again what got lost."""
+        connection = self._connection
+        if connection is None:
+            return
+        now = clock.now()
+        # Who waits for an answer sends again and again; after a long break the count begins anew.
+        if self._unanswered_since is None or now - self._sent > self._silence_seconds_max:
+            self._unanswered_since = now
+        self._sent = now
+        if now - self._unanswered_since > self._silence_seconds_max:
+            connection.abort(f"no answer for {self._silence_seconds_max:g} s")
+        else:
+            connection.send(frame)
+
+    async def _keep(self) -> None:
+        attempt = 0
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            address = self._addresses[attempt % len(self._addresses)]
+            began = clock.now()
+            try:
+                await self._use(*await self._call(address))
+            except (OSError, ProtocolError) as error:
+                self._note(f"{address}: {str(error) or type(error).__name__}")
+            if clock.now() - began > LASTED_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            attempt += 1
+            await asyncio.sleep(pause * random.uniform(0.5, 1))
+            pause = min(2 * pause, self._pause_seconds_max)
+
+    async def _call(self, address: Address) -> tuple[Connection, Welcome]:
+        connection = await dial(address, self._tls)
+        try:
+            welcome = await self._caller().greet(connection)
+        except BaseException:
+            connection.abort("the handshake failed")
+            await connection.wait_closed()
+            raise
+        return connection, welcome
+
+    async def _use(self, connection: Connection, welcome: Welcome) -> None:
+        """Work with a connection until it ends."""
+        over: asyncio.Queue[str] = asyncio.Queue()
+        connection.on_close = over.put_nowait
+        if connection.closed:
+            raise ProtocolError("the connection was closed at once")
+        connection.receive = self._take
+        self._connection = connection
+        self._unanswered_since = None
+        self.trouble = ""
+        logger.info("link to %s is up", self.node)
+        try:
+            self.connected(welcome)
+            self.tried.set()
+            raise ProtocolError(await over.get())
+        finally:
+            self._connection = None
+            connection.on_close = None
+            self.disconnected()
+
+    def _take(self, frame: memoryview) -> None:
+        self._unanswered_since = None
+        self.receive(frame)
+
+    def _note(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            logger.warning("link to %s is down: %s", self.node, trouble)
+        self.trouble = trouble
+        self.tried.set()
+
+
+def _do_nothing() -> None:
+    """Take the loss of a connection as it comes: it will be made again."""

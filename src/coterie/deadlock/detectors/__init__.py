@@ -1,0 +1,1 @@
+"""Deadlock detection by messages: the detectors of the literature, as processes."""

@@ -1,0 +1,61 @@
+"""Hierarchical deadlock detection after Menasce and Muntz (1979): a tree of controllers.
+
+Each controller knows the waits of the processes below it. It resolves what is deadlocked among
+these alone, and passes on only what it cannot decide: waits that hang on somebody outside. So a
+deadlock is found by the lowest controller above all its members, and local waits stay local.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.deadlock.condition import all_of
+from coterie.deadlock.detectors.central import Change, Coordinator, Message
+from coterie.deadlock.detectors.tables import put
+from coterie.deadlock.detectors.waits import Member, Wait, graph_of
+from coterie.deadlock.wait_for import Graph
+from coterie.process import ProcessId  # noqa: TC001 - msgspec reads the annotations of Controller
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coterie.process import Outbox
+
+
+class Controller(Coordinator):
+    """A coordinator for the processes below it, with a parent for the rest."""
+
+    below: frozenset[ProcessId] = frozenset()
+    parent: ProcessId | None = None  # none at the root
+    passed: set[Member] = set()  # waits that the parent knows
+    counts: set[tuple[ProcessId, int]] = set()  # changes passed on, of each process
+
+    def _look(self, out: Outbox[Message]) -> None:
+        """Resolve what is deadlocked here, and tell the parent what has changed for it."""
+        super()._look(out)
+        if self.parent is None:
+            return
+        undecided = undecided_waits(self._waits(), self.below)
+        passed, counts = dict(self.passed), dict(self.counts)
+        for process in sorted({*passed, *undecided}):
+            wait = undecided.get(process)
+            if wait == passed.get(process):
+                continue
+            count = counts.get(process, 0) + 1
+            put(self.counts, (process, count))
+            out.send(self.parent, Change(process, count, wait))
+        self.passed = {Member(process, wait) for process, wait in undecided.items()}
+
+
+def undecided_waits(
+    waits: Mapping[ProcessId, Wait], below: frozenset[ProcessId]
+) -> dict[ProcessId, Wait]:
+    """Keep the waits whose fate hangs on processes that are not below.
+
+    Who goes on though all outside were stuck, and who is stuck though all outside ran, is decided.
+    """
+    graph = graph_of(waits)
+    outside = [node for node in graph.nodes() if node not in below]
+    pessimist = Graph({**graph.waits, **{node: all_of(node) for node in outside}})
+    decided = {*outside, *graph.deadlocked()}
+    return {node: waits[node] for node in pessimist.deadlocked() if node not in decided}

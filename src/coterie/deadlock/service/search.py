@@ -1,0 +1,173 @@
+"""Looking for deadlocks among the owners of several processes, as long as some of ours are blocked.
+
+An owner that stays blocked searches after a short pause, and again after pauses that double. Whoever
+is reached by another's search while it waits itself searches soon after: when the last wait closes
+a circle, its search wakes everybody in it, and so the victim, however long it has been waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Protocol
+
+from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_waits import is_all, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from coterie.deadlock.service.double_collect import Suspicion
+    from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.lock_waits import Hold
+    from coterie.locks.engine import Claim
+    from coterie.locks.session import Owner
+
+FIRST_PAUSE_SECONDS = 0.05  # or more, where round trips are long
+PAUSE_ROUND_TRIPS = 4
+FIRST_PAUSE_SECONDS_MAX = 0.5
+PAUSE_SECONDS_MAX = 5.0
+SPREAD = 0.25  # of each pause, at random, so that not everybody asks at the same moment
+
+logger = logging.getLogger("coterie.deadlocks")
+
+
+class Questions(Protocol):
+    """How other processes are asked."""
+
+    @property
+    def round_trip(self) -> float:
+        """How many seconds an answer takes."""
+
+    async def holds(self, locks: Sequence[str]) -> Mapping[str, Sequence[Hold]]:
+        """Find out who of other processes holds these locks; who is not known is left out."""
+
+
+class Plan:
+    """When an owner searches next."""
+
+    __slots__ = ("due", "pause")
+
+    def __init__(self, now: float, pause: float) -> None:
+        """Search after a first pause."""
+        self.pause = pause
+        self.due = now + _spread(pause)
+
+
+class Deadlocks:
+    """Searches on behalf of the owners of one process."""
+
+    def __init__(
+        self, waits: Waits, questions: Questions, held: Callable[[], Iterable[Claim]]
+    ) -> None:
+        """Watch over these waits; `held` gives all claims of this process that hold a lock."""
+        self._waits = waits
+        self._questions = questions
+        self._held = held
+        self._loop = asyncio.get_running_loop()
+        self._plans: dict[Owner, Plan] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._search: asyncio.Task[None] | None = None
+        waits.on_block = self._plan
+
+    def stop(self) -> None:
+        """Search no more."""
+        self._waits.on_block = lambda _: None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._search is not None:
+            self._search.cancel()
+
+    def nudge(self, owner: Owner) -> None:
+        """Search soon for an owner that another search has come across; it may close a circle."""
+        plan = self._plans.get(owner)
+        if plan is not None:
+            soon = self._loop.time() + _spread(self._first_pause())
+            if soon < plan.due:
+                plan.due = soon
+                self._arm(soon)
+
+    def _first_pause(self) -> float:
+        by_distance = PAUSE_ROUND_TRIPS * self._questions.round_trip
+        return max(FIRST_PAUSE_SECONDS, min(by_distance, FIRST_PAUSE_SECONDS_MAX))
+
+    def _plan(self, owner: Owner) -> None:
+        plan = self._plans[owner] = Plan(self._loop.time(), self._first_pause())
+        self._arm(plan.due)
+
+    def _arm(self, due: float) -> None:
+        """Ring when a search is due; while one runs, its end does this."""
+        if self._search is not None:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._begin)
+
+    def _arm_for_next(self) -> None:
+        if self._plans:
+            self._arm(min(plan.due for plan in self._plans.values()))
+
+    def _begin(self) -> None:
+        self._timer = None
+        # Nobody waits for one who holds nothing, so it is in no circle: a crowd asks no questions.
+        holding = {claim.owner for claim in self._held()}
+        self._plans = {
+            owner: plan
+            for owner, plan in self._plans.items()
+            if owner in holding and self._waits.is_blocked(owner)
+        }
+        now = self._loop.time()
+        due = [owner for owner, plan in self._plans.items() if plan.due <= now]
+        if not due:
+            self._arm_for_next()
+            return
+        # Whose turn comes soon joins in: many who wait for one lock ask one question.
+        due = [owner for owner, plan in self._plans.items() if plan.due - now <= plan.pause / 2]
+        for owner in due:
+            plan = self._plans[owner]
+            plan.pause = min(2 * plan.pause, PAUSE_SECONDS_MAX)
+            plan.due = now + _spread(plan.pause)
+        self._search = self._loop.create_task(self._look(due))
+        self._search.add_done_callback(self._finish)
+
+    def _finish(self, search: asyncio.Task[None]) -> None:
+        self._search = None
+        if search.cancelled():
+            return
+        try:
+            search.result()
+        finally:
+            self._arm_for_next()
+
+    async def _look(self, owners: Sequence[Owner]) -> None:
+        """Collect once; if that shows a deadlock in which one of ours gives way, collect again."""
+        self._waits.searches += 1
+        collection = Collection([self._waits.describe(owner) for owner in owners])
+        while wanted := collection.wanted():
+            for lock, holds in (await self._ask(wanted)).items():
+                collection.hear(lock, holds)
+        for suspicion in collection.suspicions():
+            if self._is_ours(suspicion):
+                again = await self._ask(suspicion.locks())
+                if suspicion.stands(again) and (error := self._waits.give_way(suspicion)):
+                    logger.info("%s", error)
+
+    def _is_ours(self, suspicion: Suspicion) -> bool:
+        victim = suspicion.victim
+        return victim is not None and victim.id.participant == self._waits.participant
+
+    async def _ask(self, locks: Sequence[str]) -> dict[str, Sequence[Hold]]:
+        """Ask about locks: ourselves first, and others about those that nobody here holds alone."""
+        answers: dict[str, Sequence[Hold]] = {lock: self._waits.holds(lock) for lock in locks}
+        elsewhere = [lock for lock, holds in answers.items() if not is_all(holds)]
+        if elsewhere:
+            for lock, holds in (await self._questions.holds(elsewhere)).items():
+                answers[lock] = merged(answers[lock], holds)
+        return answers
+
+
+def _spread(pause: float) -> float:
+    return pause * random.uniform(1 - SPREAD, 1 + SPREAD)

@@ -1,0 +1,1 @@
+"""Charts of measurements: lines over the number of processes, bars of schemes."""

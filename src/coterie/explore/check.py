@@ -1,0 +1,218 @@
+"""`check`: the front door of the explorer.
+
+Each step is one call, one delivery, one timer, one report of a crash or one fault, and happens wholly
+or not at all. An armed timer may ring at any moment. A crashed process stays so, and takes the
+messages under way to it with it; whoever watches it is told some time later. A lost message is lost,
+and a duplicated one arrives and stays under way, when its turn has come.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coterie.errors import ConfigError, UsageError
+from coterie.explore.budget import Budget, Watch
+from coterie.explore.canonical import Canonical
+from coterie.explore.counterexample import counterexample
+from coterie.explore.findings import NO_ERROR
+from coterie.explore.properties import ELECTION, MUTEX
+from coterie.explore.search import Search
+from coterie.explore.tables.moves import Faults, Moves
+from coterie.explore.tables.steps import SIZE_MAX
+from coterie.explore.verdict import Verdict
+from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, seat
+from coterie.trace import Header, Trace, Violated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from coterie.explore.properties import Property
+    from coterie.explore.tables.arrays import Rows
+    from coterie.explore.verdict import Progress
+    from coterie.process import Process, ProcessId
+
+
+def check(
+    processes: Sequence[Process[Any]],
+    *,
+    entries: int | None = 1,
+    requesters: Iterable[ProcessId] | None = None,
+    channel: Channel | None = None,
+    crashes: int = 0,
+    losses: int = 0,
+    duplicates: int = 0,
+    suspicions: int = 0,
+    properties: Sequence[Property] | None = None,
+    max_states: int | None = None,
+    max_seconds: float | None = None,
+    exact: bool = False,
+    canonical: bool = False,
+    header: Header | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Verdict:
+    """Try every interleaving of calls, deliveries, timers and faults, and judge every state.
+
+    Args:
+        processes: the processes 1 to N, as they are before their start; they are left untouched.
+        entries: how often each user asks for entry; None for no end.
+        requesters: ids of the processes whose users ask at all; all by default.
+        channel: what links do; by default what the processes declare.
+        crashes: at most so many processes crash.
+        losses: at most so many messages are lost.
+        duplicates: at most so many times a message is delivered again.
+        suspicions: at most so many times a live process is reported as down.
+        properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections.
+        max_states: give up after about so many states.
+        max_seconds: give up after about so long.
+        exact: compare whole states instead of their 64-bit hashes.
+        canonical: take states for one that differ by a shift of all their logical times. It needs
+            processes that declare theirs as `LogicalTime`, and may make an endless search finite.
+        header: goes on top of the counterexample's trace.
+        progress: called about twice a second.
+    """
+    budget = Budget(max_states, max_seconds, progress)
+    faults = Faults(crashes, losses, duplicates, suspicions)
+    _validate(processes, entries, faults, budget)
+    asking = _requesters(requesters, len(processes))
+    seats = [seat(process, entries if process.me in asking else 0) for process in processes]
+    if properties is None:
+        properties = _usual_properties(processes)
+    if channel is None:
+        channel = declared_channel(processes)
+    header = header or Header(algorithm=_name(processes[0]), size=len(processes))
+    question = _Question(seats, channel, faults, properties, exact, canonical, header)
+    return question.answer(Watch(budget))
+
+
+def declared_channel(processes: Sequence[Process[Any]]) -> Channel:
+    """The weakest links that all these processes are correct on."""
+    fifo = any(process.channel is Channel.FIFO for process in processes)
+    return Channel.FIFO if fifo else Channel.UNORDERED
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a check consists of once its arguments are in order."""
+
+    seats: Sequence[Seat]
+    channel: Channel
+    faults: Faults
+    properties: Sequence[Property]
+    exact: bool
+    canonical: bool
+    header: Header
+
+    def answer(self, watch: Watch) -> Verdict:
+        moves = Moves(self._fresh_seats(), self.channel, self.faults)
+        try:
+            initial = moves.start()
+        except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
+            return self._failed_start(watch, f"a process raised {type(error).__name__}: {error}")
+        search = self._search(moves, initial, watch)
+        verdict = self._verdict(search, watch)
+        if search.inspector.finding:
+            verdict.counterexample, verdict.depth = counterexample(
+                search, moves, initial, self._fresh_seats(), self.header
+            )
+        return verdict
+
+    def _search(self, moves: Moves, initial: Rows, watch: Watch) -> Search:
+        prepare = functools.partial(
+            Search,
+            moves,
+            self.properties,
+            watch,
+            exact=self.exact,
+            canonical=Canonical(moves) if self.canonical else None,
+        )
+        search = prepare()
+        search.run(initial)
+        if search.needs_edges:
+            search = prepare(keep_edges=True)
+            search.run(initial)
+        return search
+
+    def _fresh_seats(self) -> list[Seat]:
+        codecs = [SeatCodec(seat) for seat in self.seats]
+        return [
+            codec.restore(codec.save(seat)) for codec, seat in zip(codecs, self.seats, strict=True)
+        ]
+
+    def _verdict(self, search: Search, watch: Watch) -> Verdict:
+        finding = search.inspector.finding
+        states = search.index.size
+        if finding:
+            reason = finding.reason
+        elif search.stopped:
+            reason = f"the budget was spent after {states:,} states, with nothing wrong so far"
+        else:
+            reason = f"all {states:,} reachable states were seen, and nothing is wrong with them"
+        return Verdict(
+            verdict="violated" if finding else "unfinished" if search.stopped else "verified",
+            property=finding.name if finding else None,
+            reason=reason,
+            states=states,
+            transitions=search.transitions,
+            depth=search.depth,
+            seconds=watch.seconds,
+            collision_probability=0.0 if self.exact else min(1.0, states**2 / 2**65),
+            sometimes=search.inspector.sometimes,
+        )
+
+    def _failed_start(self, watch: Watch, reason: str) -> Verdict:
+        return Verdict(
+            verdict="violated",
+            property=NO_ERROR,
+            reason=reason,
+            states=0,
+            transitions=0,
+            depth=0,
+            seconds=watch.seconds,
+            collision_probability=0.0,
+            counterexample=Trace(self.header, [Violated(0.0, NO_ERROR, reason)]),
+        )
+
+
+def _validate(
+    processes: Sequence[Process[Any]], entries: int | None, faults: Faults, budget: Budget
+) -> None:
+    if not 1 <= len(processes) <= SIZE_MAX:
+        raise UsageError(f"the explorer takes 1 to {SIZE_MAX} processes, not {len(processes)}")
+    ids = [process.me for process in processes]
+    if ids != list(range(1, len(ids) + 1)):
+        raise UsageError(f"the processes must be numbered 1 to {len(ids)} in order, not {ids}")
+    if any(process.delay_max() is not None for process in processes):
+        raise ConfigError(
+            "these processes rely on messages that take no longer than so long, and here a message"
+            " may take for ever: explore them with a clock, by check_timed"
+        )
+    amounts = {"entries": entries, "crashes": faults.crash, "losses": faults.lose}
+    amounts |= {"duplicates": faults.duplicate, "suspicions": faults.suspect}
+    amounts |= {"max_states": budget.max_states}
+    for name, amount in (*amounts.items(), ("max_seconds", budget.max_seconds)):
+        if amount is not None and amount < 0:
+            raise UsageError(f"{name} must be 0 or more, not {amount}")
+
+
+def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
+    if all(isinstance(process, Mutex) for process in processes):
+        return MUTEX
+    if all(isinstance(process, Election) for process in processes):
+        return ELECTION
+    return ()
+
+
+def _requesters(requesters: Iterable[ProcessId] | None, size: int) -> set[ProcessId]:
+    everyone = set(range(1, size + 1))
+    asking = everyone if requesters is None else set(requesters)
+    if asking - everyone:
+        raise UsageError(f"requesters must be among 1 to {size}, not {sorted(asking - everyone)}")
+    return asking
+
+
+def _name(process: Process[Any]) -> str:
+    """Spell the class as the catalogue does: `RicartAgrawala` is ricart-agrawala."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", type(process).__name__).lower()

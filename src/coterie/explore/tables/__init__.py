@@ -1,0 +1,1 @@
+"""The tables behind the explorer: states, messages and steps as small integers in arrays."""

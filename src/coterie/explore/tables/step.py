@@ -1,0 +1,64 @@
+"""One step of one seat, and what a process has asked of the world and not been given yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coterie.errors import ProtocolError
+from coterie.explore.tables.inputs import Call, Notice, Receive, Ring, feed
+from coterie.process import Outbox, ProcessId
+
+if TYPE_CHECKING:
+    from coterie.explore.tables.inputs import Input
+    from coterie.process import Seat
+
+
+class Standing(NamedTuple):
+    """The timers that a process has armed, and the processes that it watches."""
+
+    armed: tuple[str, ...] = ()
+    watched: tuple[ProcessId, ...] = ()
+
+    def after(self, given: Input | None, out: Outbox[Any]) -> Standing:
+        """What stands after a step. What was asked for and given is done with, unless asked again."""
+        armed, watched = set(self.armed), set(self.watched)
+        match given:
+            case Ring(timer):
+                armed.discard(timer)
+            case Notice(peer):
+                watched.discard(peer)
+            case Call() | Receive() | None:
+                if not out.timers and not out.watches:
+                    return self
+        for timer, seconds in out.timers:
+            (armed.discard if seconds is None else armed.add)(timer)
+        for peer, wanted in out.watches:
+            (watched.add if wanted else watched.discard)(peer)
+        return Standing(tuple(sorted(armed)), tuple(sorted(watched)))
+
+
+class Outcome(NamedTuple):
+    """What came of a step: the seat afterwards, what stands, and what was sent; or an error."""
+
+    seat: Seat
+    standing: Standing
+    sends: list[tuple[ProcessId, Any]]
+    error: str | None = None
+
+
+def run(seat: Seat, standing: Standing, given: Input, size: int) -> Outcome:
+    """Let a seat make a step among so many processes; the seat is changed."""
+    out: Outbox[Any] = Outbox(seat.process.me)
+    try:
+        feed(seat, given, out)
+        check_receivers(out, size)
+    except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
+        return Outcome(seat, standing, [], f"{type(error).__name__}: {error}")
+    return Outcome(seat, standing.after(given, out), out.sends)
+
+
+def check_receivers(out: Outbox[Any], size: int) -> None:
+    """Raise if something was sent to nobody."""
+    for to, message in out.sends:
+        if not 1 <= to <= size:
+            raise ProtocolError(f"process {out.me} sent {message} to process {to}, who is none")

@@ -1,0 +1,187 @@
+"""The coordinator: where a program gets its locks from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from coterie.locks.lock import Lock
+from coterie.locks.names import check_name
+from coterie.locks.semaphore import Semaphore
+from coterie.locks.session import Session
+from coterie.locks.several import LockAll, LockAny
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from types import TracebackType
+
+    from coterie.locks.acquirable import Acquirable
+    from coterie.locks.engine import Engine, Party
+    from coterie.locks.held import Held, Holding
+
+
+class Coordinator:
+    """Locks, leaders and semaphores over one engine; use it in `async with`.
+
+    What is guaranteed under which assumption depends on the engine; the objects behave alike.
+    """
+
+    def __init__(self, engine: Engine, url: str) -> None:
+        """Prepare; nothing is sent or opened yet."""
+        self.url = url
+        self._session = Session(engine, url)
+
+    def __repr__(self) -> str:
+        """Tell where the locks come from."""
+        return f"<Coordinator {self.url!r}>"
+
+    async def open(self) -> None:
+        """Get ready; `async with` does this."""
+        await self._session.open()
+
+    async def close(self) -> None:
+        """Withdraw all requests; a lock that is still held is lost to its holder."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        """Get ready."""
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Withdraw and give back everything."""
+        await self.close()
+
+    def lock(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        shared: bool = False,
+        reentrant: bool = False,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Lock:
+        """Make a lock; nothing is sent before it is acquired.
+
+        Args:
+            name: 1 to 255 of `A-Za-z0-9._/-`.
+            timeout: Seconds to wait; None for ever, 0 tries once. Never the lease.
+            ttl: Length of the lease in seconds: the cluster's, which is also the longest, or less.
+                With `file:` it means nothing, for there the system frees a lock when its process
+                ends.
+            shared: Many may hold it in shared mode together, but none beside an exclusive holder.
+            reentrant: Let a task that holds it enter again, with the same token.
+            on_lost: Called with what was held when it is lost.
+        """
+        return Lock(
+            self._session,
+            name,
+            timeout=timeout,
+            ttl=ttl,
+            shared=shared,
+            reentrant=reentrant,
+            on_lost=on_lost,
+        )
+
+    def lock_all(
+        self,
+        *parts: str | Acquirable[Any],
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> LockAll:
+        """Make a lock of several, by name or made here, that takes every one or none.
+
+        How long to wait is said here: the timeouts of its parts do not count.
+        """
+        return LockAll(self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
+
+    @overload
+    def lock_any(
+        self,
+        *parts: str,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> LockAny[Held]: ...
+
+    @overload
+    def lock_any(
+        self,
+        *parts: str | Acquirable[Any],
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> LockAny[Any]: ...
+
+    def lock_any(
+        self,
+        *parts: str | Acquirable[Any],
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> LockAny[Any]:
+        """Make a lock of several that takes the first to be had; `held.name` says which.
+
+        How long to wait is said here: the timeouts of its parts do not count.
+        """
+        return LockAny(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
+
+    def semaphore(
+        self,
+        name: str,
+        permits: int,
+        *,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Semaphore:
+        """Make a semaphore: at most `permits` hold it at a time, each with a slot of its own."""
+        return Semaphore(self._session, name, permits, timeout=timeout, ttl=ttl, on_lost=on_lost)
+
+    def elect(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        ttl: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> Lock:
+        """Stand for election: `async with` waits to lead, and leads while its body runs.
+
+        A term is the hold of the lock of that name, its number the token. The leader resigns
+        after the body has stopped, also when the term is lost.
+        """
+        return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
+
+    def observe(self, name: str) -> AsyncGenerator[Party | None, None]:
+        """Follow the leader: the present one first, then each change; None while nobody leads.
+
+        A term that begins and ends between two looks is not seen.
+        """
+        self._session.check()
+        return self._session.engine.watch(check_name(name), self._session.check)
+
+    async def locked(self, name: str) -> bool:
+        """Tell whether anybody holds the lock."""
+        return bool(await self.holders(name))
+
+    async def holders(self, name: str) -> list[Party]:
+        """Name who holds the lock."""
+        self._session.check()
+        return await self._session.engine.holders(check_name(name))
+
+    async def waiters(self, name: str) -> list[Party]:
+        """Name who waits for the lock, the next first."""
+        self._session.check()
+        return await self._session.engine.waiters(check_name(name))
+
+    def _parts(
+        self, parts: tuple[str | Acquirable[Any], ...], ttl: float | None
+    ) -> list[Acquirable[Any]]:
+        return [self.lock(part, ttl=ttl) if isinstance(part, str) else part for part in parts]

@@ -1,0 +1,129 @@
+"""What a coordinator stands on: an engine that grants locks, whatever it is made of.
+
+An engine knows names and claims. Tasks, timeouts, re-entry, the body of a `with` and combinations
+of locks are the coordinator's business, so they are the same above every engine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncGenerator, Callable, Coroutine
+
+    from coterie.deadlock.service.local_waits import Waits
+    from coterie.errors import CoterieError
+    from coterie.locks.session import Owner
+
+
+class Party(msgspec.Struct, frozen=True):
+    """Somebody who holds a lock or waits for it."""
+
+    name: str  # of the lock
+    owner: str  # a process, as people find it: host:pid
+    since: float  # when it asked, in seconds since 1970 by its own clock
+    token: int | None  # of the holder; None while it waits
+    shared: bool = False
+
+
+class LockState(msgspec.Struct, frozen=True):
+    """A lock that somebody holds, keeps or waits for."""
+
+    name: str
+    holders: list[Party]
+    silent: list[str]  # who may hold it and does not answer
+    waiters: list[Party]
+
+
+class Claim(Protocol):
+    """One request for one lock, from the asking to the end of the hold."""
+
+    owner: Owner
+    """The task or thread on whose behalf it was made."""
+
+    token: int | None
+    """Of the lock, from when it is granted on; one that is to be had at once is granted already
+    when the claim has been placed."""
+
+    shared: bool
+    """Whether others who share may hold the lock at the same time."""
+
+    @property
+    def awaits(self) -> str:
+        """What it waits for, as deadlock detection names it: the lock, or to share it."""
+
+    @property
+    def granted(self) -> asyncio.Future[int | None]:
+        """Becomes the token; None if the claim was not to wait and the lock is not free.
+
+        Fails with a `CoterieError` if the engine cannot decide.
+        """
+
+    @property
+    def lost(self) -> asyncio.Future[str]:
+        """Becomes the reason when a granted lock is taken away.
+
+        The engine sees to it that this happens before anybody else is granted the lock, as far as
+        its assumptions reach.
+        """
+
+    @property
+    def expires_at(self) -> float:
+        """The end of the lease by `time.monotonic()` as far as it is renewed; inf without one."""
+
+    @property
+    def lifelines(self) -> tuple[int, ...]:
+        """Descriptors by which a child that inherits them keeps the lock if we are killed."""
+
+    def valid(self) -> bool:
+        """Tell whether the claim is granted and in force now, by looking, not by a flag.
+
+        Any thread may ask.
+        """
+
+    def obstacle(self) -> CoterieError | None:
+        """Say what keeps the claim from being granted, if it is not just somebody who holds it."""
+
+    def fail(self, error: CoterieError) -> None:
+        """End a claim that waits: `granted` fails with this error."""
+
+    def release(self) -> Coroutine[Any, Any, None] | None:
+        """End the claim: withdraw it if it waits, give the lock back if it is granted.
+
+        Gives what has to be awaited for that, if anything. It ends in bounded time, does nothing
+        the second time, and never touches another claim.
+        """
+
+
+class Engine(Protocol):
+    """Grants the locks of one coordinator to the claims of this process."""
+
+    waits: Waits
+    """Who of this process waits. The coordinator keeps it; the engine says who holds what here, and
+    may look for waits in circles over several processes."""
+
+    async def open(self) -> None:
+        """Get ready, or raise `Unavailable`."""
+
+    async def close(self) -> None:
+        """End all claims: the waiting fail with `MisuseError`, the granted are lost."""
+
+    def place(
+        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+    ) -> Claim:
+        """Ask for a lock; without `wait` only if it is free, leaving nothing behind if it is not."""
+
+    async def holders(self, name: str) -> list[Party]:
+        """Name who holds the lock: one, or several in shared mode."""
+
+    async def waiters(self, name: str) -> list[Party]:
+        """Name who waits for the lock, the next first."""
+
+    def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
+        """Follow the holder of a lock: the present one at once, then every change seen.
+
+        `check` is called before each look; it raises when the coordinator is closed meanwhile.
+        """

@@ -1,0 +1,309 @@
+"""What somebody has who holds a lock: the token, and an early and loud notice of its loss."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from coterie.aio import to_the_end
+from coterie.errors import LockLost, NotHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+    from coterie.locks.engine import Claim
+    from coterie.locks.session import Owner, Session
+
+
+class LossEvent:
+    """Is set when a lock is lost; `await held.lost` waits for it."""
+
+    __slots__ = ("_callbacks", "_set")
+
+    def __init__(self) -> None:
+        """Begin unset."""
+        self._set = False
+        self._callbacks: list[Callable[[], object]] = []
+
+    def is_set(self) -> bool:
+        """Tell whether the lock is lost."""
+        return self._set
+
+    async def wait(self) -> bool:
+        """Wait until the lock is lost."""
+        if not self._set:
+            waiter = asyncio.get_running_loop().create_future()
+            wake = partial(_wake, waiter)
+            self._callbacks.append(wake)
+            try:
+                await waiter
+            finally:
+                self._callbacks.remove(wake)
+        return True
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        """Wait until the lock is lost."""
+        return self.wait().__await__()
+
+    def set(self) -> None:
+        """Wake all who wait and call back, once."""
+        if self._set:
+            return
+        self._set = True
+        for callback in self._callbacks:
+            callback()
+
+    def call(self, callback: Callable[[], object]) -> None:
+        """Call back when it is set, at once if it is."""
+        if self._set:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class Holding(ABC):
+    """One lock or several, held together by one task or thread."""
+
+    __slots__ = ("name",)
+    name: str  # of the lock; of several, joined by commas
+
+    @property
+    @abstractmethod
+    def lost(self) -> LossEvent:
+        """Is set when it is lost."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> Mapping[str, int]:
+        """The fencing token of each lock by its name."""
+
+    @property
+    @abstractmethod
+    def expires_at(self) -> float:
+        """When the lease ends unless it is renewed, by `time.monotonic()`; inf without a lease."""
+
+    @property
+    @abstractmethod
+    def lifelines(self) -> tuple[int, ...]:
+        """Descriptors by which a program that inherits them keeps the lock if we are killed.
+
+        Empty where the engine has no such thing. A release frees the lock in any case.
+        """
+
+    @property
+    @abstractmethod
+    def valid(self) -> bool:
+        """Whether it is held by its owner now; looked up, not remembered."""
+
+    @abstractmethod
+    def ensure(self) -> None:
+        """Raise `LockLost` if the lock is lost and `NotHeld` if it was given back."""
+
+    @abstractmethod
+    async def give_back(self, owner: Owner) -> None:
+        """Release on behalf of an owner."""
+
+    async def release(self) -> None:
+        """Give it back; done to the end even if this task is cancelled meanwhile.
+
+        Raises `NotHeld` in a task that does not own it, and `LockLost` if it was lost before:
+        then nothing is freed, since it is somebody else's by now.
+        """
+        await self.give_back(asyncio.current_task())
+
+
+class Held(Holding):
+    """A lock that is held."""
+
+    __slots__ = ("_claim", "_depth", "_lost", "_owner", "_session", "shared", "token")
+
+    def __init__(
+        self, session: Session, claim: Claim, name: str, owner: Owner, *, shared: bool
+    ) -> None:
+        """Take over a granted claim."""
+        assert claim.token is not None, "only a granted claim is held"
+        self.name = name
+        self.token = claim.token
+        self.shared = shared
+        self._session = session
+        self._claim = claim
+        self._owner = owner
+        self._depth = 1
+        self._lost: LossEvent | None = None
+
+    def __repr__(self) -> str:
+        """Tell the name, the token and how it stands."""
+        state = "lost" if self._is_known_lost() else "held" if self._depth else "released"
+        return f"<Held {self.name!r} token={self.token} {state}>"
+
+    @property
+    def lost(self) -> LossEvent:
+        """Is set when it is lost; made when somebody wants to know, for most holds end well."""
+        if self._lost is None:
+            self._lost = LossEvent()
+            told = self._claim.lost
+            if told.done():
+                self._lose(told)
+            else:
+                told.add_done_callback(self._lose)
+        return self._lost
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """The fencing token by the lock's name."""
+        return {self.name: self.token}
+
+    @property
+    def expires_at(self) -> float:
+        """When the lease ends unless it is renewed, by `time.monotonic()`; inf without a lease."""
+        return self._claim.expires_at
+
+    @property
+    def lifelines(self) -> tuple[int, ...]:
+        """Descriptors by which a program that inherits them keeps the lock if we are killed."""
+        return self._claim.lifelines
+
+    @property
+    def valid(self) -> bool:
+        """Whether it is held by its owner now; looked up, not remembered."""
+        self._session.check_process()
+        return self._depth > 0 and not self._is_known_lost() and self._claim.valid()
+
+    def ensure(self) -> None:
+        """Raise `LockLost` if the lock is lost and `NotHeld` if it was given back."""
+        if self.valid:
+            return
+        if not self._depth:
+            raise NotHeld(f"lock {self.name!r} (token {self.token}) was released before")
+        self.lost.set()
+        raise self.loss()
+
+    def loss(self) -> LockLost:
+        """Word the error for the loss of this lock."""
+        told = self._claim.lost
+        reason = told.result() if told.done() else "it is no longer in force"
+        return LockLost(
+            f"lock {self.name!r} (token {self.token}) is lost: {reason};"
+            " somebody else may hold it, so stop, and let the resource refuse this token"
+        )
+
+    def enter_again(self) -> None:
+        """Count a re-entry by the owner: the same hold, the same token."""
+        self.ensure()
+        self._depth += 1
+
+    async def give_back(self, owner: Owner) -> None:
+        """Release on behalf of an owner; the last of nested ones frees the lock."""
+        self._session.check_process()
+        if not self._depth:
+            raise NotHeld(f"lock {self.name!r} (token {self.token}) was released before")
+        if owner is not self._owner and not self._orphaned():
+            raise NotHeld(
+                f"lock {self.name!r} (token {self.token}) is held by {self._owner!r};"
+                " only its owner can release it"
+            )
+        self._depth -= 1
+        # A loss that nobody has noticed yet must not pass for a good release.
+        if not self._claim.valid():
+            self.lost.set()
+        if self._depth:
+            if self._is_known_lost():
+                raise self.loss()
+            return
+        if self._session.held.get((self._owner, self.name)) is self:
+            del self._session.held[self._owner, self.name]
+        await to_the_end(self._claim.release())
+        if self._is_known_lost():
+            raise self.loss()
+        if self._session.is_greedy():
+            await asyncio.sleep(0)
+
+    def _is_known_lost(self) -> bool:
+        return self._lost is not None and self._lost.is_set()
+
+    def _orphaned(self) -> bool:
+        # `asyncio.wait_for` (before Python 3.12) and `gather` acquire in a task of their own;
+        # once that has ended nobody else could release what it obtained.
+        if isinstance(self._owner, threading.Thread):
+            return not self._owner.is_alive()
+        return isinstance(self._owner, asyncio.Task) and self._owner.done()
+
+    def _lose(self, _: asyncio.Future[str]) -> None:
+        if self._depth and self._lost is not None:
+            self._lost.set()
+
+
+class HeldAll(Holding):
+    """Several locks that are held together; `held["name"]` is one of them."""
+
+    __slots__ = ("_lost", "_parts")
+
+    def __init__(self, parts: Sequence[Holding]) -> None:
+        """Bind them together: the loss of one is the loss of all."""
+        self.name = ",".join(part.name for part in parts)
+        self._lost = LossEvent()
+        self._parts = tuple(parts)
+        for part in parts:
+            part.lost.call(self._lost.set)
+
+    def __iter__(self) -> Iterator[Holding]:
+        """Give the parts in the order in which they were asked for."""
+        return iter(self._parts)
+
+    def __getitem__(self, name: str) -> Holding:
+        """Give the part of that name."""
+        return {part.name: part for part in self._parts}[name]
+
+    @property
+    def lost(self) -> LossEvent:
+        """Is set when one of them is lost."""
+        return self._lost
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """The fencing token of each lock by its name."""
+        return {name: token for part in self._parts for name, token in part.tokens.items()}
+
+    @property
+    def expires_at(self) -> float:
+        """When the first of the leases ends."""
+        return min(part.expires_at for part in self._parts)
+
+    @property
+    def lifelines(self) -> tuple[int, ...]:
+        """The lifelines of all."""
+        return tuple(line for part in self._parts for line in part.lifelines)
+
+    @property
+    def valid(self) -> bool:
+        """Whether all of them are held now."""
+        return all(part.valid for part in self._parts)
+
+    def ensure(self) -> None:
+        """Raise `LockLost` if one is lost."""
+        for part in self._parts:
+            part.ensure()
+
+    async def give_back(self, owner: Owner) -> None:
+        """Release all, also if one of them is lost."""
+        await to_the_end(give_back_all(self._parts, owner))
+
+
+async def give_back_all(parts: Sequence[Holding], owner: Owner) -> None:
+    """Release each, the last first; then raise the first error that there was."""
+    errors = []
+    for part in reversed(parts):
+        try:
+            await part.give_back(owner)
+        except (LockLost, NotHeld) as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -1,0 +1,1 @@
+"""Six schemes of concurrency control, the contract they share, and their catalogue."""

@@ -1,0 +1,31 @@
+"""Conservative timestamp ordering, with and without analysis of what transactions declare."""
+
+from __future__ import annotations
+
+from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.schemes.conservative.ordering import Conservative
+from coterie.transactions.schemes.conservative.sources import FOREVER
+
+SCHEME = Scheme(
+    name="conservative",
+    title="wait until nothing older can come",
+    source="Bernstein, Shipman and Rothnie, 1980",
+    variants=(
+        Variant(
+            "classes",
+            "only those wait for each other whose declarations meet",
+            lambda site, sites: Conservative(sites=sites),
+        ),
+        Variant(
+            "unanalysed",
+            "every transaction waits for all older ones",
+            lambda site, sites: Conservative(sites=sites, analysed=False),
+        ),
+    ),
+    refuses="",
+    waits="older transactions that may write what it reads, or touch what it writes, and the word "
+    "of every site that none will come",
+    order="by stamp",
+)
+
+__all__ = ["FOREVER", "SCHEME", "Conservative"]

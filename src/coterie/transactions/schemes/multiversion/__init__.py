@@ -1,0 +1,37 @@
+"""Multiversion timestamp ordering: readers see the past as it was at their stamp."""
+
+from __future__ import annotations
+
+from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.schemes.multiversion.rules import Multiversion
+from coterie.transactions.schemes.scheduler import BEGINNING
+
+__all__ = ["SCHEME", "Multiversion"]
+
+VERSIONS_MAX = 100
+
+
+def _unlimited(_site: int, sites: int) -> Multiversion:
+    return Multiversion(promises=[BEGINNING] * sites)
+
+
+def _limited(_site: int, sites: int) -> Multiversion:
+    return Multiversion(promises=[BEGINNING] * sites, versions_max=VERSIONS_MAX)
+
+
+SCHEME = Scheme(
+    name="multiversion",
+    title="readers see the past as it was at their stamp",
+    source="D. P. Reed, 1978",
+    variants=(
+        Variant("unlimited", "keeps every version that somebody may still see", _unlimited),
+        Variant(
+            "limited",
+            f"keeps at most {VERSIONS_MAX} versions of a key and refuses who needs an older one",
+            _limited,
+        ),
+    ),
+    refuses="a later transaction has read what is to be replaced",
+    waits="an earlier transaction that writes what is to be read, or has failed often",
+    order="by stamp",
+)

@@ -1,0 +1,198 @@
+"""Multiversion timestamp ordering (Reed, 1978): who reads never comes too late.
+
+A read sees the newest version that is not later than its stamp; if that one is pending, it waits
+until it is decided. A write adds a version, and is refused if a later transaction has read the
+version before it, or has seen that there was no key. So transactions take effect in the order of
+their stamps, whatever the order of their commits.
+
+Versions are dropped when nobody can see them any more: nobody under way here, and nobody whom a
+site may still send. With one site, later beginnings have larger stamps. With several, each site
+promises below which stamp it has nothing under way that is unknown here, and begins nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from coterie.clocks import Stamp
+from coterie.transactions.schemes.multiversion.chain import NOTHING, Chain, Version
+from coterie.transactions.schemes.scheduler import BEGINNING, Accepted, Item
+from coterie.transactions.schemes.span import SortedTable, Span
+from coterie.transactions.schemes.timestamp_ordering.reading import StampReading
+from coterie.transactions.schemes.timestamp_ordering.request import READ, too_late
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from coterie.transactions.schemes.scheduler import (
+        Active,
+        Answer,
+        Attempt,
+        Declaration,
+        Name,
+        Number,
+        Refused,
+    )
+    from coterie.transactions.schemes.timestamp_ordering.request import Request
+
+TOO_OLD = "snapshot too old: the version it should see is no longer kept"
+
+
+class Multiversion(StampReading):
+    """Keeps versions of each key, so that only writers can come too late."""
+
+    name: ClassVar[str] = "multiversion"
+
+    table: SortedTable[Chain] = msgspec.field(default_factory=SortedTable)
+    promises: list[Stamp] = msgspec.field(default_factory=lambda: [BEGINNING])  # of site 1, 2, ...
+    versions_max: int | None = None  # kept of a key, as far as they are not pending
+
+    # The rules
+
+    def _sight(self, active: Active, key: str) -> Version | Refused | None:
+        version = self.table.items[key].at(active.attempt.stamp)
+        if version is None:
+            return self._too_old(active, key)
+        return None if version.pending else version
+
+    def _place(self, active: Active, request: Request) -> Answer | None:
+        key, stamp = request.key, active.attempt.stamp
+        if key not in active.writes:
+            chain = self._chain(key)
+            before = chain.at(stamp)
+            if before is None:
+                return self._too_old(active, key)
+            if stamp < before.read:
+                return too_late(active, READ, key, before.read, before.reader)
+            self._pend(active, key, chain)
+        active.writes[key] = request.value
+        return Accepted(active.attempt.name)
+
+    def _too_old(self, active: Active, key: str) -> Refused:
+        return too_late(active, TOO_OLD, key, self.table.items[key].versions[0].number)
+
+    def _endangers(self, request: Request, declared: Declaration) -> bool:
+        """Tell whether a request of a larger stamp could make whoever declared this too late."""
+        return request.op != "write" and super()._endangers(request, declared)
+
+    def _chain(self, key: str) -> Chain:
+        return self.table.get(key) or Chain([Version(NOTHING, read=self.unwritten.at(key))])
+
+    def _pend(self, active: Active, key: str, chain: Chain) -> None:
+        stamp = active.attempt.stamp
+        version = Version(stamp, writer=active.attempt.name, pending=True)
+        chain.versions.insert(chain.place(stamp), version)
+        self.table.put(key, chain)
+
+    # Ends of transactions
+
+    def _install(self, active: Active) -> None:
+        for key, value in active.writes.items():
+            version = self.table.items[key].at(active.attempt.stamp)
+            assert version is not None
+            version.item, version.pending = Item(value, version.number), False
+            if value is None:
+                self.graves.keys.append(key)
+
+    def _withdraw(self, active: Active) -> None:
+        self._stop_waiting(active)
+        for key in active.writes:
+            chain = self.table.items[key]
+            del chain.versions[chain.place(active.attempt.stamp) - 1]
+
+    def _settle(self, key: str, ended: list[Active], out: list[Answer]) -> None:
+        chain = self.table.get(key)
+        if chain is None:  # settled before, with somebody else who ended
+            return
+        if chain.readers:
+            blocked = [name for name in chain.readers if self._blocked(chain, name)]
+            woken = [name for name in chain.readers if name not in blocked]
+            chain.readers = blocked
+            self._again(woken, ended, out)
+        length = len(chain.versions)
+        if length >= chain.trim_at or (
+            self.versions_max is not None and length > self.versions_max
+        ):
+            chain.trim(self.horizon(), self.versions_max)
+        elif length == 1 and chain.versions[0].number == NOTHING:
+            self.table.remove(key)
+            self.unwritten.mark(Span.of(key), chain.versions[0].read)
+
+    def _blocked(self, chain: Chain, name: Name) -> bool:
+        version = chain.at(self.active[name].attempt.stamp)
+        return version is not None and version.pending
+
+    def _blockers(self, key: str, stamp: Stamp) -> Sequence[Name]:
+        version = self.table.items[key].at(stamp)
+        assert version is not None
+        return [version.writer]
+
+    # Versions nobody sees any more
+
+    def begin(self, attempt: Attempt, out: list[Answer]) -> None:
+        """Get to know a transaction; at a single site those that follow have larger stamps."""
+        super().begin(attempt, out)
+        if len(self.promises) == 1:
+            self.promise(1, attempt.stamp, out)
+
+    def promise(self, source: int, stamp: Stamp, out: list[Answer]) -> None:
+        """Learn that whatever comes from that site and is not known here has a larger stamp."""
+        if self.promises[source - 1] < stamp:
+            self.promises[source - 1] = stamp
+
+    def horizon(self) -> Stamp:
+        """Give a stamp which nobody under way or still to come is below."""
+        stamps = [active.attempt.stamp for active in self.active.values()]
+        return min([*stamps, *self.promises])
+
+    def oldest(self) -> Attempt | None:
+        """Name the transaction that keeps the most versions from being dropped."""
+        attempts = [active.attempt for active in self.active.values()]
+        return min(attempts, key=lambda attempt: attempt.stamp, default=None)
+
+    def collect(self) -> int:
+        """Drop all versions that nobody can see, not only of keys just written; tell how many."""
+        dropped, horizon = 0, self.horizon()
+        for _, chain in self.table:
+            before = len(chain.versions)
+            chain.trim(horizon, self.versions_max)
+            dropped += before - len(chain.versions)
+        return dropped
+
+    def _forget(self, key: str, bound: Stamp) -> Stamp | None:
+        chain = self.table.get(key)
+        if chain is None:
+            return BEGINNING
+        chain.trim(bound, self.versions_max)
+        newest = chain.versions[-1]
+        if newest.item is not None and newest.item.value is not None:
+            return BEGINNING
+        stamp = max(newest.number, newest.read)
+        if len(chain.versions) > 1 or newest.pending or stamp > bound:
+            return None
+        self.table.remove(key)
+        return stamp
+
+    # What others may know, and recovery
+
+    def latest(self) -> Iterator[tuple[str, Item]]:
+        """Walk the newest committed version of every key, deleted ones included, in order."""
+        for key, chain in self.table:
+            items = [version.item for version in chain.versions if version.item is not None]
+            if items:
+                yield key, items[-1]
+
+    def restore(self, items: Iterable[tuple[str, Item]], now: Stamp) -> None:
+        """Begin with these versions; whoever read them may have had any stamp up to `now`."""
+        for key, item in items:
+            self.table.put(key, Chain([Version(item.number, item, read=now)]))
+            if item.value is None:
+                self.graves.keys.append(key)
+        self.unwritten.mark(Span(), now)
+        self.graves.buried = self.latest_begun = now
+
+    def _reinstate(self, active: Active, number: Number, reads: tuple[Span, ...]) -> None:
+        for key in active.writes:
+            self._pend(active, key, self._chain(key))

@@ -1,0 +1,200 @@
+"""Optimistic concurrency control (Kung and Robinson, 1981): read freely, validate before writing.
+
+A transaction reads what is committed and keeps its writes to itself. When it wants to commit it is
+validated: nobody may have written since what it has read, and nobody who is validated and has not
+written yet may be about to write what it reads or writes. Whoever fails is refused and tries again.
+
+Between `prepare` and `commit` a transaction is in its write phase: it is validated, and its writes
+are on their way to the disk. Its place among the commits is given when that has ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from coterie.clocks import Stamp
+from coterie.transactions.schemes.newest import Newest
+from coterie.transactions.schemes.optimistic.read_set import ReadSet
+from coterie.transactions.schemes.optimistic.section import Held, Section
+from coterie.transactions.schemes.scheduler import (
+    Accepted,
+    Active,
+    Answer,
+    Attempt,
+    Committed,
+    Item,
+    Name,
+    Number,
+    Prepared,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from coterie.transactions.schemes.span import Span
+
+OVERWRITTEN = "what it has read was written since"
+OPPOSED = "another that is about to commit is in the way"
+TOO_OLD = "it has slept through more commits than are remembered"
+
+
+class Optimistic(Section):
+    """Refuses whoever has read what was written since, or is about to be."""
+
+    name: ClassVar[str] = "optimistic"
+    lets_readers_go: ClassVar[bool] = False  # else two could each be validated first somewhere
+
+    history_max: int = 10_000  # commits that a transaction may sleep through and still be judged
+
+    newest: Newest = msgspec.field(default_factory=Newest)
+    read_sets: dict[Name, ReadSet] = {}
+    commits: int = 0  # Kung and Robinson's transaction counter: write phases that have ended
+    finished: list[tuple[Name, tuple[str, ...]]] = []  # the last of them, with what they wrote
+    highest: int = 0  # time of the largest number seen
+
+    # Read phase
+
+    def begin(self, attempt: Attempt, out: list[Answer]) -> None:
+        """Take the start number, before anything is read."""
+        super().begin(attempt, out)
+        self.read_sets[attempt.name] = ReadSet(self.commits)
+
+    def _read(self, active: Active, key: str, update: bool, out: list[Answer]) -> None:
+        if self.starving and not self._enter(active, Held("read", key), out):
+            return
+        name = active.attempt.name
+        read_set = self.read_sets[name]
+        if read_set.start != self.commits and not self._still_current(name, read_set, out):
+            return
+        read_set.keys.add(key)
+        out.append(self.newest.read(name, key))
+
+    def _scan(self, active: Active, span: Span, limit: int | None, out: list[Answer]) -> None:
+        if self.starving and not self._enter(active, Held("scan", span=span, limit=limit), out):
+            return
+        name = active.attempt.name
+        read_set = self.read_sets[name]
+        if read_set.start != self.commits and not self._still_current(name, read_set, out):
+            return
+        listed = self.newest.scan(active, span, limit)
+        read_set.cover(listed.covered, active.writes)
+        out.append(listed)
+
+    def _write(self, active: Active, key: str, value: Value, out: list[Answer]) -> None:
+        if self.starving and not self._enter(active, Held("write", key, value), out):
+            return
+        active.writes[key] = value
+        out.append(Accepted(active.attempt.name))
+
+    # Validation
+
+    def _prepare(self, active: Active, out: list[Answer]) -> None:
+        if not self._has_turn(active, out):
+            return
+        name = active.attempt.name
+        read_set = self.read_sets[name]
+        if read_set.start != self.commits and not self._still_current(name, read_set, out):
+            return
+        if self.validated and not self._unopposed(active, read_set, out):
+            return
+        self.validated[name] = None
+        active.prepared = True
+        self.highest += 1
+        reads = read_set.as_spans() if self.sites > 1 else ()
+        out.append(Prepared(name, Stamp(self.highest, self.site), active.writes, reads))
+
+    def _still_current(self, name: Name, read_set: ReadSet, out: list[Answer]) -> bool:
+        """Test against those who committed since the start; if all is well, start from here.
+
+        As this is done before every read too, all reads show the same state.
+        """
+        refusal = self._overwritten(read_set)
+        if refusal is not None:
+            self.refuse(name, *refusal, out)
+            return False
+        read_set.start = self.commits
+        return True
+
+    def _overwritten(self, read_set: ReadSet) -> tuple[str, list[str], tuple[Name, ...]] | None:
+        missed = self.commits - read_set.start
+        if not missed or not read_set:
+            return None
+        if missed > len(self.finished):  # what is forgotten might have been in the way
+            return TOO_OLD, [], ()
+        for other, written in self.finished[-missed:]:
+            keys = read_set.among(written)
+            if keys:
+                return OVERWRITTEN, keys, (other,)
+        return None
+
+    def _unopposed(self, active: Active, read_set: ReadSet, out: list[Answer]) -> bool:
+        """Test against those in their write phases, who go before whoever is validated now.
+
+        Another site may have validated the two in the other order. So where there are several, the
+        two must have nothing in common at all: neither may write what the other reads or writes.
+        """
+        for other in self.validated:
+            theirs = self.active[other].writes
+            keys = read_set.among(theirs)
+            keys += [key for key in theirs if key in active.writes]
+            if self.sites > 1:
+                keys += self.read_sets[other].among(active.writes)
+            if keys:
+                self.refuse(active.attempt.name, OPPOSED, sorted(set(keys)), (other,), out)
+                return False
+        return True
+
+    def valid(self, name: Name) -> bool:
+        """Tell whether all that a transaction has read here is current.
+
+        Where there are several sites, not even somebody who is about to write it may be there: at
+        another site that may be done already, and seen.
+        """
+        self._known(name)
+        read_set = self.read_sets[name]
+        if self._overwritten(read_set) is not None:
+            return False
+        return self.sites == 1 or not any(
+            read_set.among(self.active[other].writes) for other in self.validated
+        )
+
+    # Write phase
+
+    def _commit(self, active: Active, number: Number, out: list[Answer]) -> None:
+        name = active.attempt.name
+        self.newest.install(active.writes, number)
+        if number.time > self.highest:
+            self.highest = number.time
+        if active.writes:  # counted after the last write, or whoever begins between two misses it
+            self.commits += 1
+            self.finished.append((name, tuple(active.writes)))
+            if len(self.finished) > 2 * self.history_max:
+                del self.finished[: -self.history_max]
+        out.append(Committed(name, number))
+        self._leave(name, out)
+
+    def _abort(self, active: Active, out: list[Answer]) -> None:
+        self._leave(active.attempt.name, out)
+
+    def _leave(self, name: Name, out: list[Answer]) -> None:
+        del self.read_sets[name]
+        super()._leave(name, out)
+
+    # What is kept
+
+    def latest(self) -> Iterator[tuple[str, Item]]:
+        """Walk the newest committed version of every key, deleted ones included, in order."""
+        yield from self.newest
+
+    def restore(self, items: Iterable[tuple[str, Item]], now: Stamp) -> None:
+        """Begin with these versions; numbers go on above theirs and `now`."""
+        self.highest = max(now.time, self.newest.restore(items).time)
+
+    def _reinstate(self, active: Active, number: Number, reads: tuple[Span, ...]) -> None:
+        name = active.attempt.name
+        self.read_sets[name] = ReadSet(self.commits, spans=list(reads))
+        self.validated[name] = None
+        self.highest = max(self.highest, number.time)

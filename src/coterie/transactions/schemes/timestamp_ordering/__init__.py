@@ -1,0 +1,18 @@
+"""Timestamp ordering: transactions take effect in the order of their stamps, or not at all."""
+
+from __future__ import annotations
+
+from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.schemes.timestamp_ordering.rules import TimestampOrdering
+
+__all__ = ["SCHEME", "TimestampOrdering"]
+
+SCHEME = Scheme(
+    name="timestamp-ordering",
+    title="who comes too late for its stamp is refused",
+    source="P. A. Bernstein and N. Goodman, 1981",
+    variants=(Variant("basic", "with pre-writes", lambda site, sites: TimestampOrdering()),),
+    refuses="a later transaction has read or written the key",
+    waits="an earlier transaction that writes what is to be read, or has failed often",
+    order="by stamp",
+)

@@ -1,0 +1,145 @@
+"""Basic timestamp ordering with pre-writes (Bernstein and Goodman, 1981).
+
+Each key remembers the largest stamps that have read and written it. Who reads behind a larger write
+or writes behind a larger read or write comes too late and is refused. A write is pending until its
+transaction ends. Readers of larger stamps wait for that, and committed writes are installed in the
+order of their stamps: one waits for the pending ones before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from coterie.transactions.schemes.scheduler import BEGINNING, Accepted, Item
+from coterie.transactions.schemes.span import SortedTable, Span
+from coterie.transactions.schemes.timestamp_ordering.cell import Cell
+from coterie.transactions.schemes.timestamp_ordering.reading import StampReading
+from coterie.transactions.schemes.timestamp_ordering.request import READ, WRITTEN, too_late
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from coterie.clocks import Stamp
+    from coterie.transactions.schemes.scheduler import Active, Answer, Name, Number, Refused
+    from coterie.transactions.schemes.timestamp_ordering.cell import Prewrite
+    from coterie.transactions.schemes.timestamp_ordering.request import Request
+
+
+class TimestampOrdering(StampReading):
+    """Lets transactions take effect in the order of their stamps, or refuses them."""
+
+    name: ClassVar[str] = "timestamp-ordering"
+
+    table: SortedTable[Cell] = msgspec.field(default_factory=SortedTable)
+
+    # The rules
+
+    def _sight(self, active: Active, key: str) -> Cell | Refused | None:
+        cell, stamp = self.table.items[key], active.attempt.stamp
+        if cell.overtaken(stamp):
+            return self._overtaken(active, key, cell)
+        return None if cell.blocks(stamp) else cell
+
+    def _place(self, active: Active, request: Request) -> Answer | None:
+        key, stamp = request.key, active.attempt.stamp
+        if key not in active.writes:
+            cell = self.table.items.get(key)
+            if cell is None:
+                cell = Cell(read=self.unwritten.at(key))
+            if stamp < cell.read:
+                return too_late(active, READ, key, cell.read, cell.reader)
+            if cell.overtaken(stamp):
+                return self._place_behind(active, request, cell)
+            self.table.put(key, cell)
+            cell.pend(active)
+        active.writes[key] = request.value
+        return Accepted(active.attempt.name)
+
+    def _place_behind(self, active: Active, request: Request, cell: Cell) -> Answer:
+        return self._overtaken(active, request.key, cell)
+
+    def _overtaken(self, active: Active, key: str, cell: Cell) -> Refused:
+        assert cell.item is not None
+        return too_late(active, WRITTEN, key, cell.item.number, cell.writer)
+
+    # Ends of transactions
+
+    def _install(self, active: Active) -> None:
+        for key, value in active.writes.items():
+            for prewrite in self.table.items[key].pending:
+                if prewrite.stamp == active.attempt.stamp:
+                    prewrite.item = Item(value, prewrite.stamp)
+
+    def _withdraw(self, active: Active) -> None:
+        self._stop_waiting(active)
+        for key in active.writes:
+            cell = self.table.items[key]
+            cell.pending = [p for p in cell.pending if p.stamp != active.attempt.stamp]
+
+    def _settle(self, key: str, ended: list[Active], out: list[Answer]) -> None:
+        cell = self.table.get(key)
+        if cell is None:  # settled before, with somebody else who ended
+            return
+        while True:
+            first = cell.pending[0] if cell.pending else None
+            if cell.readers:  # whoever is before the next write reads before it is installed
+                self._wake(cell, first, ended, out)
+            if first is None or first.item is None:
+                break
+            cell.item, cell.writer = first.item, first.writer
+            del cell.pending[0]
+            if cell.item.value is None:
+                self.graves.keys.append(key)
+        if cell.item is None and not cell.pending:
+            self.table.remove(key)
+            self.unwritten.mark(Span.of(key), cell.read)
+
+    def _wake(
+        self, cell: Cell, first: Prewrite | None, ended: list[Active], out: list[Answer]
+    ) -> None:
+        stamps = {name: self.active[name].attempt.stamp for name in cell.readers}
+        woken = [n for n, stamp in stamps.items() if first is None or stamp < first.stamp]
+        cell.readers = [name for name in cell.readers if name not in woken]
+        self._again(woken, ended, out)
+
+    def _blockers(self, key: str, stamp: Stamp) -> Sequence[Name]:
+        pending = self.table.items[key].pending
+        return [p.writer for p in pending if p.item is None and p.stamp < stamp]
+
+    def _forget(self, key: str, bound: Stamp) -> Stamp | None:
+        cell = self.table.get(key)
+        if cell is None or cell.item is None or cell.item.value is not None:
+            return BEGINNING
+        newest = max(cell.item.number, cell.read)
+        if cell.pending or newest > bound:
+            return None
+        self.table.remove(key)
+        return newest
+
+    # What others may know, and recovery
+
+    def latest(self) -> Iterator[tuple[str, Item]]:
+        """Walk the newest committed version of every key, installed or not."""
+        for key, cell in self.table:
+            committed = [prewrite.item for prewrite in cell.pending if prewrite.item is not None]
+            newest = committed[-1] if committed else cell.item
+            if newest is not None:
+                yield key, newest
+
+    def restore(self, items: Iterable[tuple[str, Item]], now: Stamp) -> None:
+        """Begin with these versions; whoever read them may have had any stamp up to `now`."""
+        for key, item in items:
+            self.table.put(key, Cell(item, read=now))
+            if item.value is None:
+                self.graves.keys.append(key)
+        self.unwritten.mark(Span(), now)
+        self.graves.buried = self.latest_begun = now
+
+    def _reinstate(self, active: Active, number: Number, reads: tuple[Span, ...]) -> None:
+        for key in active.writes:
+            cell = self.table.get(key) or Cell(read=self.unwritten.at(key))
+            if not cell.overtaken(active.attempt.stamp):  # else a later write has been logged first
+                self.table.put(key, cell)
+                cell.pend(active)

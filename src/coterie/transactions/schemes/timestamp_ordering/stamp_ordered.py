@@ -1,0 +1,199 @@
+"""What the schemes have in common that let transactions take effect in the order of their stamps.
+
+A request waits for transactions of smaller stamps only, so waits never form a cycle. When one of
+them ends, it is decided from scratch: meanwhile others may have come in between.
+
+Who comes too late is refused and tries again with a larger stamp, so a long transaction may come
+too late every time. Once an attempt has failed often enough it *reserves* what it has declared:
+until it ends, requests of larger stamps that could make it come too late wait for it. At a single
+site, where every new stamp is the largest, it is not refused then, unless something it needs was
+forgotten to save space. At several, a larger stamp may have been somewhere before it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.clocks import Stamp
+from coterie.transactions.schemes.scheduler import (
+    BEGINNING,
+    Active,
+    Answer,
+    Attempt,
+    Committed,
+    Name,
+    Number,
+    Prepared,
+    Refused,
+    Scheduler,
+    Value,
+)
+from coterie.transactions.schemes.span import Span
+from coterie.transactions.schemes.timestamp_ordering.graves import Graves
+from coterie.transactions.schemes.timestamp_ordering.read_stamps import ReadStamps
+from coterie.transactions.schemes.timestamp_ordering.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.transactions.schemes.scheduler import Declaration
+
+PATIENCE = 5  # failures, after which an attempt reserves what it has declared
+
+
+class StampOrdered(Scheduler):
+    """Decides requests by stamps, keeps those that wait, and decides them again."""
+
+    patience: int = PATIENCE
+    latest_begun: Stamp = BEGINNING
+    waiting: dict[Name, Request] = {}
+    reserved: list[Name] = []  # attempts that have failed often
+    unwritten: ReadStamps = msgspec.field(default_factory=ReadStamps)  # of keys that are not kept
+    graves: Graves = msgspec.field(default_factory=Graves)  # of keys that were deleted
+
+    # What each scheme decides: an answer, or None if the request waits at a key
+
+    @abstractmethod
+    def _look(self, active: Active, request: Request) -> Answer | None: ...
+
+    @abstractmethod
+    def _look_through(self, active: Active, request: Request) -> Answer | None: ...
+
+    @abstractmethod
+    def _place(self, active: Active, request: Request) -> Answer | None: ...
+
+    @abstractmethod
+    def _install(self, active: Active) -> None:
+        """Let the pending writes of a transaction be committed."""
+
+    @abstractmethod
+    def _withdraw(self, active: Active) -> None:
+        """Take away the pending writes of a transaction, and its place where it waits."""
+
+    @abstractmethod
+    def _settle(self, key: str, ended: list[Active], out: list[Answer]) -> None:
+        """Go on at a key where a pending write has been decided."""
+
+    @abstractmethod
+    def _blockers(self, key: str, stamp: Stamp) -> Sequence[Name]:
+        """Name those whose pending writes a reader of that stamp waits for."""
+
+    @abstractmethod
+    def _forget(self, key: str, bound: Stamp) -> Stamp | None:
+        """Drop a deleted key that no stamp above the bound cares for, as `Graves.sweep` wants."""
+
+    # Requests
+
+    def begin(self, attempt: Attempt, out: list[Answer]) -> None:
+        """Get to know a transaction; one that has failed often makes its reservation."""
+        super().begin(attempt, out)
+        if self.latest_begun < attempt.stamp:
+            self.latest_begun = attempt.stamp
+        if attempt.failures >= self.patience:
+            self.reserved.append(attempt.name)
+
+    def _read(self, active: Active, key: str, update: bool, out: list[Answer]) -> None:
+        self._ask(active, Request("read", key), out)
+
+    def _scan(self, active: Active, span: Span, limit: int | None, out: list[Answer]) -> None:
+        self._ask(active, Request("scan", scanned=span, limit=limit), out)
+
+    def _write(self, active: Active, key: str, value: Value, out: list[Answer]) -> None:
+        self._ask(active, Request("write", key, value), out)
+
+    def _prepare(self, active: Active, out: list[Answer]) -> None:
+        active.prepared = True  # every write has its place by now, so there is nothing to decide
+        attempt = active.attempt
+        out.append(Prepared(attempt.name, attempt.stamp, dict(active.writes)))
+
+    def _commit(self, active: Active, number: Number, out: list[Answer]) -> None:
+        out.append(Committed(active.attempt.name, active.attempt.stamp))
+        self._install(active)
+        self._go_on([active], out)
+
+    def _abort(self, active: Active, out: list[Answer]) -> None:
+        self._withdraw(active)
+        self._go_on([active], out)
+
+    # Deciding, and deciding again
+
+    def _ask(self, active: Active, request: Request, out: list[Answer]) -> None:
+        ended: list[Active] = []
+        self._decide(active, request, ended, out)
+        if ended:
+            self._go_on(ended, out)
+
+    def _decide(
+        self, active: Active, request: Request, ended: list[Active], out: list[Answer]
+    ) -> None:
+        answer = None
+        if not (self.reserved and self._held_back_by(active, request)):
+            if request.op == "read":
+                answer = self._look(active, request)
+            elif request.op == "write":
+                answer = self._place(active, request)
+            else:
+                answer = self._look_through(active, request)
+        name = active.attempt.name
+        if answer is None:
+            self.waiting[name] = request
+            return
+        out.append(answer)
+        if type(answer) is Refused:
+            del self.active[name]
+            self._withdraw(active)
+            ended.append(active)
+
+    def _go_on(self, ended: list[Active], out: list[Answer]) -> None:
+        """Decide again what waited for these; whoever is refused on the way joins the list."""
+        for active in ended:
+            for key in active.writes:
+                self._settle(key, ended, out)
+            if active.attempt.name in self.reserved:
+                self.reserved.remove(active.attempt.name)
+                held = [name for name, request in self.waiting.items() if request.at is None]
+                self._again(held, ended, out)
+        if len(self.graves.keys) > self.graves.keys_max:
+            bound = self.horizon()
+            self.graves.sweep(lambda key: self._forget(key, bound))
+            self.unwritten.mark(Span(), self.graves.buried)
+
+    def _again(self, names: list[Name], ended: list[Active], out: list[Answer]) -> None:
+        """Decide the requests of these from scratch, those of smaller stamps first."""
+        for name in sorted(names, key=lambda name: self.active[name].attempt.stamp):
+            request = self.waiting.pop(name)
+            request.at = None
+            self._decide(self.active[name], request, ended, out)
+
+    def _held_back_by(self, active: Active, request: Request) -> list[Name]:
+        stamp = active.attempt.stamp
+        attempts = [self.active[name].attempt for name in self.reserved if name in self.active]
+        return [
+            attempt.name
+            for attempt in attempts
+            if attempt.stamp < stamp and self._endangers(request, attempt.declaration)
+        ]
+
+    def _endangers(self, request: Request, declared: Declaration) -> bool:
+        """Tell whether a request of a larger stamp could make whoever declared this too late."""
+        spans = declared.writes if request.op != "write" else declared.reads + declared.writes
+        return any(request.span.meets(span) for span in spans)
+
+    def waits(self) -> dict[Name, tuple[Name, ...]]:
+        """Tell for each transaction whose request waits who has to end before."""
+        edges: dict[Name, tuple[Name, ...]] = {}
+        for name, request in self.waiting.items():
+            active = self.active[name]
+            if request.at is None:
+                edges[name] = tuple(self._held_back_by(active, request))
+            else:
+                edges[name] = tuple(self._blockers(request.at, active.attempt.stamp))
+        return edges
+
+    def horizon(self) -> Stamp:
+        """Give a stamp which nobody under way is below."""
+        stamps = (active.attempt.stamp for active in self.active.values())
+        return min(stamps, default=self.latest_begun)

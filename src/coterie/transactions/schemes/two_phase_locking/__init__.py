@@ -1,0 +1,58 @@
+"""Strict two-phase locking, with three ways out of deadlock."""
+
+from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.schemes.two_phase_locking.by_age import WaitDie, WoundWait
+from coterie.transactions.schemes.two_phase_locking.claims import (
+    EXCLUSIVE,
+    SHARED,
+    UPDATE,
+    Claim,
+    Mode,
+)
+from coterie.transactions.schemes.two_phase_locking.detection import Detection
+from coterie.transactions.schemes.two_phase_locking.lock_table import LockTable
+from coterie.transactions.schemes.two_phase_locking.locking import TwoPhaseLocking
+
+__all__ = [
+    "EXCLUSIVE",
+    "SCHEME",
+    "SHARED",
+    "UPDATE",
+    "Claim",
+    "Detection",
+    "LockTable",
+    "Mode",
+    "TwoPhaseLocking",
+    "WaitDie",
+    "WoundWait",
+]
+
+SCHEME = Scheme(
+    name="two-phase-locking",
+    title="lock what you access, keep the locks to the end",
+    source=(
+        "K. P. Eswaran, J. N. Gray, R. A. Lorie, I. L. Traiger. The notions of consistency and"
+        " predicate locks in a database system. Communications of the ACM 19(11), 1976."
+    ),
+    variants=(
+        Variant(
+            "detection",
+            "wait; the youngest of a deadlock gives way",
+            lambda site, sites: Detection(site=site),
+        ),
+        Variant(
+            "wait-die",
+            "the older waits, the younger gives way",
+            lambda site, sites: WaitDie(site=site),
+        ),
+        Variant(
+            "wound-wait",
+            "the older pushes the younger out of its way, the younger waits",
+            lambda site, sites: WoundWait(site=site),
+        ),
+    ),
+    refuses="a deadlock, or by age when somebody is in the way",
+    waits="for a lock that another transaction has, or stands in line for",
+    order="that in which transactions have got their last locks",
+    keeps_age=True,
+)

@@ -1,0 +1,96 @@
+"""Two-phase locking that waits, and breaks a deadlock as soon as a wait closes it.
+
+A local deadlock never outlives the request that makes it. One that runs through several sites is
+seen by nobody here: `waits` tells a detector what it needs, and `refuse` ends the victim.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.deadlock import Graph, all_of, explain
+from coterie.deadlock.service.lock_waits import PICKS_MAX
+from coterie.transactions.schemes.two_phase_locking.locking import TwoPhaseLocking
+
+if TYPE_CHECKING:
+    from coterie.clocks import Stamp
+    from coterie.transactions.schemes.scheduler import Answer, Name
+    from coterie.transactions.schemes.span import Span
+    from coterie.transactions.schemes.two_phase_locking.claims import Claim
+
+
+class Detection(TwoPhaseLocking):
+    """A site that looks for deadlocks whenever somebody has to wait."""
+
+    def may_deadlock(self) -> bool:
+        """Tell that waits may go round in a circle that leads through other sites."""
+        return True
+
+    def _resolve(self, claim: Claim, out: list[Answer]) -> None:
+        """Break every cycle that this wait has closed; each leads through it."""
+        while cycle := self._cycle(claim.owner):
+            victim = max(cycle, key=self._juniority)
+            place = cycle.index(victim)
+            keys = dict.fromkeys(str(self.locks.waiting[name]) for name in cycle)
+            self.refuse(victim, "deadlock", keys, cycle[place + 1 :] + cycle[:place], out)
+
+    def _juniority(self, name: Name) -> tuple[bool, Stamp, Stamp]:
+        """Order victims: the youngest, but one that has failed often only if there is no other."""
+        attempt = self.active[name].attempt
+        return attempt.failures < PICKS_MAX, attempt.age, attempt.stamp
+
+    def _cycle(self, name: Name) -> tuple[Name, ...]:
+        """Name those who wait for each other, from this one on, each before one it waits for."""
+        path = self._way_back(name)
+        if not path:
+            return ()
+        waits = {member: self.locks.blockers(self.locks.waiting[member]) for member in path}
+        within = {
+            who: [other for other in others if other in path] for who, others in waits.items()
+        }
+        return explain(Graph({who: all_of(*others) for who, others in within.items()}), name).core
+
+    def _way_back(self, name: Name) -> list[Name]:
+        """Follow waits from a transaction; name those on a way that leads back to it."""
+        if not self._is_awaited(name):
+            return []
+        reached_from = {name: name}
+        border = [name]
+        walked: dict[str | Span, Claim] = {}  # lines, up to which claim
+        while border:
+            waiter = border.pop()
+            claim = self.locks.waiting.get(waiter)
+            if claim is None or _is_within(claim, walked.get(claim.target)):
+                continue
+            if not claim.upgrade and not self.locks.scans:
+                walked[claim.target] = claim
+            for other in self.locks.blockers(claim):
+                if other == name:
+                    return _path(reached_from, waiter)
+                if other not in reached_from:
+                    reached_from[other] = waiter
+                    border.append(other)
+        return []
+
+    def _is_awaited(self, name: Name) -> bool:
+        """Tell cheaply whether anybody could wait for this one."""
+        locks = self.locks
+        if locks.scans or name in locks.spans:
+            return True
+        return any(key in locks.queues for key in locks.keys.get(name, ()))
+
+
+def _is_within(claim: Claim, walked: Claim | None) -> bool:
+    """Tell whether whoever a claim waits for was met when a line was walked.
+
+    So it is if another claim that is no weaker stands behind it, and that one's owner has no lock
+    there, for which this one could wait. It makes a search linear in the length of a line.
+    """
+    return walked is not None and claim.mode <= walked.mode and claim.ticket < walked.ticket
+
+
+def _path(reached_from: dict[Name, Name], end: Name) -> list[Name]:
+    path = [end]
+    while reached_from[path[-1]] != path[-1]:
+        path.append(reached_from[path[-1]])
+    return path

@@ -1,0 +1,1 @@
+"""Schemes and sites on trial: scripted and random transactions in virtual time."""

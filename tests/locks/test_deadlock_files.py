@@ -1,0 +1,190 @@
+"""Deadlocks among processes that share a lock directory: tickets name holders, notices name waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import coterie
+from coterie.deadlock.condition import any_of
+from coterie.deadlock.service import search as deadlocks
+from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId
+from coterie.engines.file import FileEngine
+from coterie.engines.file.wait_board import Notice, read_wait, sweep
+from coterie.engines.file.waits import FileQuestions
+from coterie.errors import DeadlockDetected
+from tests.cluster.local_cluster import Program
+from tests.locks.memory import in_loop, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+ANN = OwnerId("1-aa", 1)
+
+
+def notice(board: Path, *locks: str) -> Notice:
+    board.mkdir(exist_ok=True)
+    wait = LockWait(7, any_of(*locks), 1, 0.0)
+    return Notice(board, LockOwner(ANN, "host:1", "ann", wait))
+
+
+def test_a_notice_says_in_which_wait_its_owner_is_until_it_is_taken_down(tmp_path: Path) -> None:
+    board = tmp_path / "waits"
+    up = notice(board, "a", "b")
+    wait = read_wait(board, ANN)
+    assert wait is not None
+    assert wait.number == 7
+    assert wait.condition == any_of("a", "b")
+    up.take_down()
+    up.take_down()
+    assert read_wait(board, ANN) is None
+    assert not list(board.iterdir())
+
+
+def test_the_notice_of_a_dead_process_is_not_believed_and_swept_away(tmp_path: Path) -> None:
+    board = tmp_path / "waits"
+    notice(board, "a").abandon()  # as the kernel does when a process dies
+    assert read_wait(board, ANN) is None
+    sweep(board)
+    assert not list(board.iterdir())
+
+
+def test_the_notice_of_a_living_process_is_not_swept_away(tmp_path: Path) -> None:
+    board = tmp_path / "waits"
+    up = notice(board, "a")
+    sweep(board)
+    assert read_wait(board, ANN) is not None
+    up.take_down()
+
+
+def test_a_forked_child_does_not_keep_the_notices_of_its_parent(tmp_path: Path) -> None:
+    board = tmp_path / "waits"
+    up = notice(board, "a")
+    begun, ended = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(begun[1], b"x")
+        os.close(ended[1])
+        os.read(ended[0], 1)  # until the parent closes it, or dies
+        os._exit(0)
+    try:
+        os.read(begun[0], 1)
+        up.abandon()
+        assert read_wait(board, ANN) is None, "though the child lives"
+    finally:
+        for descriptor in (*begun, *ended):
+            os.close(descriptor)
+        os.waitpid(child, 0)
+
+
+@in_loop
+async def check_holder(folder: Path) -> None:
+    """Read who holds a while its owner is said to wait: first for b, then for a itself."""
+    async with coterie.connect(f"file:{folder}") as c, c.lock("a") as held:
+        engine = c._session.engine
+        assert isinstance(engine, FileEngine)
+        questions = FileQuestions(folder, engine.waits, list)
+        task = asyncio.current_task()
+        assert task
+        mine = engine.waits.describe(task)
+        for wanted, is_told in (("b", True), ("a", False)):
+            told = LockOwner(mine.id, "host:1", "ann", LockWait(7, any_of(wanted), 1, 0.0))
+            up = Notice(folder / "waits", told)
+            (hold,) = (await questions.holds(["a"]))["a"]
+            assert hold.token == held.token
+            assert hold.owner.id == mine.id
+            assert (hold.owner.wait is not None) is is_told
+            up.take_down()
+
+
+def test_who_is_first_in_the_queue_it_waits_in_is_about_to_go_on(tmp_path: Path) -> None:
+    """A process may be stopped between its turn and its notice being taken down."""
+    check_holder(tmp_path)
+
+
+@in_loop
+async def check_withdrawal(folder: Path) -> None:
+    """A notice is gone when its owner has what it wanted."""
+    async with coterie.connect(f"file:{folder}") as c, coterie.connect(f"file:{folder}") as other:
+        held = await other.lock("b").acquire()
+        assert held
+
+        async def wait() -> list[str]:
+            async with c.lock("a"), c.lock("b"):
+                return [path.name for path in (folder / "waits").iterdir()]
+
+        task = asyncio.ensure_future(wait())
+        board = folder / "waits"
+        await until(lambda: board.exists() and bool(list(board.iterdir())))
+        await held.release()
+        assert await task == []
+
+
+def test_a_notice_is_taken_down_before_its_owner_goes_on(tmp_path: Path) -> None:
+    check_withdrawal(tmp_path)
+
+
+@in_loop
+async def check_escape(folder: Path) -> None:
+    """Two programs cross, but one of them has an escape, whose holder then waits, too."""
+    urls = [f"file:{folder}"] * 3
+    async with (
+        coterie.connect(urls[0]) as ann,
+        coterie.connect(urls[1]) as bob,
+        coterie.connect(urls[2]) as eve,
+    ):
+        outcomes: dict[str, str] = {}
+        closing = asyncio.Event()
+        ready = asyncio.Barrier(3)
+
+        async def act(c: coterie.Coordinator, first: str, *wanted: str) -> None:
+            async with c.lock(first):
+                await ready.wait()
+                if c is eve:
+                    await closing.wait()
+                try:
+                    async with c.lock_any(*wanted):
+                        outcomes[first] = "had"
+                except DeadlockDetected as error:
+                    outcomes[first] = f"gave way in a {error.kind}"
+
+        tasks = [
+            asyncio.create_task(act(ann, "a", "b", "c")),
+            asyncio.create_task(act(bob, "b", "a")),
+            asyncio.create_task(act(eve, "c", "b")),
+        ]
+        searched = ann._session.engine.waits, bob._session.engine.waits
+        await until(lambda: all(waits.searches > 1 for waits in searched))
+        assert not outcomes
+        closing.set()
+        await asyncio.gather(*tasks)
+        assert outcomes == {"a": "had", "b": "had", "c": "gave way in a knot"}
+
+
+def test_an_escape_is_no_deadlock_and_closing_it_makes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlocks, "PAUSE_SECONDS_MAX", 0.1)
+    check_escape(tmp_path)
+
+
+def test_of_two_processes_that_cross_lock_files_one_gives_way(tmp_path: Path) -> None:
+    url = f"file:{tmp_path}"
+    programs = [Program(url, ("cross", "a", "b")), Program(url, ("cross", "b", "a"))]
+    try:
+        for program in programs:
+            assert program.read()[0] == "held"
+        for program in programs:
+            program.write("go on")
+            assert program.read()[0] == "wants"
+        said = [program.read() for program in programs]
+        assert sorted(words[0] for words in said) == ["deadlock", "had"]
+        for program in programs:
+            assert program.rest() == []
+    finally:
+        for program in programs:
+            program.process.kill()
+            program.process.communicate()
