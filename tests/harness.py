@@ -7,7 +7,7 @@ import inspect
 import sys
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.catalogue import algorithm
 from coterie.explore import check
@@ -91,3 +91,24 @@ def broken(module_name: str, mutant: Mutant) -> ModuleType:
     code = compile(source.replace(mutant.old, mutant.new), str(original.__file__), "exec")
     exec(code, module.__dict__)  # noqa: S102 - the source is our own, with one line changed
     return module
+
+
+KindT = TypeVar("KindT")
+
+
+def broken_class(kind: type[KindT], old: str, new: str) -> type[KindT]:
+    """Return the class with one piece of its own text replaced; it stands there exactly once.
+
+    A mutant names a class and a line of it, so that it stays right when the class moves to another
+    file. The module of the class is executed again, in a namespace of its own.
+    """
+    original = sys.modules[kind.__module__]
+    text, whole = inspect.getsource(kind), inspect.getsource(original)
+    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {kind.__name__}"
+    module = ModuleType(f"{original.__name__}_broken")
+    module.__file__ = original.__file__
+    sys.modules[module.__name__] = module  # where msgspec looks up the types of fields
+    code = compile(whole.replace(text, text.replace(old, new)), str(original.__file__), "exec")
+    exec(code, module.__dict__)  # noqa: S102 - the source is our own, with one line changed
+    made: type[KindT] = getattr(module, kind.__name__)
+    return made
