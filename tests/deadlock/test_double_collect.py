@@ -19,6 +19,8 @@ from coterie.deadlock.service.lock_waits import (
     LockOwner,
     LockWait,
     OwnerId,
+    Requester,
+    Wanted,
     choose_victim,
     names,
 )
@@ -30,12 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ANN, BOB, EVE = OwnerId("p", 1), OwnerId("q", 1), OwnerId("r", 1)
+A, B, C, D, X, HOT = map(Wanted, ("a", "b", "c", "d", "x", "hot"))
 
 
 def owner(
-    who: OwnerId, wanted: Condition[str] | str | None = None, number: int = 1, **facts: Any
+    who: OwnerId, wanted: Condition[Wanted] | Wanted | None = None, number: int = 1, **facts: Any
 ) -> LockOwner:
-    condition = all_of(wanted) if isinstance(wanted, str) else wanted
+    condition = all_of(wanted) if isinstance(wanted, Wanted) else wanted
     facts = {"age": 0, "since": 0.0} | facts
     wait = None if condition is None else LockWait(number, condition, **facts)
     return LockOwner(who, f"host-{who.participant}:7", f"task-{who.number}", wait)
@@ -43,9 +46,9 @@ def owner(
 
 def crossed(**changes: Any) -> Collection:
     """Ann holds a and wants b, which Bob holds, who wants a and is the younger."""
-    collection = Collection([owner(ANN, "b")])
-    collection.hear("b", [Hold("b", 20, owner(BOB, "a", age=1))])
-    collection.hear("a", [Hold("a", 10, owner(ANN, "b", **changes))])
+    collection = Collection([owner(ANN, B)])
+    collection.hear(B, [Hold(B, 20, owner(BOB, A, age=1))])
+    collection.hear(A, [Hold(A, 10, owner(ANN, B, **changes))])
     return collection
 
 
@@ -53,12 +56,12 @@ def crossed(**changes: Any) -> Collection:
 
 
 def test_the_first_pass_follows_the_waits_and_ends_where_somebody_runs() -> None:
-    collection = Collection([owner(ANN, any_of("a", "b"))])
-    assert collection.wanted() == ["a", "b"]
-    collection.hear("a", [Hold("a", 1, owner(BOB, "c"))])
-    assert collection.wanted() == ["b", "c"]
-    collection.hear("b", [Hold("b", 1, owner(EVE))])
-    collection.hear("c")
+    collection = Collection([owner(ANN, any_of(A, B))])
+    assert collection.wanted() == [A, B]
+    collection.hear(A, [Hold(A, 1, owner(BOB, C))])
+    assert collection.wanted() == [B, C]
+    collection.hear(B, [Hold(B, 1, owner(EVE))])
+    collection.hear(C)
     assert collection.wanted() == []
     assert not collection.suspicions()
 
@@ -67,12 +70,12 @@ def test_two_who_wait_for_each_others_lock_are_a_deadlock_and_the_youngest_gives
     (suspicion,) = crossed().suspicions()
     assert suspicion.victim is not None
     assert suspicion.victim.id == BOB
-    assert sorted(suspicion.locks()) == ["a", "b"]
+    assert sorted(suspicion.locks()) == [A, B]
 
 
 def test_silence_about_a_lock_is_no_deadlock() -> None:
-    collection = Collection([owner(ANN, "b")])
-    collection.hear("b", [Hold("b", 20, owner(BOB, "a"))])
+    collection = Collection([owner(ANN, B)])
+    collection.hear(B, [Hold(B, 20, owner(BOB, A))])
     assert not collection.suspicions(), "nothing was said about a"
 
 
@@ -83,50 +86,50 @@ def test_who_is_told_to_be_in_two_waits_in_one_pass_has_gone_on() -> None:
 
 def test_who_is_told_to_wait_and_then_to_run_has_gone_on_and_stays_so() -> None:
     collection = crossed()
-    collection.hear("c", [Hold("c", 30, owner(BOB))])
-    collection.hear("d", [Hold("d", 40, owner(BOB, "a", age=1))])
+    collection.hear(C, [Hold(C, 30, owner(BOB))])
+    collection.hear(D, [Hold(D, 40, owner(BOB, A, age=1))])
     assert not collection.suspicions()
 
 
 def test_a_waiter_at_two_places_is_caught_by_a_cycle_through_either() -> None:
     """Both waits of one owner count, whichever was reported last."""
-    for closing in ("a", "b"):
-        collection = Collection([owner(ANN, all_of("a", "b"))])
-        for lock in ("a", "b"):
-            holder = owner(BOB, "x") if lock == closing else owner(EVE)
+    for closing in (A, B):
+        collection = Collection([owner(ANN, all_of(A, B))])
+        for lock in (A, B):
+            holder = owner(BOB, X) if lock == closing else owner(EVE)
             collection.hear(lock, [Hold(lock, 1, holder)])
-        collection.hear("x", [Hold("x", 2, owner(ANN, all_of("a", "b")))])
+        collection.hear(X, [Hold(X, 2, owner(ANN, all_of(A, B)))])
         assert len(collection.suspicions()) == 1
 
 
 def test_a_lock_that_a_thousand_wait_for_has_a_thousand_and_one_edges() -> None:
-    crowd = [owner(OwnerId("p", number), "hot") for number in range(1000)]
+    crowd = [owner(OwnerId("p", number), HOT) for number in range(1000)]
     collection = Collection(crowd)
-    assert collection.wanted() == ["hot"]
-    collection.hear("hot", [Hold("hot", 1, owner(BOB))])
+    assert collection.wanted() == [HOT]
+    collection.hear(HOT, [Hold(HOT, 1, owner(BOB))])
     assert sum(map(len, collection.graph().edges().values())) == 1001
 
 
 def test_of_several_that_will_do_one_that_can_be_had_is_an_escape() -> None:
     def found(escape: LockOwner) -> int:
-        collection = Collection([owner(ANN, any_of("b", "c"))])
-        collection.hear("b", [Hold("b", 1, owner(BOB, "a"))])
-        collection.hear("a", [Hold("a", 2, owner(ANN, any_of("b", "c")))])
-        collection.hear("c", [Hold("c", 3, escape)])
+        collection = Collection([owner(ANN, any_of(B, C))])
+        collection.hear(B, [Hold(B, 1, owner(BOB, A))])
+        collection.hear(A, [Hold(A, 2, owner(ANN, any_of(B, C)))])
+        collection.hear(C, [Hold(C, 3, escape)])
         return len(collection.suspicions())
 
     assert found(owner(EVE)) == 0
-    assert found(owner(EVE, "a")) == 1
+    assert found(owner(EVE, A)) == 1
 
 
 @pytest.mark.parametrize(
     ("changed", "stands"),
     [
-        (Hold("a", 10, owner(ANN, "b")), True),
-        (Hold("a", 11, owner(ANN, "b")), False),
-        (Hold("a", 10, owner(EVE, "b")), False),
-        (Hold("a", 10, owner(ANN, "b", 2)), False),
-        (Hold("a", 10, owner(ANN)), False),
+        (Hold(A, 10, owner(ANN, B)), True),
+        (Hold(A, 11, owner(ANN, B)), False),
+        (Hold(A, 10, owner(EVE, B)), False),
+        (Hold(A, 10, owner(ANN, B, 2)), False),
+        (Hold(A, 10, owner(ANN)), False),
         (None, False),
     ],
     ids=["the same", "another token", "another owner", "another wait", "runs", "free"],
@@ -135,13 +138,13 @@ def test_what_has_changed_between_the_passes_is_no_deadlock(
     changed: Hold | None, stands: bool
 ) -> None:
     (suspicion,) = crossed().suspicions()
-    again = {"b": [Hold("b", 20, owner(BOB, "a"))], "a": [changed] if changed else []}
+    again = {B: [Hold(B, 20, owner(BOB, A))], A: [changed] if changed else []}
     assert suspicion.stands(again) is stands
 
 
 def test_everyone_names_the_same_victim_whoever_asks_and_in_whatever_order() -> None:
-    ring = {"a": ANN, "b": BOB, "c": EVE}
-    wants = {ANN: "b", BOB: "c", EVE: "a"}
+    ring = {A: ANN, B: BOB, C: EVE}
+    wants = {ANN: B, BOB: C, EVE: A}
     victims, cores = set(), set()
     for first in ring.values():
         collection = Collection([owner(first, wants[first], age=3)])
@@ -157,21 +160,21 @@ def test_everyone_names_the_same_victim_whoever_asks_and_in_whatever_order() -> 
 
 
 def test_who_was_picked_often_is_spared_while_another_was_picked_less() -> None:
-    often, seldom = owner(ANN, "b", age=9, picked=3), owner(BOB, "a", age=1, picked=2)
+    often, seldom = owner(ANN, B, age=9, picked=3), owner(BOB, A, age=1, picked=2)
     assert choose_victim([often, seldom]) == seldom
-    all_often = [owner(ANN, "b", age=9, picked=3), owner(BOB, "a", age=1, picked=4)]
+    all_often = [owner(ANN, B, age=9, picked=3), owner(BOB, A, age=1, picked=4)]
     assert choose_victim(all_often) == all_often[0]
 
 
 def test_who_does_not_detect_cannot_give_way() -> None:
-    deaf = owner(BOB, "a", age=9, gives_way=False)
-    assert choose_victim([owner(ANN, "b"), deaf]) == owner(ANN, "b")
+    deaf = owner(BOB, A, age=9, gives_way=False)
+    assert choose_victim([owner(ANN, B), deaf]) == owner(ANN, B)
     assert choose_victim([deaf]) is None
 
 
 def test_the_error_names_owners_locks_tokens_and_times() -> None:
     (suspicion,) = crossed().suspicions()
-    error = suspicion.error("a")
+    error = suspicion.error(A)
     assert isinstance(error, DeadlockDetected)
     assert str(error) == (
         "lock 'a' can never be had: a deadlock (cycle) in which host-q:7 waits for lock a since"
@@ -187,11 +190,11 @@ def test_the_error_names_owners_locks_tokens_and_times() -> None:
 
 
 def test_the_error_says_if_an_older_one_gives_way() -> None:
-    collection = Collection([owner(ANN, "b")])
-    collection.hear("b", [Hold("b", 20, owner(BOB, "a", age=1, gives_way=False))])
-    collection.hear("a", [Hold("a", 10, owner(ANN, "b"))])
+    collection = Collection([owner(ANN, B)])
+    collection.hear(B, [Hold(B, 20, owner(BOB, A, age=1, gives_way=False))])
+    collection.hear(A, [Hold(A, 10, owner(ANN, B))])
     (suspicion,) = collection.suspicions()
-    assert "host-p:7 gives way, since younger ones cannot" in str(suspicion.error("b"))
+    assert "host-p:7 gives way, since younger ones cannot" in str(suspicion.error(B))
 
 
 def test_tasks_are_named_where_the_process_is_not_enough() -> None:
@@ -206,17 +209,23 @@ def test_tasks_are_named_where_the_process_is_not_enough() -> None:
 
 
 def test_what_is_said_survives_the_wire() -> None:
-    hold = Hold("a", 10, owner(ANN, any_of("b", all_of("c", "d")), age=5, picked=1))
+    shared = Wanted("b", shared=True, requester=Requester("p", 1))
+    hold = Hold(A, 10, owner(ANN, any_of(shared, all_of(C, D)), age=5, picked=1))
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(hold), type=Hold) == hold
+
+
+def test_people_are_shown_the_lock_and_the_mode_that_is_wanted() -> None:
+    assert str(A) == "a"
+    assert str(Wanted("a", shared=True, requester=Requester("p", 1))) == "a (shared)"
 
 
 def test_the_graph_for_people_shows_what_lasted_between_two_passes() -> None:
     graph = lasting_graph(crossed(), crossed())
     assert graph.deadlocked() == ("host-p:7", "host-q:7", "a", "b")
     assert graph.since["host-p:7"] == "1970-01-01T00:00:00Z"
-    moved = Collection([owner(ANN, "b")])
-    moved.hear("b", [Hold("b", 20, owner(BOB, "a", age=1))])
-    moved.hear("a", [Hold("a", 11, owner(ANN, "b"))])
+    moved = Collection([owner(ANN, B)])
+    moved.hear(B, [Hold(B, 20, owner(BOB, A, age=1))])
+    moved.hear(A, [Hold(A, 11, owner(ANN, B))])
     assert not lasting_graph(crossed(), moved).deadlocked(), "a has changed hands meanwhile"
 
 

@@ -21,11 +21,10 @@ from coterie.deadlock.service.lock_waits import (
     LockOwner,
     Node,
     OwnerId,
+    Wanted,
     choose_victim,
     clock_time,
-    for_people,
     names,
-    without_mode,
 )
 from coterie.deadlock.wait_for import Graph
 from coterie.errors import DeadlockDetected, DeadlockMember
@@ -39,20 +38,20 @@ class Collection:
 
     def __init__(self, roots: Iterable[LockOwner]) -> None:
         """Begin with owners who want to know whether they wait for ever."""
-        self.holds: dict[str, tuple[Hold, ...]] = {}
+        self.holds: dict[Wanted, tuple[Hold, ...]] = {}
         self.owners: dict[OwnerId, LockOwner] = {}
-        self._wanted: dict[str, None] = {}
+        self._wanted: dict[Wanted, None] = {}
         for owner in roots:
             self._meet(owner)
 
-    def wanted(self) -> list[str]:
+    def wanted(self) -> list[Wanted]:
         """List the locks that somebody waits for and nothing was said about yet."""
         return list(self._wanted)
 
-    def hear(self, lock: str, holds: Sequence[Hold] = ()) -> None:
+    def hear(self, wanted: Wanted, holds: Sequence[Hold] = ()) -> None:
         """Take what is said about a lock; nothing means that it is free, or that nobody knows."""
-        self._wanted.pop(lock, None)
-        self.holds[lock] = tuple(holds)
+        self._wanted.pop(wanted, None)
+        self.holds[wanted] = tuple(holds)
         for hold in holds:
             self._meet(hold.owner)
 
@@ -88,14 +87,14 @@ class Collection:
             tuple(
                 hold
                 for node in core
-                if isinstance(node, str)
+                if isinstance(node, Wanted)
                 for hold in self.holds[node]
                 if hold.owner.id in members
             ),
         )
 
 
-def _of_nodes(condition: Condition[str]) -> Condition[Node]:
+def _of_nodes(condition: Condition[Wanted]) -> Condition[Node]:
     """Give the same condition, as one over owners and locks."""
     return Condition(condition.needed, condition.nodes, tuple(map(_of_nodes, condition.groups)))
 
@@ -113,26 +112,26 @@ class Suspicion:
         holding = {hold.owner.id for hold in holds if hold.token}
         self.victim = choose_victim(owner for owner in owners if owner.id in holding)
 
-    def locks(self) -> list[str]:
+    def locks(self) -> list[Wanted]:
         """List the locks that are to be asked about once more."""
-        return list(dict.fromkeys(hold.lock for hold in self.holds))
+        return list(dict.fromkeys(hold.wanted for hold in self.holds))
 
-    def stands(self, again: Mapping[str, Sequence[Hold]]) -> bool:
+    def stands(self, again: Mapping[Wanted, Sequence[Hold]]) -> bool:
         """Tell whether the second pass confirms every hold, with the wait of its owner."""
         return all(
-            any(now.is_still(hold) for now in again.get(hold.lock, ())) for hold in self.holds
+            any(now.is_still(hold) for now in again.get(hold.wanted, ())) for hold in self.holds
         )
 
-    def error(self, lock: str) -> DeadlockDetected:
+    def error(self, wanted: Wanted) -> DeadlockDetected:
         """Word the error for the victim, who waits for that lock."""
         assert self.victim is not None, "somebody gives way"
         name = names(self.owners)
         explanation = explain(self._graph(name), name[self.victim.id])
         return DeadlockDetected(
-            f"lock {lock!r} can never be had: {_kind(explanation)} in which"
+            f"lock {wanted.lock!r} can never be had: {_kind(explanation)} in which"
             f" {'; '.join(explanation.text)}. {name[self.victim.id]} gives way, {self._reason()}:"
             " release what you hold, then try again",
-            lock=lock,
+            lock=wanted.lock,
             kind=explanation.kind,
             members=tuple(self._member(owner, name[owner.id]) for owner in self.owners),
         )
@@ -150,9 +149,9 @@ class Suspicion:
             assert owner.wait is not None, "members of a deadlock wait"
             waits[name[owner.id]] = shown(owner.wait.condition)
             since[name[owner.id]] = clock_time(owner.wait.since)
-        locks = {lock: for_people(lock) for lock in self.locks()}
+        locks = {wanted: str(wanted) for wanted in self.locks()}
         for lock in locks.values():
-            inside = [h.owner.id for h in self.holds if locks[h.lock] == lock]
+            inside = [h.owner.id for h in self.holds if locks[h.wanted] == lock]
             waits[lock] = all_of(*dict.fromkeys(name[owner] for owner in inside))
         return Graph(waits, since, frozenset(locks.values()))
 
@@ -163,16 +162,16 @@ class Suspicion:
             waits_for=shown(owner.wait.condition).targets(),
             since=owner.wait.since,
             holds={
-                without_mode(hold.lock)[0]: hold.token
+                hold.wanted.lock: hold.token
                 for hold in self.holds
                 if hold.owner.id == owner.id and hold.token
             },
         )
 
 
-def shown(condition: Condition[str]) -> Condition[str]:
+def shown(condition: Condition[Wanted]) -> Condition[str]:
     """Write a condition for people, without saying whose requests to share are meant."""
-    nodes = tuple(dict.fromkeys(map(for_people, condition.nodes)))
+    nodes = tuple(dict.fromkeys(map(str, condition.nodes)))
     return Condition(condition.needed, nodes, tuple(map(shown, condition.groups)))
 
 

@@ -18,33 +18,30 @@ from coterie.deadlock.condition import Condition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SHARED = " (shared"  # no name of a lock has a space
 PICKS_MAX = 3  # after so many times another member is the victim, if there is one with fewer
 
 
-def in_shared_mode(lock: str, by: str = "") -> str:
-    """Name what a request to share a lock waits for: others are in its way than in another's.
+class Requester(NamedTuple):
+    """One request of a participant, where it matters which requests came before it."""
 
-    `by` tells requests apart where it matters who has come before: participant/number.
+    participant: str = ""  # empty: not said
+    number: int = 0  # not used again by this participant
+
+
+class Wanted(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """What a request waits for: a lock, alone or shared.
+
+    A request to share a lock is blocked by other claims than a request to have it alone, and by
+    other claims than a request to share that came earlier: so it names its requester.
     """
-    return f"{lock}{SHARED}{' by ' if by else ''}{by})"
 
+    lock: str
+    shared: bool = False
+    requester: Requester = Requester()
 
-def without_mode(wanted: str) -> tuple[str, bool]:
-    """Give the lock that is wanted, and whether it is to be shared."""
-    lock, mode, _ = wanted.partition(SHARED)
-    return lock, bool(mode)
-
-
-def requester(wanted: str) -> str:
-    """Give the participant whose request to share a lock this is; empty if it is not said."""
-    return wanted.partition(f"{SHARED} by ")[2].rpartition("/")[0]
-
-
-def for_people(wanted: str) -> str:
-    """Write what is wanted without saying by whom."""
-    lock, shared = without_mode(wanted)
-    return in_shared_mode(lock) if shared else lock
+    def __str__(self) -> str:
+        """Show the lock and the mode, but not the requester."""
+        return f"{self.lock} (shared)" if self.shared else self.lock
 
 
 class OwnerId(NamedTuple):
@@ -54,14 +51,14 @@ class OwnerId(NamedTuple):
     number: int
 
 
-Node: TypeAlias = OwnerId | str  # an owner, or the name of a lock
+Node: TypeAlias = OwnerId | Wanted
 
 
 class LockWait(msgspec.Struct, frozen=True, array_like=True):
     """One wait of one owner for locks."""
 
     number: int  # not used again by this participant
-    condition: Condition[str]
+    condition: Condition[Wanted]
     age: int  # when it began, on a clock by which participants agree roughly
     since: float  # the same in seconds since 1970, for people
     picked: int = 0  # how often its owner has been a victim in vain
@@ -85,7 +82,7 @@ class LockOwner(msgspec.Struct, frozen=True, array_like=True):
 class Hold(msgspec.Struct, frozen=True, array_like=True):
     """A lock in the hands of an owner, or one who waits for it before somebody who wants to share."""
 
-    lock: str  # or what a request to share it waits for
+    wanted: Wanted  # by the request that it blocks
     token: int  # 0: it does not hold the lock, but comes first
     owner: LockOwner
     shared: bool = False  # others may hold it, too
@@ -94,7 +91,8 @@ class Hold(msgspec.Struct, frozen=True, array_like=True):
         """Tell whether the same owner has held this lock, and been in the same wait, ever since."""
         mine, its = self.owner.wait, before.owner.wait
         return (
-            (self.lock, self.token, self.owner.id) == (before.lock, before.token, before.owner.id)
+            (self.wanted, self.token, self.owner.id)
+            == (before.wanted, before.token, before.owner.id)
             and mine is not None
             and its is not None
             and mine.number == its.number
