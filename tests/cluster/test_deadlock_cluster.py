@@ -14,7 +14,7 @@ from coterie.cluster.config import convert
 from coterie.cluster.voter.metrics import participant_metrics, render
 from coterie.cluster.wire.frames import OwnerReport
 from coterie.deadlock.service import search as deadlocks
-from coterie.deadlock.service.double_collect import Suspicion
+from coterie.deadlock.service.lock_collection import Suspicion
 from coterie.errors import AcquireTimeout, DeadlockDetected
 from tests.cluster.local_cluster import document, running, until, url_of
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
 
 if TYPE_CHECKING:
     from random import Random
 
-    from coterie.deadlock.service.double_collect import Suspicion
+    from coterie.deadlock.service.lock_collection import Suspicion
 
 MODELS = ("one", "or", "and", "and-or", "k-of-n")
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pytest
 
 import tests.deadlock.lock_service
 from coterie.deadlock.condition import Condition, all_of, any_of
-from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.double_collect import Core, cores
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
 from coterie.deadlock.service.lock_waits import (
     Hold,
@@ -24,12 +23,13 @@ from coterie.deadlock.service.lock_waits import (
     choose_victim,
     names,
 )
+from coterie.deadlock.wait_for import Graph
 from coterie.errors import DeadlockDetected
 from tests.deadlock.lock_service import Service, search
-from tests.harness import Mutant, broken
+from tests.harness import broken_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Container
 
 ANN, BOB, EVE = OwnerId("p", 1), OwnerId("q", 1), OwnerId("r", 1)
 A, B, C, D, X, HOT = map(Wanted, ("a", "b", "c", "d", "x", "hot"))
@@ -280,58 +280,74 @@ def test_once_it_is_quiet_every_deadlock_is_found_and_broken_by_one_victim_each(
     assert broken_off > 300, "there is something to be found"
 
 
-# The rules broken
+# Another user of the double collect: transactions that wait for transactions, reported by sites
 
-PACKAGE = "coterie.deadlock.service"
-CHAIN = ("lock_waits", "double_collect")
-MUTANTS = {
+
+class Waiter(NamedTuple):
+    """A transaction that waits at a site; the number tells this wait from all others."""
+
+    site: int
+    name: str
+    number: int
+    targets: tuple[str, ...]
+
+    def within(self, members: Container[str]) -> Waiter | None:
+        targets = tuple(name for name in self.targets if name in members)
+        return self._replace(targets=targets) if self.name in members and targets else None
+
+    def is_still(self, before: Waiter) -> bool:
+        return self[:3] == before[:3] and set(before.targets) <= set(self.targets)
+
+
+FIRST, SECOND = Waiter(1, "t", 1, ("u", "v")), Waiter(2, "u", 1, ("t",))
+
+
+def waiting(*waiters: Waiter) -> Graph[str]:
+    return Graph({waiter.name: all_of(*waiter.targets) for waiter in waiters})
+
+
+def test_a_core_consists_of_what_the_reports_say_of_its_members() -> None:
+    third = Waiter(2, "w", 1, ("t",))
+    (core,) = cores(waiting(FIRST, SECOND, third), [FIRST, SECOND, third])
+    assert core.nodes == ("t", "u")
+    assert core.reports == (FIRST._replace(targets=("u",)), SECOND)
+    assert not cores(waiting(FIRST, third), [FIRST, third])
+
+
+@pytest.mark.parametrize(
+    ("again", "stands"),
+    [
+        ([FIRST, SECOND], True),
+        ([FIRST._replace(targets=("u",)), SECOND], True),
+        ([FIRST._replace(targets=("v",)), SECOND], False),
+        ([FIRST._replace(number=2), SECOND], False),
+        ([FIRST], False),
+    ],
+    ids=["the same", "another has ended", "it waits for others", "it waits again", "one has ended"],
+)
+def test_a_core_stands_if_the_second_pass_reports_all_of_it(
+    again: list[Waiter], stands: bool
+) -> None:
+    (core,) = cores(waiting(FIRST, SECOND), [FIRST, SECOND])
+    assert core.stands(again) is stands
+
+
+# The rules broken: classes with a method of theirs, and a piece of it that is replaced
+
+MUTANTS: dict[str, tuple[type[Any], str, str, str]] = {
     "a single pass is enough": (
-        "double_collect",
-        "any(now.is_still(hold) for now",
+        Core,
+        "stands",
+        "any(now.is_still(report) for now",
         "any(now for now",
     ),
-    "one confirmed hold is enough": (
-        "double_collect",
-        "return all(\n            any(now.is_still",
-        "return any(\n            any(now.is_still",
-    ),
-    "waits are not compared": ("lock_waits", "and mine.number == its.number", ""),
+    "one confirmed hold is enough": (Core, "stands", "return all(any(", "return any(any("),
+    "waits are not compared": (Hold, "is_still", "and mine.number == its.number", ""),
 }
 
 
-@pytest.fixture
-def mutate(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], Any]:
-    """Import the double collect and the service of the tests anew, with a rule broken."""
-
-    def load(module: str, old: str, new: str) -> Any:
-        for name in CHAIN:
-            text = Mutant(old, new) if name == module else Mutant(_head(name), _head(name))
-            made = broken(f"{PACKAGE}.{name}", text)
-            monkeypatch.setitem(sys.modules, f"{PACKAGE}.{name}", made)
-            monkeypatch.setattr(f"{PACKAGE}.{name}", made, raising=False)
-        service = "tests.deadlock.lock_service"
-        head = importlib.import_module(service).__doc__
-        assert head is not None
-        return broken(service, Mutant(head, head))
-
-    return load
-
-
-def _head(name: str) -> str:
-    """A text that stands in the module once."""
-    head = importlib.import_module(f"{PACKAGE}.{name}").__doc__
-    assert head is not None
-    return head
-
-
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_rule_makes_phantoms(name: str, mutate: Callable[[str, str, str], Any]) -> None:
-    service = mutate(*MUTANTS[name])
-    assert any(any(verdicts(service, seed)) for seed in range(1000))
-
-
-def test_nothing_is_objected_to_where_nothing_is_broken(
-    mutate: Callable[[str, str, str], Any],
-) -> None:
-    service = mutate("none", "", "")
-    assert not any(any(verdicts(service, seed)) for seed in range(200))
+def test_a_broken_rule_makes_phantoms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, method, old, new = MUTANTS[name]
+    monkeypatch.setattr(kind, method, getattr(broken_class(kind, old, new), method))
+    assert any(any(verdicts(tests.deadlock.lock_service, seed)) for seed in range(1000))

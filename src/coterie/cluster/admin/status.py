@@ -20,7 +20,7 @@ from coterie.cluster.wire.frames import (
     Owners,
 )
 from coterie.cluster.wire.handshake import Credentials
-from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
 from coterie.errors import ProtocolError
 from coterie.locks.engine import LockState

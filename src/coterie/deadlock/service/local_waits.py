@@ -21,7 +21,7 @@ from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, Owner
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from coterie.deadlock.service.double_collect import Suspicion
+    from coterie.deadlock.service.lock_collection import Suspicion
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.errors import DeadlockDetected
     from coterie.locks.engine import Claim
@@ -186,7 +186,7 @@ class Waits:
 
     def _search(self, owner: Owner) -> None:
         """Look for a deadlock among the owners of this process, which is all known at one moment."""
-        from coterie.deadlock.service.double_collect import Collection  # noqa: PLC0415 - seldom needed
+        from coterie.deadlock.service.lock_collection import Collection  # noqa: PLC0415 - seldom needed
 
         collection = Collection([self.describe(owner)])
         while wanted := collection.wanted():

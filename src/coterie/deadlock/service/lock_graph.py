@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.condition import Condition, all_of
-from coterie.deadlock.service.double_collect import shown
+from coterie.deadlock.service.lock_collection import shown
 from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, clock_time, names
 from coterie.deadlock.wait_for import Graph
 
 if TYPE_CHECKING:
-    from coterie.deadlock.service.double_collect import Collection
+    from coterie.deadlock.service.lock_collection import Collection
 
 
 def lasting_graph(first: Collection, second: Collection) -> Graph[str]:

@@ -12,14 +12,14 @@ import logging
 import random
 from typing import TYPE_CHECKING, Protocol
 
-from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_waits import is_all, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from coterie.deadlock.service.double_collect import Suspicion
     from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.lock_collection import Suspicion
     from coterie.deadlock.service.lock_waits import Hold, Wanted
     from coterie.locks.engine import Claim
     from coterie.locks.session import Owner

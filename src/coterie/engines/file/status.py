@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.deadlock.condition import any_of
-from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
 from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
 from coterie.engines.file.queue import all_tickets
