@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import secrets
 import socket
 import time
 from collections import deque
@@ -82,7 +83,7 @@ class ClassicEngine:
         self._holders: dict[str, ClassicClaim] = {}
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
-        self.waits = Waits(self._in_the_way)
+        self.waits = Waits(secrets.token_hex(16), self._blockers)
 
     async def open(self) -> None:
         """Start the node."""
@@ -121,7 +122,7 @@ class ClassicEngine:
         """Tell whether this claim holds its lock."""
         return self._holders.get(claim.lock) is claim
 
-    def _in_the_way(self, wanted: Wanted) -> list[ClassicClaim]:
+    def _blockers(self, wanted: Wanted) -> list[ClassicClaim]:
         holder = self._holders.get(wanted.lock)
         return [] if holder is None else [holder]
 

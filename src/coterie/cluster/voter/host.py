@@ -32,7 +32,6 @@ from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
-    from coterie.cluster.client.participant import Attending
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.storage import Memory, Storage
     from coterie.cluster.wire.frames import Hello, LockReport, ToVoter
@@ -65,7 +64,6 @@ class Voting:
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self.expired = 0  # sessions
-        self.companion: Attending | None = None  # the participant in this very process
         self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
         self._last_number = 0
         self._storage = storage

@@ -16,7 +16,10 @@ from coterie.cluster.wire.listener import Door, stop_serving
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from coterie.cluster.config import Config
+    from coterie.cluster.voter.metrics import Metric
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -24,14 +27,25 @@ logger = logging.getLogger("coterie.cluster")
 class Node:
     """One voter on one address."""
 
-    def __init__(self, config: Config, name: str, *, new_cluster: bool = False) -> None:
-        """Prepare; `new_cluster` vouches that nobody holds a lock of an earlier start."""
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        *,
+        new_cluster: bool = False,
+        program: Callable[[], Iterable[Metric]] = tuple,
+    ) -> None:
+        """Prepare; `new_cluster` vouches that no program holds a lock of an earlier start.
+
+        `program` collects the figures of the program that the node is part of.
+        """
         self.name = name
         self.voting: Voting
         self.failed: asyncio.Future[None]
         self._config = config
         self._options = config.options(name)
         self._new_cluster = new_cluster
+        self._program = program
         self._storage: Storage | None = None
         self._metrics: asyncio.Server | None = None
         self._recovering: asyncio.Task[None] | None = None
@@ -67,7 +81,9 @@ class Node:
         if address is None:
             return
         try:
-            self._metrics = await serve_text(address, lambda: node_metrics(self.voting))
+            self._metrics = await serve_text(
+                address, lambda: node_metrics(self.voting, self._program())
+            )
         except OSError as error:
             raise Unavailable(f"metrics of node {self.name!r} on {address}: {error}") from None
 

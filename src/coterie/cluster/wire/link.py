@@ -50,17 +50,31 @@ class Link:
         caller: Callable[[], Caller],
         tls: ssl.SSLContext | None,
         lease: float,
+        *,
+        receive: Callable[[memoryview], None],
+        connected: Callable[[Welcome], None],
+        disconnected: Callable[[], None] | None = None,
     ) -> None:
-        """Prepare; a node that does not answer for a lease is called anew.
+        """Prepare; a node that does not answer for a lease is called again.
 
-        One that is away is called again several times within a lease, so that it may restart.
+        One that is away is called several times within a lease, so that it may restart.
+
+        Args:
+            node: The name of the node.
+            addresses: Where it may be found.
+            caller: Makes our end of the handshake, for each call.
+            tls: How to encrypt; None: not at all.
+            lease: The lease of the cluster.
+            receive: Takes each frame.
+            connected: Called when a connection is up.
+            disconnected: Called when a connection is lost.
         """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
         self.tried = asyncio.Event()  # it has been up, or it is known why not
-        self.connected: Callable[[Welcome], None]
-        self.disconnected: Callable[[], None] = _do_nothing
-        self.receive: Callable[[memoryview], None]
+        self._receive = receive
+        self._connected = connected
+        self._disconnected = disconnected
         self._addresses = addresses
         self._caller = caller
         self._tls = tls
@@ -111,6 +125,11 @@ class Link:
         else:
             connection.send(frame)
 
+    def abort(self, reason: str) -> None:
+        """Break the connection, if there is one; it is made again."""
+        if self._connection is not None:
+            self._connection.abort(reason)
+
     async def _keep(self) -> None:
         attempt = 0
         pause = FIRST_PAUSE_SECONDS
@@ -149,24 +168,21 @@ class Link:
         self.trouble = ""
         logger.info("link to %s is up", self.node)
         try:
-            self.connected(welcome)
+            self._connected(welcome)
             self.tried.set()
             raise ProtocolError(await over.get())
         finally:
             self._connection = None
             connection.on_close = None
-            self.disconnected()
+            if self._disconnected is not None:
+                self._disconnected()
 
     def _take(self, frame: memoryview) -> None:
         self._unanswered_since = None
-        self.receive(frame)
+        self._receive(frame)
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
             logger.warning("link to %s is down: %s", self.node, trouble)
         self.trouble = trouble
         self.tried.set()
-
-
-def _do_nothing() -> None:
-    """Take the loss of a connection as it comes: it will be made again."""

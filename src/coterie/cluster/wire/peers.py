@@ -35,10 +35,24 @@ logger = logging.getLogger("coterie.cluster")
 class Outgoing:
     """What goes to one peer."""
 
-    def __init__(self, link: Link, patience: float, lost: Callable[[], None]) -> None:
-        """Call the peer; `lost` is called when it is away for so long, or has started again."""
-        self._link = link
-        self._patience = patience
+    def __init__(
+        self, config: Config, peer: ProcessId, identity: Identity, lost: Callable[[], None]
+    ) -> None:
+        """Call the peer; `lost` is called when it is away for a lease, or has started again."""
+        membership, security = config.membership, config.security
+        credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+        member, lease = membership.members[peer - 1], membership.settings.lease
+        self._link = Link(
+            member.name,
+            [member.address],
+            lambda: Caller(credentials, "peer", identity, member.name),
+            security.client_context(),
+            lease,
+            receive=self._confirm,
+            connected=self._connected,
+            disconnected=self._disconnected,
+        )
+        self._patience = lease
         self._lost = lost
         self._waiting: deque[Letter] = deque()
         self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
@@ -46,10 +60,8 @@ class Outgoing:
         self._posted = 0
         self._start: str | None = None
         self._timer: asyncio.TimerHandle | None = None
-        link.connected = self._connected
-        link.disconnected = self._disconnected
-        link.receive = self._confirm
-        link.start()
+        self._stopped = False
+        self._link.start()
 
     @property
     def is_up(self) -> bool:
@@ -84,6 +96,8 @@ class Outgoing:
         self._push()
 
     def _disconnected(self) -> None:
+        if self._stopped:
+            return
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._patience, self._lost)
 
@@ -95,7 +109,7 @@ class Outgoing:
 
     async def stop(self) -> None:
         """Call no more."""
-        self._link.disconnected = lambda: None
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         await self._link.stop()
@@ -133,15 +147,5 @@ class Incoming:
 def call_peer(
     config: Config, peer: ProcessId, identity: Identity, lost: Callable[[], None]
 ) -> Outgoing:
-    """Call another node of the cluster; `lost` is called when it is away for a lease, or new."""
-    membership, security = config.membership, config.security
-    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
-    member, lease = membership.members[peer - 1], membership.settings.lease
-    link = Link(
-        member.name,
-        [member.address],
-        lambda: Caller(credentials, "peer", identity, member.name),
-        security.client_context(),
-        lease,
-    )
-    return Outgoing(link, lease, lost)
+    """Call another node of the cluster."""
+    return Outgoing(config, peer, identity, lost)
