@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.runtime.driver import Driver
-from coterie.mutex.quorum.leased.events import Acquired
+from coterie.mutex.quorum.leased.participant import Acquired
 from tests.cluster.local_cluster import until
 from tests.cluster.virtual_time import run, sleep_through
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.events import Acquired
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -24,7 +23,7 @@ from coterie.mutex.quorum.leased.frames import (
     SessionName,
     Term,
 )
-from coterie.mutex.quorum.leased.participant import PARTICIPANT, Participant, participant
+from coterie.mutex.quorum.leased.participant import PARTICIPANT, Acquired, Participant, participant
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox

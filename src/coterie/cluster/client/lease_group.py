@@ -11,7 +11,7 @@ from coterie.cluster.runtime import clock
 from coterie.cluster.wire.frames import Concerned, HowAreYou, Standing, Standings
 from coterie.deadlock.service.lock_waits import without_mode
 from coterie.errors import NoQuorum
-from coterie.mutex.quorum.leased.events import Acquired, Lost, Unwanted
+from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from bisect import insort
 import msgspec
 from msgspec import field
 
-from coterie.mutex.quorum.leased.tokens import Interval
+from coterie.mutex.quorum.leased.votes import Interval
 
 
 class Claim(msgspec.Struct, array_like=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.mutex.quorum.leased.tokens import NEVER, Interval, last_instant
+from coterie.mutex.quorum.leased.votes import NEVER, Interval, last_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

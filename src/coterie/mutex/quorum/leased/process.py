@@ -52,7 +52,7 @@ class Leased(Mutex[Frame]):
         match message:
             case Data() | Beat() | Probe() | Term() | Bye():
                 if self.voter is None:
-                    raise ProtocolError(f"process {self.me} is no voter, and got {message}")
+                    raise ProtocolError(f"process {self.me} is not a voter, and got {message}")
                 self.voter.receive(sender, message, out)
             case Reply() | Ack() | Answer() | Nack():
                 self.participant.receive(sender, message, out)
