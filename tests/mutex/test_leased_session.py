@@ -198,7 +198,7 @@ def test_an_orderly_end_says_goodbye() -> None:
 
 
 def test_a_frame_from_a_process_that_does_not_vote_is_an_error() -> None:
-    with pytest.raises(ProtocolError, match="no voter"):
+    with pytest.raises(ProtocolError, match="not a voter"):
         at(1, client().receive, 2, Nack(OPEN))
 
 
