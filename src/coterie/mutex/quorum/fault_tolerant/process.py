@@ -40,6 +40,7 @@ QUARANTINE = "QUARANTINE"  # after news; we do not enter
 class FaultTolerant(Membership, kw_only=True):
     """A requester and an arbiter that may outlive all others."""
 
+    messages: ClassVar[Any] = Message
     channel: ClassVar[Channel] = Channel.FIFO
 
     asked: set[ProcessId] = field(default_factory=set)  # arbiters who have our request
