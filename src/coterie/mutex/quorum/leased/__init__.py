@@ -180,7 +180,7 @@ ALGORITHM = Algorithm(
     assumes=("clock rates within 0.5 %", "a voter's storage survives"),
     bears=("crash", "restart", "pause", "partition", "loss", "duplication", "reordering"),
     causal=False,
-    variants=(Variant("lazy", "whoever leaves keeps the votes until somebody else asks"),),
+    variants=(Variant("lazy", "a process that leaves keeps its votes until another asks"),),
     parameters=(
         Parameter(
             "coterie",
@@ -191,7 +191,7 @@ ALGORITHM = Algorithm(
         Parameter(
             "voters", "all", "how many processes vote: the first ones, or all", _parse_voters
         ),
-        Parameter("policy", "quorum", "whom to ask: one quorum, or all voters", _parse_policy),
+        Parameter("policy", "quorum", "which voters to ask: one quorum, or all", _parse_policy),
         Parameter("lease", "1000", "how long a vote counts, in message delays", _parse_lease),
     ),
 )
