@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from coterie.process import Event
     from coterie.transactions.schemes.scheduler import Name, Number, Value
+    from coterie.transactions.site.events import UserAnswer
 
 
 class Chronicle:
@@ -61,7 +62,7 @@ class Chronicle:
         self.written[name][key] = value
         self._line(Line(name, "write", key, None if value is None else value.decode()))
 
-    def _answered(self, answer: Found | Listed | Accepted | Committed | Refused) -> None:
+    def _answered(self, answer: UserAnswer) -> None:
         name = answer.transaction
         match answer:
             case Found():

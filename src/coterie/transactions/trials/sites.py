@@ -13,7 +13,7 @@ from coterie.simulate.workload import Workload, World
 from coterie.transactions.catalogue import scheme as find_scheme
 from coterie.transactions.schemes.scheduler import Refused
 from coterie.transactions.site.events import Answered, Finished
-from coterie.transactions.site.keeper import typed
+from coterie.transactions.site.site import typed
 from coterie.transactions.trials.chronicle import Chronicle
 from coterie.transactions.trials.clients import BusySite, Client
 
