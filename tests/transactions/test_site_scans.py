@@ -188,7 +188,9 @@ def test_writes_that_are_too_large_together_are_refused_before_a_site_hears_of_t
     writer = sites.write(1, {KEYS[0]: b"x" * 500, KEYS[1]: b"x" * 400})
     sent = len(sites.sent)
     for _ in range(2):
-        with pytest.raises(UsageError, match=r"writes take 1,10\d bytes, and 1,000 are the most"):
+        with pytest.raises(
+            UsageError, match=r"would take 1,10\d bytes, and at most 1,000 go to disk"
+        ):
             sites.call(1, "write", writer.name, KEYS[2], b"x" * 200)
     assert len(sites.sent) == sent
     sites.call(1, "write", writer.name, KEYS[0], b"small")  # in the place of what was large

@@ -272,7 +272,7 @@ class Coordinator(msgspec.Struct, array_like=True):
     # Silence
 
     def on_inquire(self, sender: ProcessId, name: Name, step: Step) -> None:
-        """Say what has become of a transaction that began here; an unknown one is aborted.
+        """Answer what has become of a transaction that began here; an unknown one is aborted.
 
         Presumed abort: a commit is in the journal until all voters have acknowledged it. So a voter
         that asks about something which is neither there nor under way asks about an abort.

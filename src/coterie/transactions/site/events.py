@@ -55,7 +55,7 @@ class Wrote(Event, frozen=True):
 
 
 class Finished(Event, frozen=True):
-    """A transaction of a client has committed, after so many failures and so long."""
+    """A transaction of a client has committed, after that many failures and seconds."""
 
     transaction: Name
     failures: int

@@ -314,7 +314,7 @@ class Resource(msgspec.Struct, array_like=True):
     # Doubt
 
     def on_inquire(self, sender: ProcessId, name: Name, step: Step) -> None:
-        """Say what has become of another coordinator's transaction, if that is certain here.
+        """Answer what has become of another coordinator's transaction, if that is certain here.
 
         A site in doubt may rely on one that has not voted: that one ends the transaction, and will
         refuse to vote. One that knows nothing may have left early because it had only read there.

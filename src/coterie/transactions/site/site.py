@@ -226,7 +226,7 @@ class Site(Process[Message]):
         self._follow_up(step)
 
     def _on_decide(self, sender: ProcessId, message: Decide, step: Step) -> None:
-        """Tell apart the two that may hear a decision: a coordinator that left it to a site, or a voter."""
+        """Pass a decision to the coordinator, if it left it to the only site, or else to the voter."""
         name, number = message.name, message.number
         if number is not None and self.coordinator.expects_decision(name):
             self.coordinator.on_decide(sender, name, number, step)

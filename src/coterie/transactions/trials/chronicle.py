@@ -38,7 +38,7 @@ class Chronicle:
         self._count = 0
 
     def add(self, event: Event) -> None:
-        """Take an event."""
+        """Take note of an event."""
         self._count += 1
         match event:
             case Began(name):
@@ -92,7 +92,7 @@ class Chronicle:
         self.lines.append((self._count, line))
 
     def history(self) -> History:
-        """Tell what happened; what nobody has installed has not."""
+        """Return what happened; writes that no site has installed have not."""
         history = History()
         for count, line in self.lines:
             version = line.version

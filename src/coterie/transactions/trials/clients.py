@@ -165,7 +165,7 @@ class BusySite(Site):
             out.set_timer(f"{CLIENT}{self.clients.index(client)}", self.rest)
 
     def _pause(self, client: Client) -> float:
-        """Wait longer after each failure, and differently from whoever was in the way."""
+        """Return a pause that grows with each failure, and differs from those of its rivals."""
         assert client.attempt is not None, "it was refused"
         share = crc32(client.attempt.name.encode()) % 1000 / 1000
         return self.backoff * (0.5 + share) * 2.0 ** min(client.failures, 6)
