@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock import Graph, all_of, explain
-from coterie.deadlock.service.lock_waits import PICKS_MAX
+from coterie.deadlock.victim import PICKS_MAX
 from coterie.transactions.schemes.two_phase_locking.locking import TwoPhaseLocking
 
 if TYPE_CHECKING:
