@@ -324,7 +324,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "5 s", "-1", "5d", "inf"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(UsageError, match="no duration"):
+    with pytest.raises(UsageError, match="expected a duration"):
         duration(text)
 
 
