@@ -23,7 +23,7 @@ from coterie.cluster.client.blockers import blockers_of_share
 from coterie.cluster.runtime import clock
 from coterie.deadlock.service.lock_waits import Requester, Wanted
 from coterie.errors import MisuseError, NoQuorum
-from coterie.mutex.quorum.leased.events import Acquired, Lost, Unwanted
+from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,7 +224,7 @@ class LeaseGroup:
             claim.granted.set_result(None)
             return claim
         if queue.holder is None and not queue.waiting:
-            token = self._participant.again(lock, claim.asked_at, shared=shared)
+            token = self._participant.try_reacquire(lock, claim.asked_at, shared=shared)
             if token:
                 self._begin(queue, claim, token, claim.asked_at)
                 return claim
@@ -259,7 +259,7 @@ class LeaseGroup:
             queue.holder = None
             if queue.waiting:
                 self._hand_over(queue, claim.lock, now)
-            elif not self._participant.keep(claim.lock, now):
+            elif not self._participant.try_release(claim.lock, now):
                 self.host.release(claim.lock)
         elif claim in queue.waiting:
             self._leave_line(queue, claim)
@@ -292,7 +292,7 @@ class LeaseGroup:
             self._let_join(queue, claim.lock)
         elif not queue.waiting:
             self.host.withdraw(claim.lock)
-        elif queue.waiting[0].shared is not self._participant.shares(claim.lock):
+        elif queue.waiting[0].shared is not self._participant.is_shared(claim.lock):
             self.host.withdraw(claim.lock)
             self.host.acquire(claim.lock, shared=queue.waiting[0].shared)
 
@@ -339,7 +339,7 @@ class LeaseGroup:
         """Let the next task here have the lock, through the voters if others have to come first."""
         shared = queue.waiting[0].shared
         if not self._participant.is_wanted(lock) or queue.take_turn(now):
-            token = self._participant.pass_on(lock, now, shared=shared)
+            token = self._participant.try_pass_on(lock, now, shared=shared)
             if token:
                 self._begin_next(queue, token, now)
                 return

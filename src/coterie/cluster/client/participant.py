@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from coterie.cluster.runtime.driver import Driver
+from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.host import Host
 from coterie.cluster.wire.frames import PROTOCOL, AskOwner, Hello, OwnerReport, Owners
 from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.frames import Ack, Answer, Nack, Reply
+from coterie.mutex.quorum.leased.frames import Ack, Answer, Downward, Nack, Reply
 from coterie.mutex.quorum.leased.participant import participant
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.metrics import Metric
     from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.handshake import Identity
-    from coterie.process import Event, ProcessId
+    from coterie.mutex.quorum.leased.frames import Frame
+    from coterie.mutex.quorum.leased.participant import Participant
+    from coterie.process import Event, Outbox, ProcessId
 
 
 class Line(Protocol):
@@ -76,6 +79,24 @@ class Upcalls(NamedTuple):
     """Collect the figures of the program."""
 
 
+class HostedParticipant:
+    """The participant as its host drives it: how it begins."""
+
+    messages: ClassVar[Any] = Downward
+
+    def __init__(self, participant: Participant, name: str) -> None:
+        """Prepare; no other start of any process has had that name."""
+        self._name = name
+        self._participant = participant
+        self.receive = participant.receive
+        self.ring = participant.ring
+        self.down = participant.down
+
+    def start(self, out: Outbox[Frame]) -> None:
+        """Begin."""
+        self._participant.start(self._name, out)
+
+
 class ParticipantHost:
     """One participant, with a line to every voter."""
 
@@ -106,8 +127,9 @@ class ParticipantHost:
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self._upcalls = upcalls
-        self._driver = Driver(self._send, self.participant.ring, upcalls.tell, _save_nothing)
-        self._driver.step(self.participant.start, identity.name)
+        hosted = HostedParticipant(self.participant, identity.name)
+        self._host = Host(hosted, self._send, upcalls.tell)
+        self._host.start(clock.number())
         self.lines = {
             voter: lines.line(voter, partial(self.receive, voter), partial(self._connected, voter))
             for voter in range(1, len(membership.members) + 1)
@@ -132,26 +154,26 @@ class ParticipantHost:
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
-        self._driver.step(self.participant.close)
-        self._driver.stop()
+        self._host.step(self.participant.close)
+        self._host.stop()
 
     # What the program calls
 
     def acquire(self, lock: str, *, shared: bool) -> None:
         """Ask for a lock, alone or shared."""
-        self._driver.step(partial(self.participant.acquire, lock, shared=shared))
+        self._host.step(partial(self.participant.acquire, lock, shared=shared))
 
     def release(self, lock: str) -> None:
         """Give a lock back."""
-        self._driver.step(self.participant.release, lock)
+        self._host.step(self.participant.release, lock)
 
     def reenter(self, lock: str, *, shared: bool) -> None:
         """Give a lock back and ask for it again, for another task, in one frame to each voter."""
-        self._driver.step(partial(self.participant.reenter, lock, shared=shared))
+        self._host.step(partial(self.participant.reenter, lock, shared=shared))
 
     def withdraw(self, lock: str) -> None:
         """Give up waiting for a lock."""
-        self._driver.step(self.participant.withdraw, lock)
+        self._host.step(self.participant.withdraw, lock)
 
     def ask(self, voter: ProcessId, question: msgspec.Struct) -> None:
         """Send a question that is no part of the protocol."""
@@ -159,21 +181,21 @@ class ParticipantHost:
 
     # What the lines call
 
-    def _connected(self, voter: ProcessId, clock: int) -> None:
+    def _connected(self, voter: ProcessId, reading: int) -> None:
         """Go on over a new connection to a voter whose logical clock shows this.
 
         A participant that knows the clocks of all voters asks for tokens that all of them can
         support, however far apart their numbers are after starts at different times.
         """
-        self.participant.sessions.merge(clock)
-        self._driver.step(self.participant.connected, voter)
+        self.participant.sessions.merge(reading)
+        self._host.step(self.participant.connected, voter)
 
     def receive(self, voter: ProcessId, frame: FromVoter) -> None:
         """Handle a frame from a voter."""
         self.received[type(frame).__name__] += 1
         match frame:
             case Reply() | Ack() | Answer() | Nack():
-                self._driver.step(self.participant.receive, voter, frame)
+                self._host.step(self.participant.receive, voter, frame)
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
             case Owners() | OwnerReport():
@@ -223,7 +245,3 @@ class _Back(NamedTuple):
 
     def send(self, frame: Any) -> None:
         self.loop.call_soon(self.receive, frame)
-
-
-def _save_nothing(_: bytes) -> None:
-    raise AssertionError("a participant saves nothing")

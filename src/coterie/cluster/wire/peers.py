@@ -142,10 +142,3 @@ class Incoming:
             self._delivered += 1
             self._deliver(self._peer, letter)
         connection.send(Receipt(self._delivered))
-
-
-def call_peer(
-    config: Config, peer: ProcessId, identity: Identity, lost: Callable[[], None]
-) -> Outgoing:
-    """Call another node of the cluster."""
-    return Outgoing(config, peer, identity, lost)
