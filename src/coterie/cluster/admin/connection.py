@@ -60,7 +60,9 @@ class Consultation:
         self.send(question)
         answer = await self.next()
         if not isinstance(answer, kind):
-            raise ProtocolError(f"a {type(answer).__name__} is no answer to this question")
+            raise ProtocolError(
+                f"expected a {kind.__name__} in answer, got a {type(answer).__name__}"
+            )
         return answer
 
 
@@ -75,7 +77,7 @@ async def consult(
         yield Consultation(connection)
     finally:
         connection.on_close = None
-        connection.close("all is asked")
+        connection.close("all questions are answered")
         await connection.wait_closed()
 
 
