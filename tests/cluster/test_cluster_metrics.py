@@ -14,6 +14,7 @@ from coterie.cluster.config import convert
 from coterie.cluster.ports import free_ports
 from coterie.cluster.runtime.logs import JsonFormatter
 from coterie.cluster.voter.metrics import Metric, gauge, render
+from coterie.cluster.voter.storage import Storage
 from tests.cluster.local_cluster import document, running, url_of
 
 SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+$')
@@ -88,11 +89,10 @@ def test_a_node_that_cannot_save_votes_no_more(
     async def main() -> None:
         async with running(config) as (node,), coterie.connect(url_of(config)) as coordinator:
 
-            def full(_: bytes) -> None:
+            def full(_: Storage, __: bytes) -> None:
                 raise OSError(28, "No space left on device")
 
-            assert node._storage is not None
-            monkeypatch.setattr(node._storage, "save", full)
+            monkeypatch.setattr(Storage, "save", full)
             waiting = asyncio.ensure_future(coordinator.lock("x").acquire())
             with pytest.raises(coterie.Unavailable, match="No space left on device"):
                 await node.failed

@@ -54,7 +54,7 @@ class Queue:
 
     def sweep(self) -> None:
         """Remove what was left by processes that died while they joined; only at the gate."""
-        files = self._files()
+        files = self.files()
         born = {number for number, kind in files if kind in (EXCLUSIVE, SHARED)}
         for number, kind in files:
             if number not in born:
@@ -67,10 +67,11 @@ class Queue:
         A ticket that was there before the listing began and is there after it ended is in it
         (POSIX, readdir), and none joins before ours: so no blocker is overlooked.
         """
-        files = sorted(self._files())
+        files = sorted(self.files())
         return [(number, kind == SHARED) for number, kind in files if kind in (EXCLUSIVE, SHARED)]
 
-    def _files(self) -> list[tuple[int, str]]:
+    def files(self) -> list[tuple[int, str]]:
+        """List the numbers and kinds of all files of this queue."""
         return [
             (number, kind) for prefix, number, kind in _files(self.folder) if prefix == self._prefix
         ]
