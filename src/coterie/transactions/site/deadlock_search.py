@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.deadlock.condition import all_of
-from coterie.deadlock.service.lock_waits import PICKS_MAX
+from coterie.deadlock.victim import PICKS_MAX
 from coterie.deadlock.wait_for import Graph
 from coterie.transactions.site.messages import Collect, Sacrifice, Waiter
 

@@ -64,6 +64,7 @@ class Site(Process[Message]):
     that has voted waits for its coordinator, or for another site that knows the outcome.
     """
 
+    messages: ClassVar[Any] = Message
     channel: ClassVar[Channel] = Channel.FIFO  # promises must not overtake what they are about
 
     sites: int
