@@ -104,9 +104,9 @@ def test_a_limit_is_a_number_of_keys(limit: Any) -> None:
 @pytest.mark.parametrize(
     ("declared", "complaint"),
     [
-        ("account", "several keys and spans, such as a list, not 'account'"),
-        (Span("a"), "several keys and spans, such as a list, not Span"),
-        (5, "several keys and spans, such as a list, not 5"),
+        ("account", "reads and writes are lists of keys and spans, got 'account'"),
+        (Span("a"), "reads and writes are lists of keys and spans, got Span"),
+        (5, "reads and writes are lists of keys and spans, got 5"),
         ([5], "a key must be a string, got 5"),
         ([("a", "b")], "a key must be a string, got "),
         ([Span(1, 2)], "a key must be a string, got 1"),  # type: ignore[arg-type]  # the point
@@ -125,10 +125,10 @@ def test_keys_and_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def main() -> None:
         async with Store().transaction() as t:
-            with pytest.raises(UsageError, match="at most 65,536 characters, not 65,537"):
+            with pytest.raises(UsageError, match="at most 65,536 characters, got 65,537"):
                 await t.put("k" * 65_537, 1)
             with pytest.raises(
-                UsageError, match="'k' cannot be stored: it takes 1,003 bytes, and 1"
+                UsageError, match="'k' cannot be stored: it takes 1,003 bytes, more than 1"
             ):
                 await t.put("k", b"v" * 1000)
             await t.put("k" * 65_536, b"v" * 900)
