@@ -81,7 +81,7 @@ def test_what_was_too_hard_ends_with_3(
     file = tmp_path / "hard.jsonl"
     file.write_text("\n".join(json.dumps(line) for line in [*lines, *ends]))
     assert run(["history", str(file)]) == 3
-    assert capsys.readouterr().out.startswith("unknown: too hard to tell")
+    assert capsys.readouterr().out.startswith("undecided: too many possible orders")
     assert run(["history", str(file), "-o", "svg"]) == 3
     assert texts(capsys.readouterr().out) == ["Whether this is serializable was too hard to tell"]
 
