@@ -88,7 +88,7 @@ def test_who_waits_with_a_next_passes_further_requests_to_the_last_it_knows() ->
 
 
 def test_a_token_that_nobody_asked_for_fails_loudly() -> None:
-    with pytest.raises(ProtocolError, match="process 1 sent a token that nobody asked for"):
+    with pytest.raises(ProtocolError, match="process 1 sent a token that was not asked for"):
         Hand(NaimiTrehel(2, 1)).receive(1, Token())
 
 

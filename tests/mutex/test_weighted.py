@@ -79,7 +79,7 @@ def test_with_all_votes_on_itself_a_process_enters_without_a_message() -> None:
 @pytest.mark.parametrize(
     ("votes", "error", "text"),
     [
-        ("0,0,0", ConfigError, "somebody must have a vote"),
+        ("0,0,0", ConfigError, "at least one member must have a vote"),
         ("1,1", ConfigError, "2 vote counts for 3 processes"),
         ("1,1,1,1", ConfigError, "4 vote counts for 3 processes"),
         ("3,-1,1", UsageError, "votes cannot be negative"),
