@@ -19,6 +19,7 @@ import pytest
 
 from coterie.catalogue import algorithm, algorithms
 from coterie.clocks.synchronisation import PhysicalClock
+from coterie.cluster.runtime.host import decoder
 from coterie.deadlock.condition import Condition, all_of, any_of
 from coterie.deadlock.detectors import central, diffusing, hierarchical, party, survey
 from coterie.process import Payload, Process, encode
@@ -152,7 +153,7 @@ def example(wanted: Any) -> Any:
 def test_the_decoder_of_a_process_reads_every_kind_of_its_messages(
     process: type[Process[Any]],
 ) -> None:
-    decoder = msgspec.msgpack.Decoder(process.messages)
+    decode = decoder(process.messages)
     for kind in kinds_of(process.messages):
         message = example(kind)
-        assert decoder.decode(encode(message)) == message
+        assert decode(encode(message)) == message

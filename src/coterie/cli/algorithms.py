@@ -13,10 +13,10 @@ from coterie.cli.common.output import output_option, print_json, print_table
 EXAMPLE_SIZE = 13
 
 
-@click.command("algorithms")
+@click.command("algorithms", short_help="List the algorithms and their costs.")
 @output_option
 def command(output: str) -> None:
-    """List the algorithms: family, costs, assumptions, faults borne, source."""
+    """List the algorithms: family, costs, assumptions, tolerated faults; with JSON also sources."""
     known = list(algorithms().values())
     if output == "json":
         print_json([_facts(algorithm) for algorithm in known])
@@ -40,7 +40,7 @@ def _row(algorithm: Algorithm) -> list[str]:
 
 
 def _summary(algorithm: Algorithm) -> list[str]:
-    """Tell messages, client delay, synchronisation delay, links and order."""
+    """Return messages, client delay, synchronisation delay, links and order."""
     setup, links = algorithm.setup(EXAMPLE_SIZE), algorithm.channel.value
     match algorithm.costs:
         case Costs() as costs:
