@@ -20,7 +20,7 @@ from coterie.cluster.classic.node import Classic
 from coterie.cluster.runtime import clock
 from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_waits import Wanted
-from coterie.errors import ConfigError, MisuseError, UsageError
+from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
 from coterie.locks.engine import Party
 from coterie.locks.watch import follow
 from coterie.process import Entered, MutexUser, Phase
@@ -76,12 +76,13 @@ class ClassicEngine:
 
     def __init__(self, config: Config, node: str) -> None:
         """Prepare; the node starts when the engine is opened."""
-        self._node = Classic(config, node, self._hear)
+        self._node = Classic(config, node, self._hear, self._fail, self._ask_all)
         if self._node.me not in self._node.algorithm.requesters(self._node.setup):
             raise ConfigError(f"node {node!r} takes no locks in {self._node.algorithm.name}")
         self._holders: dict[str, ClassicClaim] = {}
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
+        self._failure: Unavailable | None = None
         self.waits = Waits(self._in_the_way)
 
     async def open(self) -> None:
@@ -108,6 +109,8 @@ class ClassicEngine:
         """Ask for a lock; without `wait` it is granted only if that needs no message."""
         if shared:
             raise UsageError(f"lock {name!r}: classic algorithms have no shared mode")
+        if self._failure is not None:
+            raise Unavailable(f"lock {name!r}: {self._failure}")
         claim = ClassicClaim(self, name, owner)
         queue = self._waiting.setdefault(name, deque())
         queue.append(claim)
@@ -116,6 +119,19 @@ class ClassicEngine:
             queue.remove(claim)
             claim.granted.set_result(None)
         return claim
+
+    def _fail(self, failure: Unavailable) -> None:
+        """End all claims: the other nodes go on without this one."""
+        self._failure = failure
+        for queue in self._waiting.values():
+            while queue:
+                claim = queue.popleft()
+                if not claim.granted.done():
+                    error = Unavailable(f"lock {claim.lock!r}: {failure}")
+                    claim.granted.set_exception(error)
+        for claim in list(self._holders.values()):
+            del self._holders[claim.lock]
+            claim.lost.set_result(str(failure))
 
     def holds(self, claim: ClassicClaim) -> bool:
         """Tell whether this claim holds its lock."""
@@ -137,11 +153,17 @@ class ClassicEngine:
 
     def _ask(self, lock: str) -> None:
         """Ask for those who wait, unless a request of ours is on its way or we are inside."""
+        if not self._node.is_ready:
+            return
         process = self._node.process(lock)
         user = process.seat.user
         assert isinstance(user, MutexUser), "only mutual exclusion algorithms are chosen"
         if self._waiting.get(lock) and user.phase is Phase.IDLE:
             process.call("acquire")
+
+    def _ask_all(self) -> None:
+        for lock in list(self._waiting):
+            self._ask(lock)
 
     def _hear(self, lock: str, event: Event) -> None:
         if not isinstance(event, Entered):

@@ -14,6 +14,7 @@ from coterie.cluster.admin.connection import discover
 from coterie.cluster.client.participant import Attending
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.node import Node
+from coterie.cluster.wire.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import Link
 
@@ -82,7 +83,15 @@ class Links:
         """Call one voter, at any of these addresses, for as long as we run."""
         node = self._membership.members[voter - 1].name
         lease = self._membership.settings.lease
-        link = Link(node, addresses, lambda: self._caller(node), self._tls, lease)
+        link = Link(
+            node,
+            addresses,
+            lambda: self._caller(node),
+            self._tls,
+            lease,
+            connected=lambda welcome: attending.connected(voter, welcome.clock),
+            receive=lambda frame: attending.receive(voter, decode_from_voter(frame)),
+        )
         self._links.append(link)
         attending.join(voter, link)
 

@@ -14,7 +14,6 @@ from coterie.cluster.wire.frames import (
     Hello,
     OwnerReport,
     Owners,
-    decode_from_voter,
 )
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Ack, Answer, Nack, Reply
@@ -98,8 +97,6 @@ class Attending:
     def join(self, voter: ProcessId, link: Link) -> None:
         """Reach a voter over a link from now on."""
         self.lines[voter] = link
-        link.receive = lambda frame: self.receive(voter, decode_from_voter(frame))
-        link.connected = lambda welcome: self.connected(voter, welcome.clock)
         link.start()
 
     def join_here(self, voter: ProcessId, voting: Voting) -> None:
