@@ -110,7 +110,7 @@ def test_sites_and_detectors_receive_what_their_modules_name() -> None:
 def test_what_a_run_with_faults_sends_is_in_the_union(choice: Choice) -> None:
     """Run under load, with crashes and returns where the algorithm has rules for them."""
     entry = algorithm(choice.algorithm)
-    tolerated = {fault for v in entry.variants for fault in entry.faults_borne(v.name)}
+    tolerated = {fault for v in entry.variants for fault in entry.faults_tolerated(v.name)}
     faults: list[Crash | Restart] = []
     if "crash" in tolerated:
         faults = [Crash(1, 30.0), Crash(7, 40.0)]

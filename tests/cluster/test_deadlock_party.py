@@ -33,7 +33,7 @@ async def nodes(
 ) -> AsyncIterator[list[classic.Classic]]:
     """Run each process at a node of its own."""
     entry = SimpleNamespace(
-        name="detector", build=lambda _: processes, assumes=("reliable links",), bears=()
+        name="detector", build=lambda _: processes, assumes=("reliable links",), tolerates=()
     )
     monkeypatch.setattr(classic, "choose", lambda _: (entry, SimpleNamespace(size=len(processes))))
     config = convert(document(len(processes), algorithm="lamport"))

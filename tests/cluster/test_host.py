@@ -12,7 +12,7 @@ import pytest
 
 from coterie.cluster.runtime.host import Host
 from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.events import Acquired
+from coterie.mutex.quorum.leased.participant import Acquired
 from coterie.process import Payload, encode
 from tests.cluster.local_cluster import until
 from tests.cluster.virtual_time import run, sleep_through

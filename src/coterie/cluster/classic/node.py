@@ -140,7 +140,7 @@ class Classic:
             self.name,
             self.algorithm.name,
             ", ".join(self.algorithm.assumes) or "nothing",
-            ", ".join(self.algorithm.bears) or "nothing else",
+            ", ".join(self.algorithm.tolerates) or "nothing else",
         )
 
     async def stop(self) -> None:

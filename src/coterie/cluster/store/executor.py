@@ -112,9 +112,7 @@ class SiteExecutor:
 
     def waits_for(self, name: Name) -> tuple[Name, ...]:
         """Name who has to end before its request is answered, here or as other sites have said."""
-        waits: dict[Name, tuple[Name, ...]] = self.node.site.scheduler.waits()
-        course = self.node.site.courses.get(name)
-        return (*waits.get(name, ()), *(course.blockers if course is not None else ()))
+        return self.node.site.blockers(name)
 
     def close_source(self, node: str) -> None:
         """Do not wait for promises of another node, until it is heard again."""
@@ -129,7 +127,7 @@ class SiteExecutor:
 
     async def close(self) -> None:
         """Wait for what is being decided, as long as a lease; abort the rest, and end the site."""
-        for name in list(self.node.site.courses):
+        for name in self.node.site.open_transactions():
             future = self._waiting.get(name)
             if name not in self._deciding and self.abort(name):
                 refused = Refused(name, "the store was closed", (), ())
@@ -146,9 +144,9 @@ class SiteExecutor:
 
     def _ended(self, name: Name) -> bool:
         """Tell whether the site has done with a transaction; how it ended has been told then."""
-        if not self.node.has_ended and name not in self.node.site.courses:
+        if not self.node.has_ended and not self.node.site.is_open(name):
             self.node.sync()
-        return self.node.has_ended or name not in self.node.site.courses
+        return self.node.has_ended or not self.node.site.is_open(name)
 
     def _ask(self, name: Name, verb: Callable[[Any], None]) -> Any:
         if self._ended(name) and name in self._refused:

@@ -20,8 +20,7 @@ from coterie.cluster.wire.peers import Peer
 from coterie.errors import ConfigError, ProtocolError, Unavailable
 from coterie.process import encode, seat
 from coterie.transactions.catalogue import scheme
-from coterie.transactions.site.keeper import typed
-from coterie.transactions.site.site import Site
+from coterie.transactions.site.site import Site, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,7 +248,7 @@ class StoreNode:
 
     def _report_doubt(self) -> None:
         """Log once whatever stays in doubt while its coordinator does not answer."""
-        doubted = {name for name in self.site.ready if self.site.parts[name].silence > 1}
+        doubted = self.site.in_doubt(rings=2)
         for name in sorted(doubted - self._doubted):
             logger.warning("site %s is in doubt about transaction %s", self.name, name)
         self._doubted = doubted
