@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import secrets
 import socket
 import time
 from collections import deque
@@ -83,7 +84,7 @@ class ClassicEngine:
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
         self._failure: Unavailable | None = None
-        self.waits = Waits(self._in_the_way)
+        self.waits = Waits(secrets.token_hex(16), self._blockers)
 
     async def open(self) -> None:
         """Start the node."""
@@ -137,7 +138,7 @@ class ClassicEngine:
         """Tell whether this claim holds its lock."""
         return self._holders.get(claim.lock) is claim
 
-    def _in_the_way(self, wanted: Wanted) -> list[ClassicClaim]:
+    def _blockers(self, wanted: Wanted) -> list[ClassicClaim]:
         holder = self._holders.get(wanted.lock)
         return [] if holder is None else [holder]
 

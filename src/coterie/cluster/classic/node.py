@@ -110,7 +110,9 @@ class Classic:
         Without a directory a node cannot know that it has been here before. Its configuration says
         whether this one has, and all have or none.
         """
-        return self._data is not None and RETURN in self.algorithm.faults_borne(self.setup.variant)
+        return self._data is not None and RETURN in self.algorithm.faults_tolerated(
+            self.setup.variant
+        )
 
     @property
     def is_ready(self) -> bool:

@@ -35,7 +35,6 @@ from coterie.mutex.quorum.leased.voter import VOTER, Voter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.cluster.client.participant import Attending
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.storage import Storage
     from coterie.cluster.wire.frames import Hello, LockReport, ToVoter
@@ -147,7 +146,6 @@ class Voting:
         self.lines: dict[ProcessId, Line] = {}  # by number
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
-        self.companion: Attending | None = None  # the participant in this very process
         self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
         self._last_number = 0
         self._runs = False

@@ -16,9 +16,10 @@ from coterie.cluster.wire.listener import Listener, stop_serving
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from coterie.cluster.config import Config
+    from coterie.cluster.voter.metrics import Metric
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -36,15 +37,18 @@ class Node:
         name: str,
         *,
         new_cluster: bool = False,
+        program: Callable[[], Iterable[Metric]] = tuple,
         on_failure: Callable[[Unavailable], None] = _log_suffices,
     ) -> None:
         """Prepare; `new_cluster` vouches that no program holds a lock of an earlier start.
 
-        `on_failure` is called when the disk has failed, and the node votes no more.
+        `program` collects the figures of the program that the node is part of; `on_failure` is
+        called when the disk has failed, and the node votes no more.
         """
         self.name = name
         self.config = config
         self._options = config.options(name)
+        self._program = program
         self._on_failure = on_failure
         self._storage = Storage(self._options.data) if self._options.data else None
         self.voting = Voting(
@@ -83,7 +87,9 @@ class Node:
         if address is None:
             return
         try:
-            self._metrics = await serve_text(address, lambda: node_metrics(self.voting))
+            self._metrics = await serve_text(
+                address, lambda: node_metrics(self.voting, self._program())
+            )
         except OSError as error:
             raise Unavailable(f"metrics of node {self.name!r} on {address}: {error}") from None
 
