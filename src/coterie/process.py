@@ -142,6 +142,8 @@ class Outbox(Generic[MessageT]):
 class Process(msgspec.Struct, Generic[MessageT], array_like=True):
     """One process of a distributed algorithm: state, and a handler for each input."""
 
+    messages: ClassVar[Any]
+    """The union of the messages that it receives; a host on sockets decodes exactly these."""
     channel: ClassVar[Channel] = Channel.UNORDERED  # the weakest links it is correct on
 
     me: ProcessId
@@ -300,6 +302,11 @@ class Seat(msgspec.Struct, array_like=True):
 
     process: Process[Any]
     user: User
+
+    @property
+    def messages(self) -> Any:
+        """The union of the messages that the process receives."""
+        return self.process.messages
 
     def start(self, out: Outbox[Any]) -> None:
         """Begin, or begin again without memory."""

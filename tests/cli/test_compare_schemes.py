@@ -50,7 +50,7 @@ def test_it_draws_over_whatever_varies_most(tmp_path: Path) -> None:
         (["--theta", "much"], "--theta must be values such as"),
         (["--think", "1 day"], "expected a duration"),
         (["--think", "0"], "without think and work a transaction takes no time"),
-        (["--theta", "2"], "theta is from 0 (all keys alike) to less than 2"),
+        (["--theta", "2"], "theta must be from 0 (all keys alike) to less than 2"),
         (["--theta", "0", "--plot", "/nowhere/x.svg"], "cannot write /nowhere/x.svg: No such"),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_bad_line_ends_with_64_and_its_number(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        "coterie: line 2: op is one of begin, read, write, commit, abort, not 'stop'\n"
+        "coterie: line 2: op must be one of begin, read, write, commit, abort, got 'stop'\n"
     )
 
 

@@ -35,7 +35,7 @@ def _row(algorithm: Algorithm) -> list[str]:
         algorithm.name,
         algorithm.family,
         *_summary(algorithm),
-        ", ".join(algorithm.bears) or "nothing",
+        ", ".join(algorithm.tolerates) or "nothing",
     ]
 
 
@@ -64,14 +64,14 @@ def _facts(algorithm: Algorithm) -> dict[str, Any]:
         "citation": algorithm.citation,
         "channel": algorithm.channel.value,
         "assumes": algorithm.assumes,
-        "tolerates": algorithm.bears,
+        "tolerates": algorithm.tolerates,
         "causal": algorithm.causal,
         "variants": [
             {
                 "name": variant.name,
                 "summary": variant.summary,
                 "sound": variant.sound,
-                "tolerates": algorithm.faults_borne(variant.name),
+                "tolerates": algorithm.faults_tolerated(variant.name),
             }
             for variant in algorithm.variants
         ],

@@ -101,11 +101,11 @@ def _faults(choice: Choice, plan: dict[str, Any], size: int, seed: int) -> Seque
         return faults
     # An unsound variant gets the faults that the algorithm is meant to tolerate.
     variant = choice.algorithm.variant(choice.setup.variant)
-    bears = (*choice.algorithm.bears, *variant.bears)
-    if "crash" in bears:
+    tolerated = (*choice.algorithm.tolerates, *variant.tolerates)
+    if "crash" in tolerated:
         if count == ANY_NUMBER:
             count = Random(f"{seed}/number of crashes").randrange(size)
-        returns = "recovery without memory" in bears
+        returns = "recovery without memory" in tolerated
         return faults + random_crashes(
             seed, size, duration=FAULTS_DURATION, crashes=count, returns=returns
         )

@@ -19,7 +19,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
-from coterie.deadlock.service.lock_waits import in_shared_mode
+from coterie.deadlock.service.lock_waits import Requester, Wanted
 from coterie.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ClusterClaim:
         self._granted: asyncio.Future[int | None] | None = None
         self._lost: asyncio.Future[str] | None = None
         self._since: float | None = None
-        self._awaits: str | None = None
+        self._awaits: Wanted | None = None
 
     @property
     def granted(self) -> asyncio.Future[int | None]:
@@ -106,10 +106,10 @@ class ClusterClaim:
         return self._since
 
     @property
-    def awaits(self) -> str:
-        """What it waits for: in the way of one who shares is who came before, so it is named."""
+    def awaits(self) -> Wanted:
+        """What it waits for."""
         if self._awaits is None:
-            self._awaits = self._queues.name(self) if self.shared else self.lock
+            self._awaits = self._queues.wanted(self)
         return self._awaits
 
     def grant(self, token: int, now: float) -> None:
@@ -208,10 +208,12 @@ class Queues:
         self.tally = Tally()
         self._numbers = itertools.count(1)
 
-    def name(self, claim: ClusterClaim) -> str:
-        """Name what a claim that shares waits for, like nothing else in the cluster."""
-        by = f"{self.attending.identity.name}/{next(self._numbers)}"
-        return in_shared_mode(claim.lock, by)
+    def wanted(self, claim: ClusterClaim) -> Wanted:
+        """Say what a claim waits for; no other request to share a lock waits for the same."""
+        if not claim.shared:
+            return Wanted(claim.lock)
+        requester = Requester(self.attending.identity.name, next(self._numbers))
+        return Wanted(claim.lock, shared=True, requester=requester)
 
     def place(self, claim: ClusterClaim) -> None:
         """Let a claim join the queue of its lock; one that does not wait only finds it empty."""
@@ -223,7 +225,7 @@ class Queues:
             return
         if queue.holder is None and not queue.waiting:
             participant = self.attending.participant
-            token = participant.again(claim.lock, claim.asked_at, shared=claim.shared)
+            token = participant.try_reacquire(claim.lock, claim.asked_at, shared=claim.shared)
             if token:
                 self._begin(queue, claim, token, claim.asked_at)
                 return
@@ -248,7 +250,7 @@ class Queues:
             queue.holder = None
             if queue.waiting:
                 self._hand_over(queue, claim.lock, now)
-            elif not self.attending.participant.keep(claim.lock, now):
+            elif not self.attending.participant.try_release(claim.lock, now):
                 self.attending.release(claim.lock)
         elif claim in queue.waiting:
             self._leave_line(queue, claim)
@@ -262,7 +264,7 @@ class Queues:
             self._let_join(queue, claim.lock)
         elif not queue.waiting:
             self.attending.withdraw(claim.lock)
-        elif queue.waiting[0].shared is not self.attending.participant.shares(claim.lock):
+        elif queue.waiting[0].shared is not self.attending.participant.is_shared(claim.lock):
             self.attending.withdraw(claim.lock)
             self.attending.acquire(claim.lock, shared=queue.waiting[0].shared)
 
@@ -290,7 +292,7 @@ class Queues:
         """Let the next task here have the lock, through the voters if others have to come first."""
         participant = self.attending.participant
         if not participant.is_wanted(lock) or queue.take_turn(now):
-            token = participant.pass_on(lock, now, shared=queue.waiting[0].shared)
+            token = participant.try_pass_on(lock, now, shared=queue.waiting[0].shared)
             if token:
                 self._begin_next(queue, token, now)
                 return

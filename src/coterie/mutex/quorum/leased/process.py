@@ -1,8 +1,8 @@
-"""The process that simulator, explorer and scenarios run: one lock, a participant and maybe a voter."""
+"""The process that simulator, explorer and scenarios run: one lock, a participant and perhaps a voter."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import (
@@ -25,8 +25,9 @@ LOCK = "lock"
 
 
 class Leased(Mutex[Frame]):
-    """A participant, and a voter if it is one of those."""
+    """A participant, and a voter if this process votes."""
 
+    messages: ClassVar[Any] = Frame
     channel: ClassVar[Channel] = Channel.FIFO
 
     participant: Participant
@@ -52,7 +53,7 @@ class Leased(Mutex[Frame]):
         match message:
             case Data() | Beat() | Probe() | Term() | Bye():
                 if self.voter is None:
-                    raise ProtocolError(f"process {self.me} is no voter, and got {message}")
+                    raise ProtocolError(f"process {self.me} is not a voter, and got {message}")
                 self.voter.receive(sender, message, out)
             case Reply() | Ack() | Answer() | Nack():
                 self.participant.receive(sender, message, out)
@@ -66,5 +67,5 @@ class Leased(Mutex[Frame]):
             self.voter.ring(timer, out)
 
     def holds(self, now: float) -> bool:
-        """Tell whether the lock is ours at this time of our own clock."""
+        """Return whether the lock is ours at this time of our own clock."""
         return self.participant.valid(LOCK, now)

@@ -1,7 +1,7 @@
 """Basic timestamp ordering with pre-writes (Bernstein and Goodman, 1981).
 
-Each key remembers the largest stamps that have read and written it. Who reads behind a larger write
-or writes behind a larger read or write comes too late and is refused. A write is pending until its
+Each key remembers the largest stamps that have read and written it. A transaction that reads behind
+a larger write, or writes behind a larger read or write, comes too late and is refused. A write is pending until its
 transaction ends. Readers of larger stamps wait for that, and committed writes are installed in the
 order of their stamps: one waits for the pending ones before it.
 """
@@ -12,22 +12,63 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from coterie.transactions.schemes.scheduler import BEGINNING, Accepted, Item
+from coterie.clocks import Stamp
+from coterie.transactions.schemes.scheduler import BEGINNING, Accepted, Active, Item, Name
 from coterie.transactions.schemes.span import SortedTable, Span
-from coterie.transactions.schemes.timestamp_ordering.cell import Cell
-from coterie.transactions.schemes.timestamp_ordering.reading import StampReading
-from coterie.transactions.schemes.timestamp_ordering.request import READ, WRITTEN, too_late
+from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import (
+    READ,
+    WRITTEN,
+    StampOrdered,
+    too_late,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from coterie.clocks import Stamp
-    from coterie.transactions.schemes.scheduler import Active, Answer, Name, Number, Refused
-    from coterie.transactions.schemes.timestamp_ordering.cell import Prewrite
-    from coterie.transactions.schemes.timestamp_ordering.request import Request
+    from coterie.transactions.schemes.scheduler import Answer, Number, Refused
+    from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import Request
 
 
-class TimestampOrdering(StampReading):
+class Prewrite(msgspec.Struct, array_like=True, gc=False):
+    """A write that was accepted and is not installed yet."""
+
+    stamp: Stamp
+    writer: Name
+    item: Item | None = None  # what to install, once its transaction has committed
+
+
+class Cell(msgspec.Struct, array_like=True):
+    """A key: what is installed, which stamps were there, and which transactions wait."""
+
+    item: Item | None = None  # None: never written, as far as is remembered
+    writer: Name = ""
+    read: Stamp = BEGINNING  # the largest stamp that has read it; aborts do not lower it
+    reader: Name = ""
+    pending: list[Prewrite] = []  # by stamp; between requests the first is undecided
+    readers: list[Name] = []  # that wait for pending writes before them
+
+    def blocks(self, stamp: Stamp) -> bool:
+        """Return whether a write before that stamp is pending."""
+        return bool(self.pending) and self.pending[0].stamp < stamp
+
+    def overtaken(self, stamp: Stamp) -> bool:
+        """Return whether a write after that stamp is installed."""
+        return self.item is not None and stamp < self.item.number
+
+    def note(self, active: Active) -> None:
+        """Remember the reader, unless a later one has read it."""
+        if self.read < active.attempt.stamp:
+            self.read, self.reader = active.attempt.stamp, active.attempt.name
+
+    def pend(self, active: Active) -> None:
+        """Give a write its place among the pending ones."""
+        stamp, place = active.attempt.stamp, len(self.pending)
+        while place and stamp < self.pending[place - 1].stamp:
+            place -= 1
+        self.pending.insert(place, Prewrite(stamp, active.attempt.name))
+
+
+class TimestampOrdering(StampOrdered):
     """Lets transactions take effect in the order of their stamps, or refuses them."""
 
     name: ClassVar[str] = "timestamp-ordering"
@@ -80,18 +121,18 @@ class TimestampOrdering(StampReading):
 
     def _settle(self, key: str, ended: list[Active], out: list[Answer]) -> None:
         cell = self.table.get(key)
-        if cell is None:  # settled before, with somebody else who ended
+        if cell is None:  # settled before, with another that ended
             return
         while True:
             first = cell.pending[0] if cell.pending else None
-            if cell.readers:  # whoever is before the next write reads before it is installed
+            if cell.readers:  # those before the next write read before it is installed
                 self._wake(cell, first, ended, out)
             if first is None or first.item is None:
                 break
             cell.item, cell.writer = first.item, first.writer
             del cell.pending[0]
             if cell.item.value is None:
-                self.graves.keys.append(key)
+                self.deletions.keys.append(key)
         if cell.item is None and not cell.pending:
             self.table.remove(key)
             self.unwritten.mark(Span.of(key), cell.read)
@@ -129,13 +170,13 @@ class TimestampOrdering(StampReading):
                 yield key, newest
 
     def restore(self, items: Iterable[tuple[str, Item]], now: Stamp) -> None:
-        """Begin with these versions; whoever read them may have had any stamp up to `now`."""
+        """Begin with these versions, which may have been read by any stamp up to `now`."""
         for key, item in items:
             self.table.put(key, Cell(item, read=now))
             if item.value is None:
-                self.graves.keys.append(key)
+                self.deletions.keys.append(key)
         self.unwritten.mark(Span(), now)
-        self.graves.buried = self.latest_begun = now
+        self.deletions.forgotten = self.latest_begun = now
 
     def _reinstate(self, active: Active, number: Number, reads: tuple[Span, ...]) -> None:
         for key in active.writes:
