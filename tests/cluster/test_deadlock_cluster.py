@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.client.lease_group import LeaseGroup
+    from coterie.cluster.voter.frames import AskOwner, OwnerReport
     from coterie.cluster.voter.node import Node
-    from coterie.cluster.wire.frames import AskOwner, OwnerReport
     from coterie.deadlock.service.local_waits import Waits
     from coterie.locks import Acquirable
 

@@ -12,10 +12,7 @@ import msgspec
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.report import describe, describe_obstacles, report
-from coterie.cluster.voter.storage import NoDisk
-from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.frames import (
+from coterie.cluster.voter.frames import (
     AskOwner,
     FindOwners,
     GetMembership,
@@ -28,6 +25,9 @@ from coterie.cluster.wire.frames import (
     TokenBound,
     decode_to_voter,
 )
+from coterie.cluster.voter.report import describe, describe_obstacles, report
+from coterie.cluster.voter.storage import NoDisk
+from coterie.cluster.wire.connection import Connection
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term, Upward
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.cluster.membership import Membership
+    from coterie.cluster.voter.frames import LockReport, ToVoter
     from coterie.cluster.voter.storage import Storage
-    from coterie.cluster.wire.frames import Hello, LockReport, ToVoter
+    from coterie.cluster.wire.frames import Hello
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.process import Event, Outbox, ProcessId
 

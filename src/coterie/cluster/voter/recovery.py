@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import consult
-from coterie.cluster.wire.frames import GetTokenBound, TokenBound
+from coterie.cluster.voter.frames import GetTokenBound, TokenBound
 from coterie.cluster.wire.handshake import Credentials
 from coterie.errors import ProtocolError
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
-from coterie.cluster.wire.frames import Figures, LockReport, SessionReport
+from coterie.cluster.voter.frames import Figures, LockReport, SessionReport
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.mutex.quorum.leased.ballot import Claim
 
