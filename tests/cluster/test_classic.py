@@ -101,7 +101,7 @@ def test_parameters_are_passed_on_and_part_of_the_digest() -> None:
     ("changes", "message"),
     [
         ({"algorithm": "remond"}, "did you mean 'raymond'"),
-        ({"algorithm": "bully"}, "bully is no algorithm for locks"),
+        ({"algorithm": "bully"}, "bully is not an algorithm for locks"),
         ({"algorithm": "raymond", "parameters": {"three": "star"}}, "did you mean 'tree'"),
         ({"algorithm": "raymond", "variant": "fast"}, "unknown variant of raymond: 'fast'"),
     ],

@@ -1,8 +1,8 @@
 """The engine of a program that is a node of a classic algorithm.
 
 At most one process is inside a lock as long as the algorithm's assumptions hold; there are no
-leases, so a lock is never lost, and whoever dies inside may block everybody. Tokens are readings of
-this node's clock at the entry: they tell entries apart, and are no fence.
+leases, so a lock is never lost, and a process that dies inside may block all others. Tokens are
+readings of this node's clock at the entry: they tell entries apart, and are no fence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ClassicClaim:
         self._engine = engine
 
     def valid(self) -> bool:
-        """Tell whether the lock is ours."""
+        """Return whether the lock is ours."""
         return self._engine.holds(self)
 
     def obstacle(self) -> None:
@@ -135,7 +135,7 @@ class ClassicEngine:
             claim.lost.set_result(str(failure))
 
     def holds(self, claim: ClassicClaim) -> bool:
-        """Tell whether this claim holds its lock."""
+        """Return whether this claim holds its lock."""
         return self._holders.get(claim.lock) is claim
 
     def _blockers(self, wanted: Wanted) -> list[ClassicClaim]:
@@ -153,7 +153,7 @@ class ClassicEngine:
             self._ask(claim.lock)
 
     def _ask(self, lock: str) -> None:
-        """Ask for those who wait, unless a request of ours is on its way or we are inside."""
+        """Ask for the claims that wait, unless a request of ours is under way or we are inside."""
         if not self._node.is_ready:
             return
         process = self._node.process(lock)
@@ -181,12 +181,12 @@ class ClassicEngine:
     # Questions: a node knows only of itself
 
     async def holders(self, name: str) -> list[Party]:
-        """Name the holder if it is in this process; others are not known."""
+        """Return the holder if it is in this process; others are not known."""
         claim = self._holders.get(name)
         return [] if claim is None else [self._party(claim)]
 
     async def waiters(self, name: str) -> list[Party]:
-        """Name who waits in this process."""
+        """Return the tasks of this process that wait."""
         return [self._party(claim) for claim in self._waiting.get(name, ())]
 
     def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:

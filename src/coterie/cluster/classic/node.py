@@ -220,7 +220,7 @@ class Classic:
 
         Its new start has forgotten what the one before has promised: with its initial state it
         could let in a second process, or claim a token that is elsewhere. The others know its old
-        start, and so it has to be they who refuse it.
+        start, so it is up to them to refuse it.
         """
         name = self.peers[peer].name
         if not self.tolerates_restarts or not incarnation:

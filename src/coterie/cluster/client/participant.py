@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.frames import FromVoter
-    from coterie.cluster.voter.host import Voting
+    from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.voter.metrics import Metric
     from coterie.cluster.wire.handshake import Identity
     from coterie.mutex.quorum.leased.frames import Frame
@@ -218,7 +218,7 @@ class InsideLine:
 
     def __init__(
         self,
-        voting: Voting,
+        voting: VoterHost,
         identity: Identity,
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 STORE = "store"  # what letters between sites are about
 RINGS_PER_LEASE = 4
 CONTENT_BYTES_MAX = FRAME_BYTES_MAX - 1024  # the rest is for the letter around it
-SEARCH_SECONDS = 0.05  # of waiting, before somebody looks for a deadlock
+SEARCH_SECONDS = 0.05  # of waiting, before a site looks for a deadlock
 
 logger = logging.getLogger("coterie.cluster")
 
 
 def store_config(config: Config) -> Config:
-    """Give the configuration of the store's own links: other addresses, and what sites share."""
+    """Return the configuration of the store's own links: other addresses, and what sites share."""
     members, nodes = [], {}
     for member in config.membership.members:
         options = config.options(member.name)
@@ -225,7 +225,7 @@ class StoreNode:
 
     def _admit(self, connection: Connection, hello: Hello) -> None:
         if hello.role != "peer":
-            raise ProtocolError("a store has no programs outside its sites: join it")
+            raise ProtocolError("a store is used at its sites only: run one, by coterie.join_store")
         peer = self._config.membership.voter(hello.label)
         if peer == self.me:
             raise ProtocolError("another process runs this very site")

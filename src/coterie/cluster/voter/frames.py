@@ -1,4 +1,4 @@
-"""What travels between a voter and programs: the frames of the lock, and questions about who holds what."""
+"""What travels between a voter and programs: the frames of the lock, and questions about locks."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Figures(msgspec.Struct, frozen=True):
 
     version: str
     up_seconds: float
-    abstains_seconds: float  # it gives no votes for so long; 0 normally
+    abstains_seconds: float  # how long it gives no votes; 0 normally
     connections: int
     sessions: tuple[SessionReport, ...]
     owned: int

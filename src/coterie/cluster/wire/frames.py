@@ -19,10 +19,10 @@ class Service(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
 
 
 class Hello(Service, frozen=True):
-    """Who calls, and what it takes for granted."""
+    """Which program calls, and what it takes for granted."""
 
     protocol: int
-    cluster: str  # empty: whichever it is
+    cluster: str  # empty: any
     configuration: str  # its digest; empty: unknown
     role: Role
     identity: str  # of a participant or peer: the digest of a key that it alone has
@@ -32,12 +32,13 @@ class Hello(Service, frozen=True):
 
 
 class Welcome(Service, frozen=True):
-    """Who answers, and the proof that it knows the secret."""
+    """Which node answers, and the proof that it knows the secret."""
 
     node: str
     cluster: str
     configuration: str
-    clock: int  # Lamport's, so that a first request begins above all that is used
+    clock: int  # Lamport's, so that a first request begins above all that is used; of a peer: its
+    # incarnation, as in `Hello`
     wall: float | None  # the time of day, if numbers rest on it: the node has no disk
     start: str  # another one for each start of the node
     challenge: bytes
@@ -52,12 +53,12 @@ class Proof(Service, frozen=True):
 
 
 class Refusal(Service, frozen=True):
-    """The connection is not to be; the reason is for people."""
+    """The connection is refused; the reason is for people."""
 
     reason: str
 
 
-# Between the nodes of a classic algorithm
+# Between the nodes of a classic algorithm, and between the sites of a store
 
 
 class Letter(Service, frozen=True):
