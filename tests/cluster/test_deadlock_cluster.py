@@ -324,7 +324,9 @@ def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> N
     assert detects("coterie://a:1")
     assert detects("coterie://a:1?deadlock-detection=on")
     assert not detects("coterie://a:1?deadlock-detection=off")
-    with pytest.raises(coterie.UsageError, match="deadlock-detection must be on or off, got 'maybe'"):
+    with pytest.raises(
+        coterie.UsageError, match="deadlock-detection must be on or off, got 'maybe'"
+    ):
         coterie.connect("coterie://a:1?deadlock-detection=maybe")
     path = tmp_path / "coterie.toml"
     path.write_text('[nodes.a]\naddress = "127.0.0.1:1"\n')

@@ -77,9 +77,9 @@ class ClassicEngine:
 
     def __init__(self, config: Config, node: str) -> None:
         """Prepare; the node starts when the engine is opened."""
-        self._node = Classic(config, node, self._hear, self._fail, self._ask_all)
-        if self._node.me not in self._node.algorithm.requesters(self._node.setup):
-            raise ConfigError(f"node {node!r} takes no locks in {self._node.algorithm.name}")
+        self.node = Classic(config, node, self._hear, self._fail, self._ask_all)
+        if self.node.me not in self.node.algorithm.requesters(self.node.setup):
+            raise ConfigError(f"node {node!r} takes no locks in {self.node.algorithm.name}")
         self._holders: dict[str, ClassicClaim] = {}
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
@@ -88,7 +88,7 @@ class ClassicEngine:
 
     async def open(self) -> None:
         """Start the node."""
-        await self._node.start()
+        await self.node.start()
 
     async def close(self) -> None:
         """End all claims, and the node."""
@@ -102,7 +102,7 @@ class ClassicEngine:
             claim.lost.set_result("the coordinator was closed")
             self.end(claim)
         await asyncio.sleep(0)
-        await self._node.stop()
+        await self.node.stop()
 
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
@@ -149,14 +149,14 @@ class ClassicEngine:
             queue.remove(claim)
         elif self.holds(claim):
             del self._holders[claim.lock]
-            self._node.process(claim.lock).call("release")
+            self.node.process(claim.lock).call("release")
             self._ask(claim.lock)
 
     def _ask(self, lock: str) -> None:
         """Ask for the claims that wait, unless a request of ours is under way or we are inside."""
-        if not self._node.is_ready:
+        if not self.node.is_ready:
             return
-        process = self._node.process(lock)
+        process = self.node.process(lock)
         user = process.seat.user
         assert isinstance(user, MutexUser), "only mutual exclusion algorithms are chosen"
         if self._waiting.get(lock) and user.phase is Phase.IDLE:
@@ -171,7 +171,7 @@ class ClassicEngine:
             return
         queue = self._waiting.get(lock)
         if not queue:
-            self._node.process(lock).call("release")
+            self.node.process(lock).call("release")
             return
         claim = self._holders[lock] = queue.popleft()
         self._token = max(self._token + 1, clock.number())

@@ -114,6 +114,10 @@ class SiteExecutor:
         """Return what has to end before its request is answered, here or as other sites have said."""
         return self.node.site.blockers(name)
 
+    def pending(self) -> set[Name]:
+        """Return the transactions with a request that waits for its answer."""
+        return {*self._waiting, *self._deciding}
+
     def close_source(self, node: str) -> None:
         """Do not wait for promises of another node, until it is heard again."""
         site, source = self.node.site, self.node.number(node)
