@@ -14,7 +14,7 @@ from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.metrics import participant_metrics, render
-from coterie.deadlock.service import search as deadlocks
+from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_collection import Suspicion
 from coterie.errors import AcquireTimeout, DeadlockDetected
 from tests.cluster.local_cluster import document, running, until, url_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.client.lease_group import LeaseGroup
     from coterie.cluster.voter.frames import AskOwner, OwnerReport
     from coterie.cluster.voter.node import Node
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.waits import Waits
     from coterie.locks import Acquirable
 
 QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")

@@ -21,8 +21,8 @@ from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.frames import AskOwner, Owners
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_collection import Collection, Suspicion
+from coterie.deadlock.service.waits import Waits
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.lease_group import LeaseGroup
     from coterie.cluster.voter.frames import AskOwner
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.waits import Waits
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.classic.node import Classic
 from coterie.cluster.runtime import clock
-from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_waits import Wanted
+from coterie.deadlock.service.waits import Waits
 from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
 from coterie.locks.engine import Party
 from coterie.locks.watch import follow
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.config import Config
     from coterie.errors import CoterieError
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
     from coterie.process import Event
 
 

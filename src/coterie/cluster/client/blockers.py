@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.lease_group import ClusterClaim, LeaseGroup
     from coterie.cluster.voter.frames import AskOwner
-    from coterie.deadlock.service.local_waits import Waits
     from coterie.deadlock.service.lock_waits import Wanted
+    from coterie.deadlock.service.waits import Waits
 
 
 def blockers_of_share(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from coterie.cluster.client.lease_group import LeaseGroup
     from coterie.cluster.membership import Address
     from coterie.cluster.voter.host import VoterHost
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.waits import Waits
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0
