@@ -163,3 +163,19 @@ def test_the_troubleshooting_page_quotes_what_the_code_says() -> None:
     for quote in quoted:
         for part in UNSAID.split(quote):
             assert part.strip(" ,;:()") in said, f"no message of the code has {part!r}"
+
+
+def test_the_glossary_names_what_is_in_the_code() -> None:
+    """Classes, fields and methods; one that is renamed is to be renamed there, too."""
+    names = set()
+    for path in (ROOT / "src" / "coterie").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+    rows = re.findall(r"^\|.*\|(.*)\|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert len(named) > 30
+    for name in named:
+        assert set(name.split(".")) <= names, f"nothing is called {name}"
