@@ -13,7 +13,7 @@ import coterie
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.wire.link import Link
-from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.local_cluster import document, running, started_again, until, url_of
 from tests.cluster.virtual_time import run
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def test_a_restarted_node_is_joined_again_and_the_hold_goes_on() -> None:
         async with made.programs[0].lock("x") as held:
             await made.nodes[1].stop()
             await made.linked(0, 2)
-            await made.nodes[1].start()
+            await started_again(made.nodes, 1)
             await made.linked(0, 3)
             assert held.valid
 

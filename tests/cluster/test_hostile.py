@@ -14,14 +14,14 @@ import pytest
 
 import coterie
 from coterie.cluster.config import convert
-from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
-from coterie.cluster.wire.frames import (
+from coterie.cluster.voter.frames import (
     FindOwners,
     GetMembership,
     GetStatus,
     GetTokenBound,
     OwnerReport,
 )
+from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.deadlock.service.lock_waits import Wanted
@@ -62,14 +62,13 @@ async def let_in(config: Config, identity: Identity) -> Connection:
     connection = await dial(membership.members[0].address, None)
     credentials = Credentials(membership.cluster, membership.digest)
     await Caller(credentials, "participant", identity, "a").greet(connection)
-    connection.on_close = None
-    connection.receive = lambda _: None
+    connection.use(lambda _: None)
     return connection
 
 
 async def refused(connection: Connection) -> None:
     async with asyncio.timeout(10):
-        await connection._ended.wait()
+        await connection.wait_ended()
 
 
 def framed(content: bytes) -> bytes:

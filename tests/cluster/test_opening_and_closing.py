@@ -159,8 +159,10 @@ class Line:
     """A connection on which nothing travels."""
 
     def __init__(self) -> None:
-        self.receive: Callable[[memoryview], None]
-        self.on_close: Callable[[str], None]
+        self.receive: Callable[[memoryview], None] = print
+
+    def use(self, on_frame: Callable[[memoryview], None], on_close: Callable[[str], None]) -> None:
+        self.receive = on_frame
 
     def send(self, frame: msgspec.Struct) -> None:
         """Keep it for nobody."""

@@ -7,9 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coterie import trace
-from coterie.simulate.metrics import Costs, Delays, Result, load_of, summarise
+from coterie.simulate.metrics import Costs, Delays, Outages, Result, load_of, summarise
 from coterie.simulate.monitors import CausalOrder, Section, Violation, ViolationError
-from coterie.simulate.outages import Outages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +34,7 @@ class Observer:
         """Look on at `size` processes; what is not asked for is not watched."""
         self.section = Section(holds)
         self.delays = Delays()
-        self.sent = [0] * (size + 1)  # by each process; nobody is 0
+        self.sent = [0] * (size + 1)  # by each process; none is 0
         self.received = [0] * (size + 1)
         self.kinds: defaultdict[type[Payload], int] = defaultdict(int)
         self.bytes: int | None = 0 if measure_bytes else None
@@ -82,7 +81,7 @@ class Observer:
     # Users
 
     def asked(self, now: float, process: ProcessId) -> None:
-        """See a user who wants in."""
+        """See a user that wants in."""
         self._costs.asked(process, self.section, self.messages)
         self.delays.asked(process, self.section)
         self.section.asked(process, now)
@@ -91,7 +90,7 @@ class Observer:
             self._order.asked(process)
 
     def entered(self, now: float, process: ProcessId) -> None:
-        """See a user who gets in: alone, and not before those who must come first."""
+        """See a user that gets in: alone, and not before those that must come first."""
         self.delays.entered(process, now, self.section)
         self.section.entered(process, now)
         self._look(now)
@@ -102,7 +101,7 @@ class Observer:
             )
 
     def left(self, now: float, process: ProcessId) -> None:
-        """See a user who leaves."""
+        """See a user that leaves."""
         self.section.left(process)
         self.delays.left(now, self.section)
         self._look(now)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from coterie.cluster.membership import Membership
-from coterie.cluster.wire.frames import GetMembership, MembershipReply, decode_from_voter
+from coterie.cluster.voter.frames import GetMembership, MembershipReply, decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.errors import ProtocolError, Unavailable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from coterie.cluster.membership import Address
+    from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.wire.connection import Connection
-    from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.security import Security
 
 ANSWER_SECONDS_MAX = 3.0
@@ -37,8 +37,10 @@ class Consultation:
         """Take over a connection on which the handshake is done."""
         self._connection = connection
         self._answers: asyncio.Queue[FromVoter | None] = asyncio.Queue()
-        connection.receive = lambda frame: self._answers.put_nowait(decode_from_voter(frame))
-        connection.on_close = lambda _: self._answers.put_nowait(None)
+        connection.use(
+            lambda frame: self._answers.put_nowait(decode_from_voter(frame)),
+            lambda _: self._answers.put_nowait(None),
+        )
 
     def send(self, question: msgspec.Struct) -> None:
         """Ask; there may be several answers, or none."""
@@ -76,7 +78,6 @@ async def consult(
         await Caller(credentials, "admin", new_identity("admin"), None).greet(connection)
         yield Consultation(connection)
     finally:
-        connection.on_close = None
         connection.close("all questions are answered")
         await connection.wait_closed()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from coterie.cluster.client.lease_group import ClusterClaim
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.membership import Membership
-    from coterie.cluster.wire.frames import AskOwner, OwnerReport
+    from coterie.cluster.voter.frames import AskOwner, OwnerReport
     from coterie.deadlock.service.lock_waits import Hold, Wanted
     from coterie.locks.engine import Party
     from coterie.locks.lock import Owner

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,10 +14,8 @@ from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.store.log import StoreLog
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
-from coterie.cluster.wire.handshake import new_identity
-from coterie.cluster.wire.listener import Door
-from coterie.cluster.wire.peers import Incoming, Outgoing
-from coterie.errors import ConfigError, ProtocolError, Unavailable
+from coterie.cluster.wire.peers import Handlers, Peers
+from coterie.errors import ConfigError, Unavailable
 from coterie.process import encode, seat
 from coterie.transactions.catalogue import scheme
 from coterie.transactions.site.site import Site, typed
@@ -27,20 +24,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from coterie.cluster.wire.connection import Connection
-    from coterie.cluster.wire.frames import Hello, Letter
+    from coterie.cluster.wire.frames import Letter
     from coterie.process import Event, Outbox, ProcessId
 
 STORE = "store"  # what letters between sites are about
 RINGS_PER_LEASE = 4
 CONTENT_BYTES_MAX = FRAME_BYTES_MAX - 1024  # the rest is for the letter around it
-SEARCH_SECONDS = 0.05  # of waiting, before somebody looks for a deadlock
+SEARCH_SECONDS = 0.05  # of waiting, before a site looks for a deadlock
 
 logger = logging.getLogger("coterie.cluster")
 
 
 def store_config(config: Config) -> Config:
-    """Give the configuration of the store's own links: other addresses, and what sites share."""
+    """Return the configuration of the store's own links: other addresses, and what sites share."""
     members, nodes = [], {}
     for member in config.membership.members:
         options = config.options(member.name)
@@ -94,13 +90,18 @@ class StoreNode:
         self.has_ended = False
         self._on_failure = on_failure
         self._doubted: set[str] = set()
-        self._door = Door(self._config, name)
-        self._outgoing: dict[ProcessId, Outgoing] = {}
-        self._incoming = {
-            peer: Incoming(peer, self._deliver)
-            for peer in range(1, self.size + 1)
-            if peer != self.me
-        }
+        self._peers = Peers(
+            self._config,
+            name,
+            Handlers(
+                letter=self._deliver,
+                lost=self._lose,
+                met=lambda _: None,
+                restarted=self._meet_again,
+                refused=self._note_refusal,
+            ),
+            "a store is used at its sites only: run one, by coterie.join_store",
+        )
         self._seat = seat(self._site())
         data = self._config.options(name).data
         assert data is not None, "every site has a directory"
@@ -145,12 +146,8 @@ class StoreNode:
     async def start(self) -> None:
         """Go on from what is on disk, call the others, and listen."""
         try:
-            identity = new_identity(self.name)
-            for peer in self._incoming:
-                lost = partial(self._lose, peer)
-                self._outgoing[peer] = Outgoing(self._config, peer, identity, lost)
             self._host.start(self._incarnation)
-            await self._door.open(lambda: 0, self._admit)
+            await self._peers.start(self._incarnation)
         except BaseException:
             await self.stop()
             raise
@@ -159,9 +156,7 @@ class StoreNode:
         """End; what is in doubt is settled after the next start."""
         self._host.stop()
         self.has_ended = True
-        for outgoing in self._outgoing.values():
-            await outgoing.stop()
-        await self._door.close()
+        await self._peers.stop()
         self.log.close()
 
     def do(self, verb: Callable[[Outbox[Any]], None]) -> None:
@@ -181,9 +176,20 @@ class StoreNode:
     # Links
 
     def _lose(self, peer: ProcessId) -> None:
-        name = self._config.membership.members[peer - 1].name
-        logger.warning("site %s is lost to site %s", name, self.name)
+        logger.warning("site %s is lost to site %s", self._peers[peer].name, self.name)
         self.lost.add(peer)
+
+    def _meet_again(self, peer: ProcessId, incarnation: int) -> None:
+        """Go on with a site that was restarted: it has what it promised on disk."""
+        logger.warning(
+            "site %s has returned to site %s: start %d",
+            self._peers[peer].name,
+            self.name,
+            incarnation,
+        )
+
+    def _note_refusal(self, reason: str) -> None:
+        logger.error("site %s is refused: %s", self.name, reason)
 
     def _send(self, peer: ProcessId, message: Any) -> None:
         """Send, unless the peer is away for long: sites ask again for what gets lost.
@@ -192,8 +198,8 @@ class StoreNode:
         thousands that wait for each other, which is asked about again when it has become smaller.
         """
         self.sent += 1
-        outgoing = self._outgoing[peer]
-        if outgoing.is_up:
+        link = self._peers[peer]
+        if link.is_up:
             self.lost.discard(peer)
         if peer in self.lost:
             return
@@ -201,15 +207,7 @@ class StoreNode:
         if len(content) > CONTENT_BYTES_MAX:  # it would end the link, and each one after it
             logger.error("site %s cannot send %s bytes at once", self.name, f"{len(content):,}")
             return
-        outgoing.send(STORE, content)
-
-    def _admit(self, connection: Connection, hello: Hello) -> None:
-        if hello.role != "peer":
-            raise ProtocolError("a store has no programs outside its sites: join it")
-        peer = self._config.membership.voter(hello.label)
-        if peer == self.me:
-            raise ProtocolError("another process runs this very site")
-        self._incoming[peer].admit(connection, hello)
+        link.send(STORE, content)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
         self._host.deliver(peer, letter.content)

@@ -12,10 +12,7 @@ import msgspec
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.report import describe, describe_obstacles, report
-from coterie.cluster.voter.storage import NoDisk
-from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.frames import (
+from coterie.cluster.voter.frames import (
     AskOwner,
     FindOwners,
     GetMembership,
@@ -28,6 +25,9 @@ from coterie.cluster.wire.frames import (
     TokenBound,
     decode_to_voter,
 )
+from coterie.cluster.voter.report import describe, describe_obstacles, report
+from coterie.cluster.voter.storage import NoDisk
+from coterie.cluster.wire.connection import Connection
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term, Upward
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.cluster.membership import Membership
+    from coterie.cluster.voter.frames import LockReport, ToVoter
     from coterie.cluster.voter.storage import Storage
-    from coterie.cluster.wire.frames import Hello, LockReport, ToVoter
+    from coterie.cluster.wire.frames import Hello
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.process import Event, Outbox, ProcessId
 
@@ -63,18 +64,22 @@ class HostedVoter:
         voter: Voter,
         after_ring: Callable[[], None],
         *,
-        resumed: bool,
         has_disk: bool,
         new_cluster: bool,
     ) -> None:
-        """Prepare; `resumed` says that the voter is as an orderly end has left it."""
+        """Prepare; `after_ring` follows each time the timer has rung."""
         self.voter = voter
-        self.resumed = resumed
+        self.resumed = False  # it is as an orderly end has left it
         self.recovers = False  # the disk is empty, and nothing says that it always was
         self.expired = 0  # sessions
         self._after_ring = after_ring
         self._has_disk = has_disk
         self._new_cluster = new_cluster
+
+    def resume(self, voter: Voter) -> None:
+        """Go on where an orderly end has stopped: for all others this was a pause."""
+        self.voter = voter
+        self.resumed = True
 
     def start(self, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start has had.
@@ -122,8 +127,8 @@ class HostedVoter:
         raise AssertionError(f"a voter watches no process, and heard that {peer} is down")
 
 
-class Voting:
-    """The voter of one node, with all that are connected to it."""
+class VoterHost:
+    """The voter of one node, with all programs that are connected to it."""
 
     def __init__(
         self,
@@ -135,24 +140,20 @@ class Voting:
         new_cluster: bool = False,
     ) -> None:
         """Prepare; without storage, numbers go on from the time of day."""
-        memory = None if storage is None else storage.recall(membership.digest)
         self.membership = membership
         self.node = node
         self.started = clock.now()
-        self.voter = memory.voter if memory else Voter(membership.settings)
-        self.labels = (
-            memory.labels if memory else {}
-        )  # of participants with a session or connection
+        self.labels: dict[str, str] = {}  # of participants with a session or a connection
         self.lines: dict[ProcessId, Line] = {}  # by number
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
-        self._numbers = {identity: link.peer for identity, link in self.voter.sessions.items()}
-        self._last_number = max(self._numbers.values(), default=0)
+        self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
+        self._last_number = 0
+        self._runs = False
         self._storage = storage
         self._hosted = HostedVoter(
-            self.voter,
+            Voter(membership.settings),
             self._forget_strangers,
-            resumed=memory is not None,
             has_disk=storage is not None,
             new_cluster=new_cluster,
         )
@@ -165,6 +166,11 @@ class Voting:
         )
 
     @property
+    def voter(self) -> Voter:
+        """The voter as it is now."""
+        return self._hosted.voter
+
+    @property
     def expired(self) -> int:
         """How many sessions have expired."""
         return self._hosted.expired
@@ -175,8 +181,16 @@ class Voting:
         return self._hosted.recovers
 
     def start(self) -> None:
-        """Begin to vote, or to abstain."""
+        """Go on from an orderly end, or begin; maybe by abstaining."""
+        self.started = clock.now()
+        memory = None if self._storage is None else self._storage.recall(self.membership.digest)
+        if memory is not None:
+            self._hosted.resume(memory.voter)
+            self.labels = memory.labels
+            self._numbers = {name: link.peer for name, link in memory.voter.sessions.items()}
+            self._last_number = max(self._numbers.values(), default=0)
         self.host.start(clock.number())
+        self._runs = True
         if self._hosted.resumed:
             logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
         elif self.voter.abstains() and not self.recovers:
@@ -184,7 +198,7 @@ class Voting:
             logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
 
     def raise_floor(self, floor: int) -> None:
-        """Give no token up to this one: another node may have supported it together with us."""
+        """Give no token up to this one, as another node may have supported it together with us."""
         self.voter.raise_floor(floor)
 
     def end_recovery(self) -> None:
@@ -195,14 +209,17 @@ class Voting:
         self.host.step(self._hosted.ring, VOTER)
 
     def clock(self) -> int:
-        """Give the voter's logical clock: no token above it is used unless its voter gave it."""
+        """Return the voter's logical clock: no token above it is used unless its voter gave it."""
         return self.voter.clock
 
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
         self.host.stop()
-        if self._storage is None or self.host.failed or self.recovers:
-            return  # what could not be saved, or is not known, must not be remembered as if it were
+        runs, self._runs = self._runs, False
+        if self._storage is None or not runs or self.host.failed or self.recovers:
+            # What could not be saved, or is not known yet, must not be remembered as if it were: the
+            # next start would go on from it, and vote at once.
+            return
         try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
         except OSError as error:
@@ -211,20 +228,23 @@ class Voting:
     # Connections
 
     def admit(self, connection: Connection, hello: Hello) -> None:
-        """Serve somebody who has proven itself."""
+        """Serve a program that has proven itself, over its connection."""
         if hello.role == "peer":
-            raise ProtocolError("peers belong to classic algorithms, and here voters are asked")
+            raise ProtocolError(
+                "this cluster runs the leased lock, and a node of a classic one has called"
+            )
         if hello.role == "admin":
-            # What it calls itself is not proven: it speaks in nobody's name.
+            # What it calls itself is not proven, so it speaks for no participant.
             number, identity = self._new_number(), ""
-            connection.on_close = lambda _: self._dismiss(number)
         else:
             number, identity = self._number(hello.identity), hello.identity
             before = self.lines.get(number)
             if isinstance(before, Connection):
                 before.close("its owner has opened another one")
-            connection.on_close = lambda _: self.leave(identity, connection)
-        connection.receive = lambda frame: self.receive(number, identity, decode_to_voter(frame))
+        connection.use(
+            lambda frame: self.receive(number, identity, decode_to_voter(frame)),
+            lambda _: self.leave(identity, connection) if identity else self._dismiss(number),
+        )
         self.enter(number, hello, connection)
 
     def _number(self, identity: str) -> ProcessId:
@@ -237,7 +257,7 @@ class Voting:
         return self._last_number
 
     def attach(self, hello: Hello, line: Line) -> ProcessId:
-        """Serve the participant of this very process; gives the number for `receive`."""
+        """Serve the participant of this very process; return the number for `receive`."""
         number = self._number(hello.identity)
         self.enter(number, hello, line)
         return number
@@ -272,18 +292,22 @@ class Voting:
     # Frames
 
     def receive(self, number: ProcessId, identity: str, frame: ToVoter) -> None:
-        """Handle a frame of whoever has that number."""
+        """Handle a frame of the program with that number, and with that identity if it has one."""
         self.received[type(frame).__name__] += 1
         match frame:
             case Data() | Beat() | Probe() | Term() | Bye():
                 if not identity or frame.session.participant != identity:
-                    raise ProtocolError(f"a frame in the name of {frame.session.participant!r}")
+                    raise ProtocolError(
+                        f"a frame in the name of another participant, {frame.session.participant!r}"
+                    )
                 self.host.step(self.voter.receive, number, frame)
             case FindOwners():
                 self._ask_around(number, frame)
             case OwnerReport():
                 if not identity or frame.identity != identity:
-                    raise ProtocolError(f"a standing in the name of {frame.identity!r}")
+                    raise ProtocolError(
+                        f"a report in the name of another participant, {frame.identity!r}"
+                    )
                 self._send(frame.route, frame)
             case GetMembership():
                 self._send(number, MembershipReply(msgspec.msgpack.encode(self.membership)))
@@ -293,7 +317,7 @@ class Voting:
                 self._send(number, NodeStatus(report(self, locks=locks)))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
-        """Say who is concerned with these locks, and let them speak for themselves."""
+        """Answer which participants have these locks or wait for them, and ask each of those."""
         most = 0 if asked.search else ASKED_MAX
         reports = tuple(self._describe(wanted, most) for wanted in asked.locks)
         concerns: dict[str, list[Wanted]] = {}  # the locks of each identity

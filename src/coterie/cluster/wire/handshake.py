@@ -1,12 +1,12 @@
-"""Who is at the other end: version, cluster, configuration, secret and identity, in one round trip.
+"""What is at the other end: version, cluster, configuration, secret and identity, in one round trip.
 
 The caller says hello, the node answers with a proof, the caller proves itself in turn and goes on
 sending at once. Each proof covers everything said so far, the other's challenge included, and says
-whose it is: it cannot be replayed or reflected. A secret shows who may take part when a connection
+which end it is of: it cannot be replayed or reflected. The secret is asked for when a connection
 opens; what follows is protected only by TLS.
 
-An identity is the digest of a random key, shown to nodes alone: knowing somebody's identity, which
-any status report names, is not enough to speak in its name.
+An identity is the digest of a random key that is shown to nodes alone. Any status report names
+identities, and knowing one is not enough to speak in its name.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def new_identity(label: str) -> Identity:
-    """Draw one."""
+    """Return an identity with a random key."""
     key = secrets.token_bytes(32)
     return Identity(name_of(key), key, label)
 
 
 def name_of(key: bytes) -> str:
-    """Give the identity that a key opens."""
+    """Return the identity that a key opens."""
     return hashlib.sha256(key).hexdigest()[:32]
 
 
@@ -72,7 +72,7 @@ class Credentials(msgspec.Struct, frozen=True):
     secret: bytes = b""  # empty: none is asked for
 
     def prove(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
-        """Show that we know the secret, to the one who sent this challenge."""
+        """Return the proof that this side knows the secret, bound to all that was said."""
         unproven = msgspec.structs.replace(welcome, proof=b"")
         said = msgspec.msgpack.encode((side, hello, unproven))
         return hmac.digest(self.secret, said, "sha256") if self.secret else b""
@@ -88,17 +88,20 @@ class Caller:
         identity: Identity,
         node: str | None,
         clock_error: float = math.inf,
+        *,
+        incarnation: int = 0,
     ) -> None:
         """Prepare to call; `node` is the name that the other end has to have.
 
-        A node without a disk may be so many seconds away from our time of day.
+        The time of day of a node without a disk may be off from ours by `clock_error` seconds. A
+        peer names its `incarnation`, the number of its start.
         """
         self._credentials = credentials
         self._identity = identity
         self._node = node
         self._clock_error = clock_error
         self._called_at = clock.wall()
-        self._hello = Hello(
+        self.hello = Hello(
             PROTOCOL,
             credentials.cluster,
             credentials.configuration,
@@ -106,14 +109,17 @@ class Caller:
             identity.name,
             identity.label,
             secrets.token_bytes(CHALLENGE_BYTES),
+            incarnation,
         )
 
     async def greet(self, connection: Connection) -> Welcome:
-        """Say hello and check the answer; raises `ProtocolError` if this is not to be."""
+        """Say hello and check the answer; raise `ProtocolError` if either end refuses the other."""
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
-        connection.receive = lambda frame: self._check(connection, frame, answer)
-        connection.on_close = lambda reason: _fail(answer, reason)
-        connection.send(self._hello)
+        connection.use(
+            lambda frame: self._check(connection, frame, answer),
+            lambda reason: _fail(answer, reason),
+        )
+        connection.send(self.hello)
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
                 return await answer
@@ -125,7 +131,7 @@ class Caller:
     ) -> None:
         welcome = decode_welcome(frame)
         if answer.cancelled():
-            return  # who asked has given up, and closes the connection
+            return  # the caller has given up, and closes the connection
         if answer.done():
             raise ProtocolError("two answers to one hello")
         if isinstance(welcome, Refusal):
@@ -135,14 +141,14 @@ class Caller:
         if reason:
             _fail(answer, reason)
             return
-        proof = self._credentials.prove(b"caller", self._hello, welcome)
+        proof = self._credentials.prove(b"caller", self.hello, welcome)
         connection.send(Proof(proof, self._identity.key))
         connection.frame_bytes_max = FRAME_BYTES_MAX
         answer.set_result(welcome)
 
     def _objection(self, welcome: Welcome) -> str | None:
         mine = self._credentials
-        if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self._hello, welcome)):
+        if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self.hello, welcome)):
             return "the node does not know our secret, or knows one where we have none"
         if self._node is not None and welcome.node != self._node:
             return f"this is node {welcome.node!r} where {self._node!r} was expected"
@@ -159,7 +165,7 @@ class Caller:
             return None
         return (
             f"its time of day is {away:.1f} s away from ours, and it has no data directory:"
-            f" {self._clock_error:g} s are borne then"
+            f" at most {self._clock_error:g} s are allowed then"
         )
 
 
@@ -170,28 +176,31 @@ class Greeter:
         self,
         credentials: Credentials,
         node: str,
+        start: str,
         number: Callable[[], int],
         admit: Callable[[Connection, Hello], None],
         *,
         diskless: bool = False,
     ) -> None:
-        """Let in who proves itself: `admit` sets what the connection does from then on.
+        """Let in callers that prove themselves: `admit` takes over their connections.
 
-        `number` reads Lamport's clock; a node that is `diskless` shows its time of day.
+        `start` is another word for each start of the node, `number` reads Lamport's clock, and a
+        node that is `diskless` shows its time of day.
         """
         self._credentials = credentials
         self._node = node
         self._number = number
         self._diskless = diskless
-        self._start = secrets.token_hex(16)
+        self._start = start
         self._admit = admit
 
     def greet(self, connection: Connection) -> None:
-        """Wait for a hello, but not for ever."""
+        """Wait for a hello; a caller that sends none in time is cut off."""
         loop = asyncio.get_running_loop()
         patience = loop.call_later(HANDSHAKE_SECONDS_MAX, connection.abort, "no handshake in time")
-        connection.on_close = lambda _: patience.cancel()
-        connection.receive = lambda frame: self._answer(connection, frame, patience)
+        connection.use(
+            lambda frame: self._answer(connection, frame, patience), lambda _: patience.cancel()
+        )
 
     def _answer(
         self, connection: Connection, frame: memoryview, patience: asyncio.TimerHandle
@@ -222,7 +231,7 @@ class Greeter:
             connection.frame_bytes_max = FRAME_BYTES_MAX
             self._admit(connection, hello)
 
-        connection.receive = conclude
+        connection.use(conclude, lambda _: patience.cancel())
 
     def _objection(self, hello: Hello) -> str | None:
         mine = self._credentials
@@ -232,14 +241,16 @@ class Greeter:
                 " run the same version of coterie on both"
             )
         if hello.cluster not in ("", mine.cluster):
-            return f"cluster {hello.cluster!r} is wanted, and this is {mine.cluster!r}"
+            return (
+                f"the caller wants cluster {hello.cluster!r}, and this is cluster {mine.cluster!r}"
+            )
         unknown = hello.role == "admin" and hello.configuration == ""
         if not unknown and hello.configuration != mine.configuration:
-            return "the configurations differ: voters, coterie and times must be the same"
+            return "the configurations differ: nodes, coterie and times must be the same everywhere"
         if len(hello.challenge) != CHALLENGE_BYTES:
-            return f"a challenge has {CHALLENGE_BYTES} bytes"
+            return f"a challenge must have {CHALLENGE_BYTES} bytes, got {len(hello.challenge)}"
         if len(hello.label) > LABEL_LENGTH_MAX or not hello.label.isprintable():
-            return "a label is short and can be printed"
+            return f"a label must be printable and have {LABEL_LENGTH_MAX} characters at most"
         return None
 
     def _conclude(self, proof: Proof, hello: Hello, welcome: Welcome) -> None:

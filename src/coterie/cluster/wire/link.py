@@ -25,7 +25,7 @@ DIAL_SECONDS_MAX = 3.0
 FIRST_PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 1.0
 CALLS_PER_LEASE = 8
-LASTED_SECONDS = 1.0  # a connection that held so long was a good one
+LASTED_SECONDS = 1.0  # after a connection that has lasted this long, the first pause is short
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -35,7 +35,7 @@ async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(DIAL_SECONDS_MAX):
         _, connection = await loop.create_connection(
-            lambda: Connection(lambda _: None), address.host, address.port, ssl=tls
+            Connection, address.host, address.port, ssl=tls
         )
     return connection
 
@@ -87,17 +87,22 @@ class Link:
 
     @property
     def is_up(self) -> bool:
-        """Tell whether there is a connection."""
+        """Whether there is a connection."""
         return self._connection is not None
 
     @property
     def is_untried(self) -> bool:
-        """Tell whether the first call has not come to an end yet."""
+        """Whether the first call has not come to an end yet."""
         return not self.tried.is_set()
 
     def start(self) -> None:
         """Begin to call."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link {self.node}")
+
+    def give_up(self) -> None:
+        """Call the node no more, because it will not have us."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def stop(self) -> None:
         """End the connection; what was sent before still leaves."""
@@ -116,7 +121,8 @@ class Link:
         if connection is None:
             return
         now = clock.now()
-        # Who waits for an answer sends again and again; after a long break the count begins anew.
+        # A session that waits for an answer sends again and again; after a long break the count
+        # starts over.
         if self._unanswered_since is None or now - self._sent > self._silence_seconds_max:
             self._unanswered_since = now
         self._sent = now
@@ -159,10 +165,9 @@ class Link:
     async def _use(self, connection: Connection, welcome: Welcome) -> None:
         """Work with a connection until it ends."""
         over: asyncio.Queue[str] = asyncio.Queue()
-        connection.on_close = over.put_nowait
+        connection.use(self._take, over.put_nowait)
         if connection.closed:
             raise ProtocolError("the connection was closed at once")
-        connection.receive = self._take
         self._connection = connection
         self._unanswered_since = None
         self.trouble = ""
@@ -170,12 +175,15 @@ class Link:
         try:
             self._connected(welcome)
             self.tried.set()
-            raise ProtocolError(await over.get())
+            reason = await over.get()
+        except ProtocolError as error:  # `connected` has refused the node
+            connection.abort(str(error))
+            raise
         finally:
             self._connection = None
-            connection.on_close = None
             if self._disconnected is not None:
                 self._disconnected()
+        raise ProtocolError(reason)
 
     def _take(self, frame: memoryview) -> None:
         self._unanswered_since = None

@@ -1,72 +1,126 @@
-"""Links between the nodes of a classic algorithm: in order, exactly once, as long as both live.
+"""Links between the nodes of a classic algorithm or of a store: in order, exactly once, while both live.
 
 Letters are numbered and kept until the other end has confirmed them; a new connection begins with
-those that it may have missed. A node that starts again is another process with no memory: what was
-meant for the one before is dropped, and everybody is told that it was down.
+those that it may have missed. A node that starts again is another process with no memory of its links:
+what was meant for the one before is dropped. Whether the new one is spoken with depends on the
+algorithm: one that has no rule for the return of a process would go on with a process that has
+forgotten what it promised, and two could be inside.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
-from coterie.cluster.wire.frames import Letter, Receipt, decode_letter, decode_receipt
-from coterie.cluster.wire.handshake import Caller, Credentials
+from coterie.cluster.wire.frames import Letter, Receipt, Refusal, decode_letter, decode_receipt
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.listener import Listener
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from coterie.cluster.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Hello, Welcome
-    from coterie.cluster.wire.handshake import Identity
     from coterie.process import ProcessId
 
 WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last letter of them
 
-logger = logging.getLogger("coterie.cluster")
+
+class Handlers(NamedTuple):
+    """What a node does about its peers."""
+
+    letter: Callable[[ProcessId, Letter], None]
+    """Take a letter; each comes once, in order."""
+
+    lost: Callable[[ProcessId], None]
+    """Note that a peer is away for a lease."""
+
+    met: Callable[[ProcessId], None]
+    """Note that a peer has let us in for the first time: it knows our start, and we know its."""
+
+    restarted: Callable[[ProcessId, int], str | None]
+    """Note that a peer has started again, with the number of its start; return why it is refused."""
+
+    refused: Callable[[str], None]
+    """Note that a peer refuses us for good, and why."""
 
 
-class Outgoing:
-    """What goes to one peer."""
+class Peer:
+    """One other node: the letters to it, over a link of ours, and those that come from it."""
 
     def __init__(
-        self, config: Config, peer: ProcessId, identity: Identity, lost: Callable[[], None]
+        self, config: Config, number: ProcessId, caller: Callable[[str], Caller], handlers: Handlers
     ) -> None:
-        """Call the peer; `lost` is called when it is away for a lease, or has started again."""
-        membership, security = config.membership, config.security
-        credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
-        member, lease = membership.members[peer - 1], membership.settings.lease
+        """Prepare; calls begin with `start`.
+
+        Args:
+            config: The configuration; its lease is the time after which a peer is lost.
+            number: Which of its members this is.
+            caller: Makes our end of the handshake with a node, for each call.
+            handlers: What to do about the peer.
+        """
+        member, lease = config.membership.members[number - 1], config.membership.settings.lease
+        self.name = member.name
+        self._number = number
+        self._patience = lease
+        self._handlers = handlers
+        self._life: str | None = None  # of the peer: another one for each of its starts
+        self._is_met = False
+        self._waiting: deque[Letter] = deque()
+        self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
+        self._bytes = 0  # of those
+        self._posted = 0
+        self._delivered = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
         self._link = Link(
             member.name,
             [member.address],
-            lambda: Caller(credentials, "peer", identity, member.name),
-            security.client_context(),
+            lambda: caller(member.name),
+            config.security.client_context(),
             lease,
             receive=self._confirm,
             connected=self._connected,
             disconnected=self._disconnected,
         )
-        self._patience = lease
-        self._lost = lost
-        self._waiting: deque[Letter] = deque()
-        self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
-        self._bytes = 0  # of those
-        self._posted = 0
-        self._start: str | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._stopped = False
+
+    def start(self) -> None:
+        """Begin to call the peer."""
         self._link.start()
+
+    async def stop(self) -> None:
+        """Call no more."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._link.stop()
 
     @property
     def is_up(self) -> bool:
-        """Tell whether there is a connection."""
+        """Whether there is a connection over which letters leave."""
         return self._link.is_up
+
+    def abort(self, reason: str) -> None:
+        """Break our connection to the peer, if there is one; it is made again."""
+        self._link.abort(reason)
+
+    def _meet(self, life: str, incarnation: int) -> None:
+        """Notice a start of the peer that is not the one we know, whichever side has called."""
+        if self._life is not None and life != self._life:
+            self._waiting.clear()
+            self._unconfirmed.clear()
+            self._posted = self._delivered = self._bytes = 0
+            objection = self._handlers.restarted(self._number, incarnation)
+            if objection is not None:
+                raise ProtocolError(objection)
+        self._life = life
+
+    # To the peer
 
     def send(self, lock: str, content: bytes) -> None:
         """Send, now or when there is a connection."""
@@ -88,57 +142,105 @@ class Outgoing:
         self._waiting.extendleft(reversed(self._unconfirmed))
         self._unconfirmed.clear()
         self._bytes = 0
-        if self._start not in (None, welcome.start):
-            self._waiting.clear()
-            self._posted = 0
-            self._lost()
-        self._start = welcome.start
+        self._meet(welcome.start, welcome.clock)
         self._push()
 
     def _disconnected(self) -> None:
-        if self._stopped:
-            return
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._patience, self._lost)
+        if not self._stopped:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._patience, self._handlers.lost, self._number)
 
     def _confirm(self, frame: memoryview) -> None:
-        seq = decode_receipt(frame).seq
-        while self._unconfirmed and self._unconfirmed[0].seq <= seq:
+        answer = decode_receipt(frame)
+        if isinstance(answer, Refusal):
+            self._link.give_up()
+            self._handlers.refused(answer.reason)
+            return
+        if not self._is_met:
+            self._is_met = True
+            self._handlers.met(self._number)
+        while self._unconfirmed and self._unconfirmed[0].seq <= answer.seq:
             self._bytes -= len(self._unconfirmed.popleft().content)
         self._push()
 
-    async def stop(self) -> None:
-        """Call no more."""
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._link.stop()
-
-
-class Incoming:
-    """What comes from one peer, over any number of connections of one start of it."""
-
-    def __init__(self, peer: ProcessId, deliver: Callable[[ProcessId, Letter], None]) -> None:
-        """Hand on each letter once, in order."""
-        self._peer = peer
-        self._deliver = deliver
-        self._identity = ""
-        self._delivered = 0
+    # From the peer
 
     def admit(self, connection: Connection, hello: Hello) -> None:
-        """Take letters from a new connection."""
-        if hello.identity != self._identity:
-            self._identity, self._delivered = hello.identity, 0
-        connection.receive = lambda frame: self._take(connection, hello.identity, frame)
-        connection.on_close = lambda _: None
+        """Take letters from a new connection of the peer, or tell it why not."""
+        try:
+            self._meet(hello.identity, hello.incarnation)
+        except ProtocolError as error:
+            connection.send(Refusal(str(error)))
+            raise
+        connection.use(lambda frame: self._take(connection, hello.identity, frame))
+        connection.send(Receipt(self._delivered))  # it is let in
 
-    def _take(self, connection: Connection, identity: str, frame: memoryview) -> None:
+    def _take(self, connection: Connection, life: str, frame: memoryview) -> None:
         letter = decode_letter(frame)
-        if identity != self._identity:
+        if life != self._life:
             raise ProtocolError("a letter of a start of the peer that is over")
         if letter.seq > self._delivered + 1:
             raise ProtocolError(f"letter {letter.seq} came after letter {self._delivered}")
         if letter.seq == self._delivered + 1:
             self._delivered += 1
-            self._deliver(self._peer, letter)
+            self._handlers.letter(self._number, letter)
         connection.send(Receipt(self._delivered))
+
+
+class Peers:
+    """All other nodes: this one calls each of them, and listens for their calls."""
+
+    def __init__(self, config: Config, name: str, handlers: Handlers, outsiders: str) -> None:
+        """Prepare; `outsiders` is what a program that is no node is told."""
+        membership, security = config.membership, config.security
+        self._membership = membership
+        self._outsiders = outsiders
+        self._incarnation = 0
+        self._credentials = Credentials(
+            membership.cluster, membership.digest, security.secret_bytes()
+        )
+        self._identity = new_identity(name)
+        # The start that the listener names is our identity as a caller: so a peer knows this start
+        # of ours, whichever of the two has called first.
+        self._listener = Listener(
+            config, name, self._identity.name, lambda: self._incarnation, self._admit
+        )
+        self._peers = {
+            number: Peer(config, number, self._caller, handlers)
+            for number, member in enumerate(membership.members, 1)
+            if member.name != name
+        }
+
+    def __getitem__(self, number: ProcessId) -> Peer:
+        """Return one of them."""
+        return self._peers[number]
+
+    def __iter__(self) -> Iterator[Peer]:
+        """Iterate over all of them, in the order of the configuration."""
+        return iter(self._peers.values())
+
+    async def start(self, incarnation: int) -> None:
+        """Listen, and begin to call; `incarnation` is the number of our own start."""
+        self._incarnation = incarnation
+        await self._listener.open()
+        for peer in self:
+            peer.start()
+
+    async def stop(self) -> None:
+        """Call no more, and end all connections."""
+        for peer in self:
+            await peer.stop()
+        await self._listener.close()
+
+    def _caller(self, node: str) -> Caller:
+        return Caller(
+            self._credentials, "peer", self._identity, node, incarnation=self._incarnation
+        )
+
+    def _admit(self, connection: Connection, hello: Hello) -> None:
+        if hello.role != "peer":
+            raise ProtocolError(self._outsiders)
+        number = self._membership.voter(hello.label)
+        if number not in self._peers:
+            raise ProtocolError("another process runs this very node")
+        self._peers[number].admit(connection, hello)
