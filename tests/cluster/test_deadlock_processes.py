@@ -85,7 +85,9 @@ def test_a_command_that_gives_way_says_so_in_one_line_and_with_its_status(
             out, err = command.communicate(timeout=PATIENCE_SECONDS)
         assert command.returncode == status
         assert out == ""
-        assert err.startswith("coterie: lock 'y' can never be had: a deadlock (cycle) in which ")
+        assert err.startswith(
+            "coterie: lock 'y' can never be granted: a deadlock (cycle) in which "
+        )
         assert err.count("\n") == 1
         assert program.rest() == [["wants", "x"], ["had", "x"]]
     finally:

@@ -218,7 +218,8 @@ class Host:
     def _let_out(self, out: Outbox[Any]) -> None:
         for to, message in out.sends:
             self._send(to, message)
-        self._arm_and_watch(out)
+        if out.timers or out.watches:
+            self._arm_and_watch(out)
         for event in out.events:
             self._tell(event)
 
