@@ -1,8 +1,8 @@
-"""Centralised deadlock detection: everyone reports to one coordinator, two messages a wait.
+"""Centralised deadlock detection: all report to one coordinator, two messages a wait.
 
 The coordinator keeps the last report of each process and reduces the graph at every change. Reports
 are numbered, because one that is overtaken would bring back a wait that is over. Its picture is
-still one of different moments; the trial (see `detector`) keeps that from hurting anyone.
+still one of different moments; the trial (see `detector`) keeps that from doing harm.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Message: TypeAlias = Change | TrialMessage
 
 
 class Coordinator(Process[Message]):
-    """The one who gathers the graph and accuses victims."""
+    """The process that gathers the graph and accuses victims."""
 
     messages: ClassVar[Any] = Message
     channel: ClassVar[Channel] = Channel.UNORDERED
@@ -72,7 +72,7 @@ class Coordinator(Process[Message]):
     over: set[WaitId] = set()  # of each victim the last wait that it said is over
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
-        """Handle a change or the end of a trial; nobody asks a coordinator anything else."""
+        """Handle a change or the end of a trial; a coordinator is asked nothing else."""
         match message:
             case Change(process, count, wait):
                 self._learn(process, count, wait, out)

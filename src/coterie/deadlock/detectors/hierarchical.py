@@ -1,7 +1,7 @@
 """Hierarchical deadlock detection after Menasce and Muntz (1979): a tree of controllers.
 
 Each controller knows the waits of the processes below it. It resolves what is deadlocked among
-these alone, and passes on only what it cannot decide: waits that hang on somebody outside. So a
+these alone, and passes on only what it cannot decide: waits that depend on a process outside. So a
 deadlock is found by the lowest controller above all its members, and local waits stay local.
 """
 
@@ -52,7 +52,8 @@ def undecided_waits(
 ) -> dict[ProcessId, Wait]:
     """Keep the waits whose fate hangs on processes that are not below.
 
-    Who goes on though all outside were stuck, and who is stuck though all outside ran, is decided.
+    A process that goes on though all outside were stuck, or is stuck though all outside ran, is
+    decided.
     """
     graph = graph_of(waits)
     outside = [node for node in graph.nodes() if node not in below]
