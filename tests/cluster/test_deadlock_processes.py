@@ -152,4 +152,4 @@ def test_only_the_graph_is_drawn_and_only_once(
     url: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["status", *arguments, "--url", url]) == 64
-    assert "draws one picture of the graph" in capsys.readouterr().err
+    assert "draws the graph, once" in capsys.readouterr().err
