@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coterie.deadlock.condition import all_of
-from coterie.deadlock.detectors.central import Coordinator
+from coterie.deadlock.detectors.central import learn, settle
 from coterie.deadlock.detectors.detector import Detector
 from coterie.deadlock.detectors.diffusing import Diffusing
 from coterie.deadlock.detectors.hierarchical import Controller, undecided_waits
@@ -77,14 +77,12 @@ MUTANTS = {
         "_join",
     ),
     "an overtaken change counts": Case(
-        Coordinator, "count > last.changes", "True", "_learn", "central"
+        learn, "change.count <= last.changes", "False", detector="central"
     ),
     "changes after the first are lost": Case(
-        Coordinator, "count > last.changes", "False", "_learn", "central"
+        learn, "change.count <= last.changes", "True", detector="central"
     ),
-    "no accusation after a trial": Case(
-        Coordinator, "self.accused.remove(victim)", "", "_settled", "central"
-    ),
+    "no accusation after a trial": Case(settle, "accused.remove(victim)", "", detector="central"),
     "the parent hears of nothing": Case(
         undecided_waits,
         "for node in pessimist.deadlocked()",
