@@ -176,7 +176,7 @@ def test_all_transfers_are_made_however_long_a_round_trip_takes(latency: float) 
 )
 def test_a_search_that_is_replaced_too_soon_never_ends(old: str, new: str) -> None:
     kind = broken_sites(DeadlockSearch, old, new).busy_site
-    assert bank(0.2, 0, kind).commits < 60
+    assert min(bank(0.2, seed, kind).commits for seed in range(3)) < 60
 
 
 def test_no_search_begins_while_one_is_under_way() -> None:
