@@ -50,7 +50,6 @@ IMPURE = (
 # Rule 2: a class whose only subclass stands in its own package, each with its reason.
 VARIANT = "a published variant beside the algorithm, which it differs from in one rule"
 ONLY_SUBCLASSES = {
-    "coterie.deadlock.detectors.central.Coordinator": "a controller is a coordinator with a parent",
     "coterie.election.bully.Bully": VARIANT,
     "coterie.election.ring.Ring": VARIANT,
     "coterie.errors.Unavailable": "errors are a tree that users catch by",
