@@ -70,6 +70,7 @@ async def join_store(
     store = ClusterStore.over(executor, timeout=timeout, record=record)
     assert isinstance(store, ClusterStore)
     store.site = executor
+    store.settle_in()
     try:
         yield store
     finally:
