@@ -57,7 +57,8 @@ class Connection(asyncio.Protocol):
         self._ended = ended
         self._is_over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._incoming = bytearray()
+        self._incoming = bytearray()  # an incomplete frame
+        self._awaited = LENGTH.size  # bytes of it, to begin with those of its length
         self._outgoing = bytearray()
         self._why = "the peer closed it"
 
@@ -86,28 +87,36 @@ class Connection(asyncio.Protocol):
         self._opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """Cut what came into frames and hand them on."""
+        """Cut what came into frames and hand them on.
+
+        A frame that trickles in is gathered in one buffer, which is looked at when it is complete: so
+        each byte is copied a fixed number of times, however small the pieces are.
+        """
+        view = memoryview(data)
         if self._incoming:
             self._incoming += data
-            data = bytes(self._incoming)
-            self._incoming.clear()
+            if len(self._incoming) < self._awaited:
+                return
+            view, self._incoming = memoryview(self._incoming), bytearray()
         try:
-            rest = self._hand_on(memoryview(data))
+            rest = self._hand_on(view)
         except FAULTS as error:
             self.refuse(str(error))
             return
-        if rest < len(data) and not self.closed:
-            self._incoming += data[rest:]
+        if rest < len(view) and not self.closed:
+            self._incoming += view[rest:]
 
     def _hand_on(self, view: memoryview) -> int:
         """Hand on the complete frames; return where the first incomplete one begins."""
         start = 0
+        self._awaited = LENGTH.size
         while start + 4 <= len(view) and not self.closed:
             (length,) = LENGTH.unpack_from(view, start)
             if length > self.frame_bytes_max:
                 raise ProtocolError(f"a frame of {length} bytes; at most {self.frame_bytes_max}")
             end = start + 4 + length
             if end > len(view):
+                self._awaited = end - start
                 break
             self._on_frame(view[start + 4 : end])
             start = end
