@@ -39,6 +39,10 @@ def _ignore(_: object) -> None:
     """Take frames before anything is expected, and the end of a connection that has no use."""
 
 
+def _complain(connection: Connection, reason: str) -> None:
+    logger.warning("connection with %s refused: %s", connection.peer, reason)
+
+
 class Connection(asyncio.Protocol):
     """A connection. It has one user at a time: the handshake first, then what `use` names."""
 
@@ -46,15 +50,24 @@ class Connection(asyncio.Protocol):
         self,
         opened: Callable[[Connection], None] = _ignore,
         ended: Callable[[Connection, str], None] | None = None,
+        complain: Callable[[Connection, str], None] = _complain,
     ) -> None:
-        """Prepare; `opened` is called when the connection stands, `ended` at last, with the reason."""
+        """Prepare.
+
+        Args:
+            opened: Called when the connection stands.
+            ended: Called at last, with the reason.
+            complain: Logs what is wrong with the peer.
+        """
         self.frame_bytes_max = HANDSHAKE_BYTES_MAX
         self.closed = False
+        self.hung_up = False  # the other end has closed it, or the network has
         self.transport = asyncio.Transport()  # one that does nothing, until the connection stands
         self._on_frame: Callable[[memoryview], None] = _ignore
         self._on_close: Callable[[str], None] = _ignore
         self._opened = opened
         self._ended = ended
+        self._complain = complain
         self._is_over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._incoming = bytearray()  # an incomplete frame
@@ -135,6 +148,7 @@ class Connection(asyncio.Protocol):
         """Tell the user of the connection, once."""
         if self._is_over.is_set():
             return
+        self.hung_up = not self.closed
         self.closed = True
         self._is_over.set()
         reason = str(exc) if exc is not None else self._why
@@ -166,8 +180,12 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, reason: str) -> None:
         """End the connection for a fault of the peer, and say so in the log."""
-        logger.warning("connection with %s refused: %s", self.peer, reason)
+        self.complain(reason)
         self.close(reason)
+
+    def complain(self, reason: str) -> None:
+        """Say in the log what is wrong with the peer."""
+        self._complain(self, reason)
 
     def close(self, reason: str) -> None:
         """End the connection; what was sent before still leaves."""
