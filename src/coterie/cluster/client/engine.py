@@ -50,7 +50,7 @@ class ClusterEngine:
         self._others: dict[float, Participation] = {}  # by their leases, which are shorter
         self._access = access
         self._questions: Questions
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     @property
     def _attending(self) -> Attending:
@@ -184,5 +184,5 @@ class ClusterEngine:
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)

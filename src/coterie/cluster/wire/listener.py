@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import weakref
 from typing import TYPE_CHECKING
@@ -31,7 +32,10 @@ class Door:
         self._name = name
         self._listen = config.options(name).listen
         self._server: asyncio.Server | None = None
-        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        # By number: they are closed in the order in which they came.
+        self._connections: weakref.WeakValueDictionary[int, Connection]
+        self._connections = weakref.WeakValueDictionary()
+        self._numbers = itertools.count()
         self._closed = False
         self._admit: Callable[[Connection, Hello], None]
         self._greeter: Greeter
@@ -62,7 +66,7 @@ class Door:
         if self._closed:  # it was accepted just before
             connection.abort("the node ends")
             return
-        self._connections.add(connection)
+        self._connections[next(self._numbers)] = connection
         self._greeter.greet(connection)
 
     def _let_in(self, connection: Connection, hello: Hello) -> None:
@@ -83,7 +87,7 @@ class Door:
         self._closed = True
         if self._server is not None:
             await stop_serving(self._server)  # who was accepted gets to `_greet`, and no further
-        connections = list(self._connections)
+        connections = list(self._connections.values())
         for connection in connections:
             connection.close("the node ends")
         for connection in connections:
