@@ -59,7 +59,7 @@ class Disk:
         if not stat.S_ISDIR(about.st_mode):
             self._sizes[about.st_ino] = about.st_size
             return
-        folder = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        folder = Path(f"/proc/self/fd/{descriptor}").readlink()
         names: dict[str, int] = {}
         for entry in os.scandir(folder):
             if entry.is_file():
@@ -72,9 +72,9 @@ class Disk:
 
     def _drop_unused(self) -> None:
         used = {str(inode) for names in self._names.values() for inode in names.values()}
-        for entry in os.scandir(self._kept):
-            if entry.name not in used:
-                os.unlink(entry.path)
+        for path in list(self._kept.iterdir()):
+            if path.name not in used:
+                path.unlink()
 
     def lose_power(self) -> None:
         """Keep what was synced, and of the rest what chance has it."""
@@ -84,9 +84,9 @@ class Disk:
             synced = self._names.get(folder, {})
             for name in sorted({*files, *synced}):
                 self._settle_name(folder / name, synced.get(name))
-            for name in sorted(os.listdir(folder)):
-                if (folder / name).is_file():
-                    self._cut(folder / name)
+            for path in sorted(folder.iterdir()):
+                if path.is_file():
+                    self._cut(path)
 
     def _settle_name(self, path: Path, synced: int | None) -> None:
         now = path.stat().st_ino if path.exists() else None

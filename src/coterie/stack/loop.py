@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import heapq
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from coterie.stack.transport import Server, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context
 
     from coterie.stack.machine import Process
     from coterie.stack.network import Listener, Socket
+
+Ts = TypeVarTuple("Ts")
 
 
 class Loop(asyncio.BaseEventLoop):
@@ -65,12 +68,12 @@ class Loop(asyncio.BaseEventLoop):
 
     def bury_tasks(self) -> None:
         """Close the coroutines of tasks that will never end, whatever they do about it."""
-        for task in list(self.tasks):
+        while self.tasks:
+            task, _ = self.tasks.popitem()
             work: Any = task.get_coro()
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
             with contextlib.suppress(BaseException):
                 work.close()
-        self.tasks.clear()
         self._queue.clear()
         self._timers.clear()
         self._arrived.clear()
@@ -83,7 +86,7 @@ class Loop(asyncio.BaseEventLoop):
         return process.machine.monotonic(process.read())
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Any = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Call in the next turn."""
         handle = asyncio.Handle(callback, args, self, context)
@@ -91,7 +94,11 @@ class Loop(asyncio.BaseEventLoop):
         return handle
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Call at that time of the monotonic clock, or later."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
@@ -123,26 +130,24 @@ class Loop(asyncio.BaseEventLoop):
         """Return whether a turn of this loop runs now."""
         return asyncio._get_running_loop() is self  # noqa: SLF001 - what it asks itself
 
-    async def create_server(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **_: Any
-    ) -> Server:
-        """Listen on a port of this machine."""
-        listener = self.process.world.network.listen(self.process, port, protocol_factory)
-        return Server(listener)
+    async def create_server(self, *args: Any, **kwargs: Any) -> Server:
+        """Listen on a port of this machine; called with a factory of protocols, a host and a port."""
+        factory, _, port = args
+        return Server(self.process.world.network.listen(self.process, port, factory))
 
-    async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **_: Any
+    async def create_connection(
+        self, *args: Any, **kwargs: Any
     ) -> tuple[Transport, asyncio.Protocol]:
-        """Call a port of a machine."""
+        """Call a machine; called with a factory of protocols, a host and a port."""
+        factory, host, port = args
         answer: asyncio.Future[Socket] = self.create_future()
-        network = self.process.world.network
-        dial = network.dial(self.process, host, port, answer)
+        dial = self.process.world.network.dial(self.process, host, port, answer)
         try:
             socket = await answer
         except BaseException:
             dial.give_up()
             raise
-        protocol = protocol_factory()
+        protocol: asyncio.Protocol = factory()
         made: asyncio.Future[None] = self.create_future()
         transport = Transport(self, socket, protocol, made)
         await made

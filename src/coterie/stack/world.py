@@ -66,6 +66,7 @@ class World:
         self._folder: Path | None = None
         self._patches = patched()
         self._collected = True
+        self._violation: ViolationError | None = None
 
     def __enter__(self) -> Self:
         """Take the place of clocks, randomness and files."""
@@ -107,6 +108,8 @@ class World:
             if time > self.now:
                 self.now = time
             callback(*arguments)
+            if self._violation is not None:
+                raise self._violation
             if is_over is not None and is_over():
                 return
         self.now = max(self.now, until)
@@ -183,6 +186,16 @@ class World:
             text = f"{process.name}: {context.get('message')}: {error!r}"
             self.errors.append(text)
             self.recorder.log(self.now, process.name, text)
+
+    def violate(self, name: str, text: str) -> None:
+        """End the run when this turn is over, for a promise that did not hold."""
+        if self._violation is None:
+            self._violation = ViolationError(name, text)
+
+    def raise_error(self) -> None:
+        """Raise if there was an error that nothing has caught."""
+        if self.errors:
+            raise ViolationError("error", self.errors[0])
 
     def digest(self) -> str:
         """Return the hash of all that was delivered so far, and when."""
