@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.engine import ClusterEngine
 
-KINDS = ("Whose", "Concerned", "HowAreYou", "Standings")
+KINDS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")
 FRAMES_PER_LOCK = 10
 ROUNDS = 15
 NOTED = 20_000
@@ -153,7 +153,7 @@ async def noting() -> float:
         claim = made.engines[0].place("b", owner=task, shared=False, ttl=None, wait=True)
         began = time.perf_counter()
         for _ in range(NOTED):
-            waits.begin(task, claim, "b")
+            waits.begin(task, claim, claim.awaits)
             waits.end(task, claim)
         seconds = time.perf_counter() - began
         await claim.granted

@@ -5,24 +5,32 @@
 
 A page asks for output by a marker; what stands between it and the end marker is replaced:
 
-    <!-- run: coterie algorithms -->            the command and what it prints
-    <!-- source: src/coterie/clocks/__init__.py -->      a file
-    <!-- scenario: maekawa_basic -->            a transcript of tests/scenarios, and its diagram
+    <!-- run: coterie algorithms -->                     the command and what it prints
+    <!-- source: src/coterie/errors.py -->               a file
+    <!-- source: src/coterie/errors.py#LockLost -->      one class or function of it
+    <!-- source: src/coterie/locks/held.py#Held.ensure -->   one method
+    <!-- scenario: maekawa-basic -->                     the diagram of a file of tests/scenarios,
+                                                         with its transcript folded below
     <!-- end -->
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import re
 import shlex
 import sys
+import textwrap
 from pathlib import Path
+from typing import TypeAlias
 
 from coterie.cli import run
 from coterie.diagram import space_time
 from coterie.scenario import perform
+
+Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -44,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def recorded() -> dict[Path, str]:
-    """Make every page and picture anew."""
+    """Return every page and picture as it should read now."""
     files: dict[Path, str] = {}
     for page in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
         files |= record_page(page)
@@ -52,6 +60,7 @@ def recorded() -> dict[Path, str]:
 
 
 def record_page(page: Path) -> dict[Path, str]:
+    """Return the page and its pictures as they should read now."""
     pictures: dict[Path, str] = {}
 
     def fill(match: re.Match[str]) -> str:
@@ -59,19 +68,39 @@ def record_page(page: Path) -> dict[Path, str]:
         if kind == "run":
             body = fenced("console", f"$ {argument}\n{output_of(argument, page.parent)}")
         elif kind == "source":
-            body = fenced("python", (ROOT / argument).read_text(encoding="utf-8"))
+            body = fenced("python", source_of(argument))
         else:
             text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
             picture = DOCS / "pictures" / f"{argument}.svg"
             pictures[picture] = space_time(perform(text).trace)
-            link = (
-                Path("../" * len(page.parent.relative_to(DOCS).parts)) / "pictures" / picture.name
-            )
-            body = f"{fenced('text', text)}\n![Space-time diagram of the scenario]({link})\n"
+            up = "../" * len(page.parent.relative_to(DOCS).parts)
+            body = f"![Space-time diagram of the scenario]({up}pictures/{picture.name})\n\n{folded(text)}"
         return f"{marker}{body}{end}"
 
     text = BLOCK.sub(fill, page.read_text(encoding="utf-8"))
     return {page: text, **pictures}
+
+
+def source_of(argument: str) -> str:
+    """Return a file, or the definition in it that follows a `#`, with its decorators."""
+    path, _, name = argument.partition("#")
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if not name:
+        return text
+    found: ast.AST = ast.parse(text)
+    for part in name.split("."):
+        found = definition(found, part, argument)
+    assert isinstance(found, Definition)
+    first = min(node.lineno for node in [found, *found.decorator_list])
+    return textwrap.dedent("\n".join(text.splitlines()[first - 1 : found.end_lineno]))
+
+
+def definition(scope: ast.AST, name: str, argument: str) -> Definition:
+    """Return the class or function of that name right inside a module or class."""
+    for node in ast.iter_child_nodes(scope):
+        if isinstance(node, Definition) and node.name == name:
+            return node
+    raise LookupError(f"{argument}: no class or function {name} is there")
 
 
 def output_of(command: str, folder: Path) -> str:
@@ -90,6 +119,12 @@ def output_of(command: str, folder: Path) -> str:
 
 def fenced(language: str, text: str) -> str:
     return f"```{language}\n{text.rstrip()}\n```\n"
+
+
+def folded(transcript: str) -> str:
+    """Return the block that opens on a click; the blank lines let Markdown render inside it."""
+    block = fenced("text", transcript)
+    return f"<details><summary>The transcript</summary>\n\n{block}\n</details>\n"
 
 
 if __name__ == "__main__":

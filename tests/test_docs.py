@@ -35,6 +35,83 @@ def test_a_page_shows_what_its_commands_print(page: Path, recorder: ModuleType) 
         assert path.read_text(encoding="utf-8") == text, f"{path.relative_to(ROOT)} is stale"
 
 
+SHAPES = '''"""Shapes."""
+
+
+@final
+class Square(Shape):
+    """A square."""
+
+    side: int
+
+    @property
+    def area(self) -> int:
+        return self.side**2
+
+
+async def draw() -> None: ...
+'''
+
+SQUARE = '''@final
+class Square(Shape):
+    """A square."""
+
+    side: int
+
+    @property
+    def area(self) -> int:
+        return self.side**2'''
+
+
+@pytest.mark.parametrize(
+    ("argument", "shown"),
+    [
+        ("shapes.py", SHAPES),
+        ("shapes.py#Square", SQUARE),
+        ("shapes.py#Square.area", "@property\ndef area(self) -> int:\n    return self.side**2"),
+        ("shapes.py#draw", "async def draw() -> None: ..."),
+    ],
+)
+def test_a_marker_names_a_file_or_one_definition_of_it(
+    argument: str,
+    shown: str,
+    recorder: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "shapes.py").write_text(SHAPES, encoding="utf-8")
+    monkeypatch.setattr(recorder, "ROOT", tmp_path)
+    assert recorder.source_of(argument) == shown
+
+
+@pytest.mark.parametrize("name", ["LockLoss", "LockLost.area", "LockLost.message"])
+def test_a_marker_that_names_nothing_is_an_error(name: str, recorder: ModuleType) -> None:
+    argument = f"src/coterie/errors.py#{name}"
+    with pytest.raises(LookupError, match=f"{argument}: no class or function"):
+        recorder.source_of(argument)
+
+
+def test_a_transcript_is_folded_below_its_picture(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The blank lines inside <details> are what makes Markdown render its block."""
+    page = tmp_path / "algorithms" / "page.md"
+    page.parent.mkdir()
+    page.write_text("<!-- scenario: lamport-plain -->\n<!-- end -->\n", encoding="utf-8")
+    monkeypatch.setattr(recorder, "DOCS", tmp_path)
+    recorded = recorder.record_page(page)
+    transcript = (ROOT / "tests" / "scenarios" / "lamport-plain.txt").read_text(encoding="utf-8")
+    assert recorded[page] == (
+        "<!-- scenario: lamport-plain -->\n"
+        "![Space-time diagram of the scenario](../pictures/lamport-plain.svg)\n\n"
+        "<details><summary>The transcript</summary>\n\n"
+        f"```text\n{transcript.rstrip()}\n```\n\n"
+        "</details>\n"
+        "<!-- end -->\n"
+    )
+    assert recorded[tmp_path / "pictures" / "lamport-plain.svg"].startswith("<svg")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -142,6 +142,8 @@ class Outbox(Generic[MessageT]):
 class Process(msgspec.Struct, Generic[MessageT], array_like=True):
     """One process of a distributed algorithm: state, and a handler for each input."""
 
+    messages: ClassVar[Any]
+    """The union of the messages that it receives; a host on sockets decodes exactly these."""
     channel: ClassVar[Channel] = Channel.UNORDERED  # the weakest links it is correct on
 
     me: ProcessId

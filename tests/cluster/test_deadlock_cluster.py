@@ -12,9 +12,9 @@ import coterie
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.metrics import participant_metrics, render
-from coterie.cluster.wire.frames import Standings
+from coterie.cluster.wire.frames import OwnerReport
 from coterie.deadlock.service import search as deadlocks
-from coterie.deadlock.service.double_collect import Suspicion
+from coterie.deadlock.service.lock_collection import Suspicion
 from coterie.errors import AcquireTimeout, DeadlockDetected
 from tests.cluster.local_cluster import document, running, until, url_of
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.voter.node import Node
-    from coterie.cluster.wire.frames import HowAreYou
+    from coterie.cluster.wire.frames import AskOwner
     from coterie.locks import Acquirable
 
-QUESTIONS = ("Whose", "Concerned", "HowAreYou", "Standings")
+QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")
 
 
 class Program:
@@ -408,7 +408,7 @@ async def phantom(made: World) -> bool:
         learn(voter, answer)
 
     def slowly(voter: int, answer: Any) -> None:
-        if isinstance(answer, Standings) and not told.is_set():
+        if isinstance(answer, OwnerReport) and not told.is_set():
             told.set()
             bob.give_up()
             bob.engine._run(later(voter, answer))
@@ -456,7 +456,7 @@ def test_a_lock_that_changes_hands_while_the_question_travels_makes_no_victim(
         answer = host.standings
         asked = asyncio.Event()
 
-        def late(question: HowAreYou) -> Standings:
+        def late(question: AskOwner) -> OwnerReport:
             if not asked.is_set():
                 asked.set()
                 bob.want("y")  # he gives back b as soon as he has had y
@@ -571,7 +571,7 @@ def test_a_crowd_that_holds_nothing_asks_nothing() -> None:
 
 
 def test_a_search_costs_two_passes_of_five_frames_for_each_lock_at_most() -> None:
-    """Whose, Concerned, HowAreYou and Standings twice; locks of one holder go together."""
+    """FindOwners, Owners, AskOwner and OwnerReport twice; locks of one holder go together."""
 
     async def test(made: World) -> None:
         size = len(made.programs)
@@ -602,6 +602,6 @@ def test_deadlocks_and_searches_are_counted() -> None:
             line.split()[1] for line in text.splitlines() if line[:18] == "coterie_deadlocks_"
         ]
         assert sorted(counts) == ["0", "1"]
-        assert 'kind="Whose"' in text
+        assert 'kind="FindOwners"' in text
 
     in_world(test, programs=2)

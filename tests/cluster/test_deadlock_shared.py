@@ -11,8 +11,8 @@ from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.admin.status import inspect_waits
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.cluster.wire.frames import Concerned, LockReport, Standing, Standings
-from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, in_shared_mode
+from coterie.cluster.wire.frames import LockReport, OwnerReport, Owners, Standing
+from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Requester, Wanted
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from tests.cluster.local_cluster import until
 from tests.cluster.test_deadlock_cluster import Program, World, in_world
@@ -184,7 +184,7 @@ def test_the_graph_of_a_cluster_shows_who_is_ahead_of_one_who_wants_to_share() -
 
 # What voters say, and what is made of it
 
-WANTED = in_shared_mode("x", "s/1")
+WANTED = Wanted("x", shared=True, requester=Requester("s", 1))
 
 
 def claim(who: str, age: int, *, shared: bool = False) -> Claim:
@@ -235,8 +235,8 @@ def test_who_waits_at_a_voter_is_ahead_of_those_whose_request_or_hold_is_there(
     queue: tuple[str, ...], state: Any, is_ahead: bool
 ) -> None:
     survey = Survey([1])
-    survey.name(1, Concerned(1, (LockReport(WANTED, (), queue),), {}))
+    survey.name(1, Owners(1, (LockReport(WANTED, (), queue),), {}))
     writer = LockOwner(OwnerId("w", 1), "host:1", "writer", None)
-    survey.hear(Standings(1, 1, "w", (Standing(WANTED, "waiting", 0, 0.0, waiting=(writer,)),)))
-    survey.hear(Standings(1, 1, "s", (Standing(WANTED, state, 0, 0.0, shared=True),)))
+    survey.hear(OwnerReport(1, 1, "w", (Standing(WANTED, "waiting", 0, 0.0, waiting=(writer,)),)))
+    survey.hear(OwnerReport(1, 1, "s", (Standing(WANTED, state, 0, 0.0, shared=True),)))
     assert [hold.owner for hold in survey.holds(WANTED)] == ([writer] if is_ahead else [])

@@ -18,10 +18,9 @@ import coterie
 from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.wire.frames import Concerned, HowAreYou
-from coterie.deadlock.service.double_collect import Collection, Suspicion
+from coterie.cluster.wire.frames import AskOwner, Owners
 from coterie.deadlock.service.local_waits import Waits
-from coterie.deadlock.service.lock_waits import Hold, requester
+from coterie.deadlock.service.lock_collection import Collection, Suspicion
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.voter.node import Node
+    from coterie.deadlock.service.lock_waits import Hold, Wanted
 
 PROGRAMS, TASKS, ROUNDS = 3, 4, 8
 LOCKS = "abcde"
@@ -68,15 +68,15 @@ class Referee:
                 truth.hear(lock, self._holds(lock))
         return truth
 
-    def _holds(self, wanted: str) -> list[Hold]:
+    def _holds(self, wanted: Wanted) -> list[Hold]:
         """Name who holds a lock; in the way of a request to share is also whom the voters name."""
-        if not requester(wanted):
+        if not wanted.shared:
             return [hold for waits in self.all_waits for hold in waits.holds(wanted)]
         survey = Survey(range(len(self.nodes)))
         for voter, node in enumerate(self.nodes):
-            survey.name(voter, Concerned(1, (node.voting._describe(wanted, 0),), {}))
+            survey.name(voter, Owners(1, (node.voting._describe(wanted, 0),), {}))
         for engine in self.engines:
-            survey.hear(engine._first.standings(HowAreYou(0, 1, (wanted,), search=True)))
+            survey.hear(engine._first.standings(AskOwner(0, 1, (wanted,), search=True)))
         return survey.holds(wanted)
 
 

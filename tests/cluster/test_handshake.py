@@ -99,8 +99,12 @@ def test_another_version_of_the_protocol_is_refused() -> None:
     config = config_with()
     other = caller(config)
     other._hello = msgspec.structs.replace(other._hello, protocol=frames.PROTOCOL + 1)
-    spoken = f"protocol {frames.PROTOCOL + 1} is spoken there, and {frames.PROTOCOL} here"
-    assert spoken in refusal(config, other)
+    spoken = (
+        f"the caller speaks protocol {frames.PROTOCOL + 1} and this node protocol {frames.PROTOCOL}"
+    )
+    refused = refusal(config, other)
+    assert spoken in refused
+    assert "\n" not in refused
 
 
 def test_a_node_at_the_address_of_another_is_not_taken_for_it() -> None:

@@ -15,9 +15,16 @@ import pytest
 import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
-from coterie.cluster.wire.frames import HowFar, HowIsIt, Standings, WhatCluster, Whose
+from coterie.cluster.wire.frames import (
+    FindOwners,
+    GetMembership,
+    GetStatus,
+    GetTokenBound,
+    OwnerReport,
+)
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import dial
+from coterie.deadlock.service.lock_waits import Wanted
 from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,
@@ -98,11 +105,11 @@ def frames_of(identity: str) -> list[bytes]:
             Probe(session),
             Term(session, 0.5),
             Bye(session),
-            HowIsIt(locks=True),
-            HowFar(),
-            Whose(1, ("x", "precious"), search=True),
-            Standings(1, 1, identity, ()),
-            WhatCluster(),
+            GetStatus(locks=True),
+            GetTokenBound(),
+            FindOwners(1, (Wanted("x"), Wanted("precious")), search=True),
+            OwnerReport(1, 1, identity, ()),
+            GetMembership(),
         )
     ]
 
@@ -166,7 +173,7 @@ def test_a_client_cannot_speak_in_the_name_of_another(
                 ),
                 "bye": Bye(session),
                 "term": Term(session, 0.01),
-                "standing": Standings(1, 1, victim, ()),
+                "standing": OwnerReport(1, 1, victim, ()),
             }[kind]
             connection = await let_in(config, new_identity("thief:1"))
             connection.send(forged)

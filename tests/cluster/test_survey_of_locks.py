@@ -11,15 +11,15 @@ from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.url import make_visit
-from coterie.cluster.wire.frames import Concerned, LockReport, Standing, Standings
-from coterie.deadlock.service.lock_waits import LockOwner, OwnerId
+from coterie.cluster.wire.frames import LockReport, OwnerReport, Owners, Standing
+from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Wanted
 from tests.cluster.local_cluster import document, running, url_of
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     import pytest
 
-    from coterie.cluster.wire.frames import HowAreYou
+    from coterie.cluster.wire.frames import AskOwner
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 
@@ -29,7 +29,7 @@ def asked(*owners: str | None) -> Survey:
     survey = Survey(range(1, len(owners) + 1))
     for voter, owner in enumerate(owners, 1):
         owners = () if owner is None else (owner,)
-        survey.name(voter, Concerned(1, (LockReport("x", owners, ("b2",)),), LABELS))
+        survey.name(voter, Owners(1, (LockReport(Wanted("x"), owners, ("b2",)),), LABELS))
     return survey
 
 
@@ -37,7 +37,7 @@ def test_whoever_has_votes_and_does_not_answer_is_named() -> None:
     survey = asked("a1", "a1", "c3")
     assert survey.silent("x") == ["host:1", "host:3"]
     holder = LockOwner(OwnerId("a1", 1), "host:1", "main", None)
-    survey.hear(Standings(1, 1, "a1", (Standing("x", "held", 7, 0.0, (), (holder,)),)))
+    survey.hear(OwnerReport(1, 1, "a1", (Standing(Wanted("x"), "held", 7, 0.0, (), (holder,)),)))
     assert survey.silent("x") == ["host:3"]
     assert [party.owner for party in survey.holders("x")] == ["host:1"]
 
@@ -65,5 +65,5 @@ async def test_a_holder_that_does_not_answer_is_shown(
     assert row.split() == ["x", engine.waits.process, "(no", "answer)", "0"]
 
 
-def _answer_another_question(asked: HowAreYou) -> Standings:
-    return Standings(asked.route, asked.question + 1000, "nobody", ())
+def _answer_another_question(asked: AskOwner) -> OwnerReport:
+    return OwnerReport(asked.route, asked.question + 1000, "nobody", ())

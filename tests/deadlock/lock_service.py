@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.deadlock.service.double_collect import Collection
-from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId
+from coterie.deadlock.service.lock_collection import Collection
+from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
 
 if TYPE_CHECKING:
     from random import Random
 
-    from coterie.deadlock.service.double_collect import Suspicion
+    from coterie.deadlock.service.lock_collection import Suspicion
 
 MODELS = ("one", "or", "and", "and-or", "k-of-n")
 
@@ -26,10 +26,10 @@ class Service:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.model = random.choice(MODELS)
-        self.locks = [f"l{number}" for number in range(random.randint(2, 5))]
+        self.locks = [Wanted(f"l{number}") for number in range(random.randint(2, 5))]
         self.owners = [OwnerId(f"p{number % 3}", number) for number in range(random.randint(2, 6))]
         self.waits: dict[OwnerId, LockWait] = {}
-        self.held: dict[str, tuple[OwnerId, int]] = {}  # by whom, with which token
+        self.held: dict[Wanted, tuple[OwnerId, int]] = {}  # by whom, with which token
         self.restless = random.choice((0.3, 1.0, 3.0))  # steps of others between two answers
         self._numbers = iter(range(1, 1_000_000))
 
@@ -54,7 +54,7 @@ class Service:
             )
         self._grant()
 
-    def _wanted(self, others: list[str]) -> Condition[str]:
+    def _wanted(self, others: list[Wanted]) -> Condition[Wanted]:
         names = self.random.sample(others, min(len(others), self.random.randint(1, 3)))
         match self.model:
             case "one":
@@ -85,7 +85,7 @@ class Service:
             del self.held[lock]
         self._grant()
 
-    def _locks_of(self, owner: OwnerId) -> list[str]:
+    def _locks_of(self, owner: OwnerId) -> list[Wanted]:
         return [lock for lock, (holder, _) in self.held.items() if holder == owner]
 
     # What is told
@@ -93,7 +93,7 @@ class Service:
     def tell(self, owner: OwnerId) -> LockOwner:
         return LockOwner(owner, f"{owner.participant}:1", "task", self.waits.get(owner))
 
-    def answer(self, lock: str) -> list[Hold]:
+    def answer(self, lock: Wanted) -> list[Hold]:
         """Ask a voter, who names the holder, who answers a moment later."""
         named = self.held.get(lock)
         self.go_on()
@@ -133,7 +133,7 @@ def search(service: Service, roots: list[OwnerId]) -> list[tuple[Suspicion, Coll
 def object_to(suspicion: Suspicion, truth: Collection) -> str:
     """Say what is wrong with a verdict; nothing if it was so at that moment."""
     for hold in suspicion.holds:
-        if not any(real == hold for real in truth.holds.get(hold.lock, ())):
+        if not any(real == hold for real in truth.holds.get(hold.wanted, ())):
             return f"{hold} was not so"
     stuck = truth.graph().deadlocked()
     free = [owner.id for owner in suspicion.owners if owner.id not in stuck]

@@ -25,7 +25,7 @@ from coterie.deadlock.detectors.waits import (
     graph_of,
     members_of,
 )
-from coterie.deadlock.service.lock_waits import PICKS_MAX
+from coterie.deadlock.victim import PICKS_MAX
 from coterie.process import Outbox, encode
 
 

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, ParamSpec
 
 from coterie.deadlock.service.local_waits import Waits
+from coterie.deadlock.service.lock_waits import Wanted
 from coterie.locks import Coordinator, Party
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class MemoryClaim:
         self.granted: asyncio.Future[int | None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
         self.expires_at = time.monotonic() + engine.lease_seconds
-        self.name = self.awaits = name
+        self.name = name
+        self.awaits = Wanted(name)
         self.taken_away = False
         self._engine = engine
         queue = engine.queues.setdefault(name, [])
@@ -106,8 +108,9 @@ class MemoryEngine:
         self.placed.append(name)
         return MemoryClaim(self, name, owner, wait=wait)
 
-    def _in_the_way(self, name: str) -> list[MemoryClaim]:
-        return [claim for claim in self.queues.get(name, [])[:1] if claim.token is not None]
+    def _in_the_way(self, wanted: Wanted) -> list[MemoryClaim]:
+        first = self.queues.get(wanted.lock, [])[:1]
+        return [claim for claim in first if claim.token is not None]
 
     async def releasing(self) -> None:
         await self.may_release.wait()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import coterie
 from coterie.deadlock.condition import any_of
 from coterie.deadlock.service import search as deadlocks
-from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId
+from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
 from coterie.engines.file import FileEngine
 from coterie.engines.file.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.waits import FileQuestions
@@ -27,7 +27,7 @@ ANN = OwnerId("1-aa", 1)
 
 def notice(board: Path, *locks: str) -> Notice:
     board.mkdir(exist_ok=True)
-    wait = LockWait(7, any_of(*locks), 1, 0.0)
+    wait = LockWait(7, any_of(*map(Wanted, locks)), 1, 0.0)
     return Notice(board, LockOwner(ANN, "host:1", "ann", wait))
 
 
@@ -37,7 +37,7 @@ def test_a_notice_says_in_which_wait_its_owner_is_until_it_is_taken_down(tmp_pat
     wait = read_wait(board, ANN)
     assert wait is not None
     assert wait.number == 7
-    assert wait.condition == any_of("a", "b")
+    assert wait.condition == any_of(Wanted("a"), Wanted("b"))
     up.take_down()
     up.take_down()
     assert read_wait(board, ANN) is None
@@ -57,6 +57,15 @@ def test_the_notice_of_a_living_process_is_not_swept_away(tmp_path: Path) -> Non
     up = notice(board, "a")
     sweep(board)
     assert read_wait(board, ANN) is not None
+    up.take_down()
+
+
+def test_a_notice_in_the_format_of_another_version_is_not_understood(tmp_path: Path) -> None:
+    board = tmp_path / "waits"
+    up = notice(board, "a")
+    (path,) = board.iterdir()
+    path.write_text('[["1-aa",1],"host:1","ann",[7,[1,["a"]],1,0.0]]')  # a lock was a plain name
+    assert read_wait(board, ANN) is None
     up.take_down()
 
 
@@ -91,9 +100,9 @@ async def check_holder(folder: Path) -> None:
         assert task
         mine = engine.waits.describe(task)
         for wanted, is_told in (("b", True), ("a", False)):
-            told = LockOwner(mine.id, "host:1", "ann", LockWait(7, any_of(wanted), 1, 0.0))
+            told = LockOwner(mine.id, "host:1", "ann", LockWait(7, any_of(Wanted(wanted)), 1, 0.0))
             up = Notice(folder / "waits", told)
-            (hold,) = (await questions.holds(["a"]))["a"]
+            (hold,) = (await questions.holds([Wanted("a")]))[Wanted("a")]
             assert hold.token == held.token
             assert hold.owner.id == mine.id
             assert (hold.owner.wait is not None) is is_told

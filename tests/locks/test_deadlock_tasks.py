@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.deadlock.service.lock_waits import Wanted
 from coterie.errors import DeadlockDetected
 from tests.harness import Mutant, broken
 from tests.locks.memory import MemoryEngine, coordinator, in_loop, until
@@ -141,7 +142,7 @@ async def test_nested_attempts_are_one_wait_for_any_of_what_they_stand_in_line_f
     await stage.want("ann", stage.c.lock_any(stage.c.lock_all("x", "y"), stage.c.lock("z")))
     wait = stage.engine.waits.describe(stage.tasks["ann"]).wait
     assert wait is not None
-    assert sorted(wait.condition.targets()) == ["y", "z"]
+    assert sorted(wait.condition.targets()) == [Wanted("y"), Wanted("z")]
     assert wait.condition.needed == 1
     assert stage.engine.queues["x"], "it has taken x and keeps it while it waits for y"
     await stage.want("bob", "b")

@@ -7,7 +7,7 @@ so events ordered by a message are ordered by the clocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.errors import UsageError
 from coterie.process import Outbox, Payload, Process, ProcessId
@@ -30,6 +30,8 @@ class PhysicalClock(Process[Reading]):
     The hardware is `out.now`. Links may lose, repeat and reorder messages; the bound counts on one
     per period and direction.
     """
+
+    messages: ClassVar[Any] = Reading
 
     neighbours: tuple[ProcessId, ...]
     period: float  # between two messages to the same neighbour: Lamport's τ

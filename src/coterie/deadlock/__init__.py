@@ -3,7 +3,7 @@
 The graph and its oracle are values (`wait_for`). Detectors are parts that a process holds: each is
 told when a wait begins and ends, and tells when that wait is to be broken off. `Diffusing` is the
 one to use; `Reporting` with a `Coordinator` or a tree of `Controller`, and `Survey`, are the others
-of the literature. The lock service asks twice instead (`double_collect`).
+of the literature. The lock service asks twice instead (`service.double_collect`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coterie.deadlock.detectors.waits import Member, Wait, WaitId, choose_victim
     from coterie.deadlock.explanation import Explanation, explain
     from coterie.deadlock.graph_file import parse_graph
-    from coterie.deadlock.service.double_collect import Collection, Suspicion
+    from coterie.deadlock.service.lock_collection import Collection, Suspicion
     from coterie.deadlock.wait_for import Graph
 
 __all__ = [
@@ -60,7 +60,7 @@ MODULES = {
     "detectors.waits": ("Member", "Wait", "WaitId", "choose_victim"),
     "explanation": ("Explanation", "explain"),
     "graph_file": ("parse_graph",),
-    "service.double_collect": ("Collection", "Suspicion"),
+    "service.lock_collection": ("Collection", "Suspicion"),
     "wait_for": ("Graph",),
 }
 

@@ -8,7 +8,7 @@ where a time-out is never wrong.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from msgspec import field
 
@@ -39,6 +39,8 @@ Message: TypeAlias = Election | Ok | Coordinator
 
 class Bully(Elector[Message]):
     """A process that follows the highest live one, beginning with the last of all."""
+
+    messages: ClassVar[Any] = Message
 
     size: int  # processes are 1 to size
     leader: ProcessId | None = None  # whom we follow; None while an election goes on

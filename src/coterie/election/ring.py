@@ -8,7 +8,7 @@ reported by the failure detector, as in a synchronous system where a time-out is
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import field
 
@@ -38,6 +38,8 @@ Message: TypeAlias = Election | Coordinator
 
 class Ring(Elector[Message]):
     """A process that follows the highest of the last ring, beginning with the last of all."""
+
+    messages: ClassVar[Any] = Message
 
     size: int  # processes are 1 to size, in this order; the first comes after the last
     leader: ProcessId | None = None  # whom we follow; None if it is down

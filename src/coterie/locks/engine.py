@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.errors import CoterieError
     from coterie.locks.session import Owner
 
@@ -52,8 +53,8 @@ class Claim(Protocol):
     """Whether others who share may hold the lock at the same time."""
 
     @property
-    def awaits(self) -> str:
-        """What it waits for, as deadlock detection names it: the lock, or to share it."""
+    def awaits(self) -> Wanted:
+        """What it waits for, as deadlock detection sees it."""
 
     @property
     def granted(self) -> asyncio.Future[int | None]:

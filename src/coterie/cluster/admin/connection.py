@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from coterie.cluster.membership import Membership
-from coterie.cluster.wire.frames import Configuration, WhatCluster, decode_from_voter
+from coterie.cluster.wire.frames import GetMembership, MembershipReply, decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.errors import ProtocolError, Unavailable
@@ -110,7 +110,7 @@ async def _learn(
     while True:
         try:
             async with consult(address, credentials, tls) as consultation:
-                answer = await consultation.ask(WhatCluster(), Configuration)
+                answer = await consultation.ask(GetMembership(), MembershipReply)
                 return msgspec.msgpack.decode(answer.shared, type=Membership)
         except (OSError, ProtocolError, msgspec.MsgspecError) as error:
             troubles[address] = str(error) or type(error).__name__

@@ -11,11 +11,17 @@ import msgspec
 
 from coterie.cluster.admin.connection import Consultation, consult
 from coterie.cluster.admin.lock_survey import Survey
-from coterie.cluster.wire.frames import Concerned, Figures, HowIsIt, NodeReport, Standings, Whose
+from coterie.cluster.wire.frames import (
+    Figures,
+    FindOwners,
+    GetStatus,
+    NodeStatus,
+    OwnerReport,
+    Owners,
+)
 from coterie.cluster.wire.handshake import Credentials
-from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
-from coterie.deadlock.service.lock_waits import requester
 from coterie.errors import ProtocolError
 from coterie.locks.engine import LockState
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership import Member, Membership
+    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.wait_for import Graph
 
 ANSWERS_SECONDS_MAX = 1.0
@@ -62,7 +69,7 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
     known = [
         LockState(lock, survey.holders(lock), survey.silent(lock), survey.waiters(lock))
         for survey, part in surveyed
-        for lock in part
+        for lock in (wanted.lock for wanted in part)
     ]
     return ClusterState(
         membership.cluster,
@@ -85,15 +92,15 @@ async def inspect_waits(visit: Visit) -> tuple[Graph[str], int]:
 
 
 async def _collect(
-    consultations: dict[int, Consultation], locks: list[str], questions: Iterator[int]
+    consultations: dict[int, Consultation], locks: list[Wanted], questions: Iterator[int]
 ) -> Collection:
     """Ask about all locks, then who is in the way of each request to share one."""
     surveyed = await _survey(consultations, locks, questions)
     known = [(survey, lock) for survey, part in surveyed for lock in part]
-    collection = Collection(owner for survey, lock in known for owner in survey.waiting(lock))
+    collection = Collection(owner for survey, lock in known for owner in survey.waiting(lock.lock))
     for survey, lock in known:
         collection.hear(lock, survey.holds(lock))
-    shared = [wanted for wanted in collection.wanted() if requester(wanted)]
+    shared = [wanted for wanted in collection.wanted() if wanted.requester.participant]
     for survey, part in await _survey(consultations, shared, questions, search=True):
         for wanted in part:
             collection.hear(wanted, survey.holds(wanted))
@@ -136,7 +143,7 @@ async def _open(
             consultation = await stack.enter_async_context(
                 consult(member.address, credentials, tls)
             )
-            answer = await consultation.ask(HowIsIt(locks), NodeReport)
+            answer = await consultation.ask(GetStatus(locks), NodeStatus)
     except TimeoutError:
         return NodeState(member.name, str(member.address), "no answer", None), None
     except (OSError, ProtocolError, msgspec.MsgspecError) as error:
@@ -145,9 +152,9 @@ async def _open(
     return NodeState(member.name, str(member.address), "", answer.figures), consultation
 
 
-def _names(states: list[NodeState]) -> list[str]:
+def _names(states: list[NodeState]) -> list[Wanted]:
     reports = [state.report for state in states if state.report is not None]
-    return sorted({lock.lock for report in reports for lock in report.locks})
+    return sorted({lock.wanted for report in reports for lock in report.locks})
 
 
 def _health(membership: Membership, states: list[NodeState]) -> int:
@@ -165,17 +172,17 @@ def _health(membership: Membership, states: list[NodeState]) -> int:
 
 async def _survey(
     consultations: dict[int, Consultation],
-    locks: list[str],
+    locks: list[Wanted],
     questions: Iterator[int],
     *,
     search: bool = False,
-) -> list[tuple[Survey, list[str]]]:
+) -> list[tuple[Survey, list[Wanted]]]:
     """Ask everybody concerned, some locks at a time, each time with the next number."""
     parts = [locks[i : i + LOCKS_PER_QUESTION] for i in range(0, len(locks), LOCKS_PER_QUESTION)]
     surveys = {next(questions): Survey(consultations) for _ in parts}
     for consultation in consultations.values():
         for question, part in zip(surveys, parts, strict=True):
-            consultation.send(Whose(question, tuple(part), search))
+            consultation.send(FindOwners(question, tuple(part), search))
     listening = [
         asyncio.ensure_future(_listen(voter, consultation, surveys))
         for voter, consultation in consultations.items()
@@ -193,10 +200,10 @@ async def _survey(
 async def _listen(voter: int, consultation: Consultation, surveys: dict[int, Survey]) -> None:
     while True:
         answer = await consultation.next()
-        if not isinstance(answer, Concerned | Standings) or answer.question not in surveys:
+        if not isinstance(answer, Owners | OwnerReport) or answer.question not in surveys:
             continue  # it has come too late
         survey = surveys[answer.question]
-        if isinstance(answer, Concerned):
+        if isinstance(answer, Owners):
             survey.name(voter, answer)
         else:
             survey.hear(answer)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from coterie.cluster.classic.node import Classic
 from coterie.cluster.runtime import clock
 from coterie.deadlock.service.local_waits import Waits
+from coterie.deadlock.service.lock_waits import Wanted
 from coterie.errors import ConfigError, MisuseError, UsageError
 from coterie.locks.engine import Party
 from coterie.locks.watch import follow
@@ -47,7 +48,8 @@ class ClassicClaim:
         self.token: int | None = None
         self.granted: asyncio.Future[int | None] = loop.create_future()
         self.lost: asyncio.Future[str] = loop.create_future()
-        self.lock = self.awaits = lock
+        self.lock = lock
+        self.awaits = Wanted(lock)
         self.since = time.time()
         self._engine = engine
 
@@ -119,8 +121,9 @@ class ClassicEngine:
         """Tell whether this claim holds its lock."""
         return self._holders.get(claim.lock) is claim
 
-    def _in_the_way(self, lock: str) -> list[ClassicClaim]:
-        return [self._holders[lock]] if lock in self._holders else []
+    def _in_the_way(self, wanted: Wanted) -> list[ClassicClaim]:
+        holder = self._holders.get(wanted.lock)
+        return [] if holder is None else [holder]
 
     def end(self, claim: ClassicClaim) -> None:
         """Take a claim away; a request that was made for it cannot be, and ends when it enters."""

@@ -10,46 +10,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.deadlock.service.lock_waits import requester, without_mode
-
 if TYPE_CHECKING:
     from coterie.cluster.client.claims import ClusterClaim, Queues
+    from coterie.deadlock.service.lock_waits import Wanted
 
 
-def in_the_way(queues: Queues, wanted: str) -> list[ClusterClaim]:
+def in_the_way(queues: Queues, wanted: Wanted) -> list[ClusterClaim]:
     """List the claims that hold what is wanted, or stand before one of our own that wants to share.
 
     What is in the way of somebody else's request to share is for its own process to say.
     """
-    lock, shared = without_mode(wanted)
-    holders = queues.in_force(lock)
-    if not shared:
+    holders = queues.in_force(wanted.lock)
+    if not wanted.shared:
         return holders
-    if requester(wanted) != queues.attending.identity.name:
+    if wanted.requester.participant != queues.attending.identity.name:
         return []
-    return _before(queues, lock, wanted) or [claim for claim in holders if not claim.shared]
+    return _before(queues, wanted) or [claim for claim in holders if not claim.shared]
 
 
-def ahead(queues: Queues, wanted: str) -> list[ClusterClaim]:
+def ahead(queues: Queues, wanted: Wanted) -> list[ClusterClaim]:
     """List the claim that waits for a lock alone and may be ahead of a request to share it.
 
     Whether it is ahead of somebody else's request is known to the voters, with whom both lie.
     """
-    lock, shared = without_mode(wanted)
-    if not shared:
+    if not wanted.shared:
         return []
-    if requester(wanted) == queues.attending.identity.name:
-        return _before(queues, lock, wanted)
-    queue = queues.locks.get(lock)
+    if wanted.requester.participant == queues.attending.identity.name:
+        return _before(queues, wanted)
+    queue = queues.locks.get(wanted.lock)
     if queue is None or queue.holder is not None or not queue.waiting:
         return []  # what waits behind a holder has no request of its own yet
     first = queue.waiting[0]
     return [] if first.shared else [first]
 
 
-def _before(queues: Queues, lock: str, wanted: str) -> list[ClusterClaim]:
+def _before(queues: Queues, wanted: Wanted) -> list[ClusterClaim]:
     """Find the first in our own line who wants the lock alone, if it stands before the request."""
-    queue = queues.locks.get(lock)
+    queue = queues.locks.get(wanted.lock)
     found: list[ClusterClaim] = []
     for claim in queue.waiting if queue else ():
         if claim.awaits == wanted:

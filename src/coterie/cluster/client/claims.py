@@ -19,7 +19,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
-from coterie.deadlock.service.lock_waits import in_shared_mode
+from coterie.deadlock.service.lock_waits import Requester, Wanted
 from coterie.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ClusterClaim:
         self._granted: asyncio.Future[int | None] | None = None
         self._lost: asyncio.Future[str] | None = None
         self._since: float | None = None
-        self._awaits: str | None = None
+        self._awaits: Wanted | None = None
 
     @property
     def granted(self) -> asyncio.Future[int | None]:
@@ -106,10 +106,10 @@ class ClusterClaim:
         return self._since
 
     @property
-    def awaits(self) -> str:
-        """What it waits for: in the way of one who shares is who came before, so it is named."""
+    def awaits(self) -> Wanted:
+        """What it waits for."""
         if self._awaits is None:
-            self._awaits = self._queues.name(self) if self.shared else self.lock
+            self._awaits = self._queues.wanted(self)
         return self._awaits
 
     def grant(self, token: int, now: float) -> None:
@@ -208,10 +208,12 @@ class Queues:
         self.tally = Tally()
         self._numbers = itertools.count(1)
 
-    def name(self, claim: ClusterClaim) -> str:
-        """Name what a claim that shares waits for, like nothing else in the cluster."""
-        by = f"{self.attending.identity.name}/{next(self._numbers)}"
-        return in_shared_mode(claim.lock, by)
+    def wanted(self, claim: ClusterClaim) -> Wanted:
+        """Say what a claim waits for; no other request to share a lock waits for the same."""
+        if not claim.shared:
+            return Wanted(claim.lock)
+        requester = Requester(self.attending.identity.name, next(self._numbers))
+        return Wanted(claim.lock, shared=True, requester=requester)
 
     def place(self, claim: ClusterClaim) -> None:
         """Let a claim join the queue of its lock; one that does not wait only finds it empty."""

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from coterie.cluster.client.access import Access
     from coterie.cluster.client.claims import ClusterClaim, Queues
     from coterie.cluster.client.participant import Attending
-    from coterie.cluster.wire.frames import Concerned, Standings
+    from coterie.cluster.wire.frames import OwnerReport, Owners
+    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.locks.engine import Party
     from coterie.locks.session import Owner
     from coterie.process import ProcessId
@@ -120,7 +121,7 @@ class ClusterEngine:
 
     # What participants and the search for deadlocks ask
 
-    def _in_the_way(self, wanted: str) -> list[ClusterClaim]:
+    def _in_the_way(self, wanted: Wanted) -> list[ClusterClaim]:
         return [
             claim for each in self._participations() for claim in in_the_way(each.queues, wanted)
         ]
@@ -132,7 +133,7 @@ class ClusterEngine:
         """Read Lamport's clock: participants that hear of each other's requests agree on it."""
         return self._attending.participant.sessions.clock
 
-    def learn(self, voter: ProcessId, answer: Concerned | Standings) -> None:
+    def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
         """Take the answer to a question of ours."""
         self._questions.learn(voter, answer)
 

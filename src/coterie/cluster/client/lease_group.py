@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from coterie.cluster.client.blockers import ahead
 from coterie.cluster.client.claims import ClusterClaim, Queues
 from coterie.cluster.runtime import clock
-from coterie.cluster.wire.frames import Concerned, HowAreYou, Standing, Standings
-from coterie.deadlock.service.lock_waits import without_mode
+from coterie.cluster.wire.frames import AskOwner, OwnerReport, Owners, Standing
 from coterie.errors import NoQuorum
 from coterie.mutex.quorum.leased.events import Acquired, Lost, Unwanted
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.participant import Attending
     from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.service.search import Deadlocks
     from coterie.locks.session import Owner
     from coterie.process import Event, ProcessId
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         waits: Waits
         deadlocks: Deadlocks | None
 
-        def learn(self, voter: ProcessId, answer: Concerned | Standings) -> None:
+        def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
             """Take the answer to a question of ours."""
 
 
@@ -93,38 +93,36 @@ class Participation:
             case _:
                 raise AssertionError(f"a participant does not tell {event}")
 
-    def learn(self, voter: ProcessId, answer: Concerned | Standings) -> None:
+    def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
         """Take the answer to a question of ours."""
         self._program.learn(voter, answer)
 
-    def standings(self, asked: HowAreYou) -> Standings:
+    def standings(self, asked: AskOwner) -> OwnerReport:
         """Say how we stand to locks; whoever is found by a search looks for itself, too."""
         deadlocks = self._program.deadlocks
         if asked.search and deadlocks is not None:
             for wanted in asked.locks:
-                for claim in self.queues.in_force(without_mode(wanted)[0]):
+                for claim in self.queues.in_force(wanted.lock):
                     deadlocks.nudge(claim.owner)
         tell = self._stands_in_search if asked.search else self._stands
         standings = [tell(wanted) for wanted in asked.locks]
         identity = self.attending.identity.name
-        return Standings(asked.route, asked.question, identity, tuple(standings))
+        return OwnerReport(asked.route, asked.question, identity, tuple(standings))
 
-    def _stands(self, lock: str) -> Standing:
+    def _stands(self, wanted: Wanted) -> Standing:
         """Tell of all tasks that hold a lock or wait for it."""
-        queue = self.queues.locks.get(lock)
+        queue = self.queues.locks.get(wanted.lock)
         waiting = list(queue.waiting) if queue else []
         modes = tuple(claim.shared for claim in waiting)
-        return self._standing(lock, self.queues.in_force(lock), waiting, modes)
+        return self._standing(wanted, self.queues.in_force(wanted.lock), waiting, modes)
 
-    def _stands_in_search(self, wanted: str) -> Standing:
+    def _stands_in_search(self, wanted: Wanted) -> Standing:
         """Tell of those only who are in the way of what is wanted."""
-        lock, shared = without_mode(wanted)
-        holders = self.queues.in_force(lock)
-        return self._standing(wanted, holders, ahead(self.queues, wanted) if shared else [])
+        return self._standing(wanted, self.queues.in_force(wanted.lock), ahead(self.queues, wanted))
 
     def _standing(
         self,
-        wanted: str,
+        wanted: Wanted,
         holders: Sequence[ClusterClaim],
         waiting: Sequence[ClusterClaim],
         modes: tuple[bool, ...] = (),
@@ -137,7 +135,7 @@ class Participation:
         if waiting:
             first = waiting[0]
             return Standing(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)
-        kept = wanted in self.attending.participant.cached
+        kept = wanted.lock in self.attending.participant.cached
         return Standing(wanted, "kept" if kept else "nothing", 0, 0.0)
 
     # No quorum

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from coterie.cluster.runtime.driver import Driver
 from coterie.cluster.wire.frames import (
     PROTOCOL,
-    Concerned,
+    AskOwner,
     Hello,
-    HowAreYou,
-    Standings,
+    OwnerReport,
+    Owners,
     decode_from_voter,
 )
 from coterie.errors import ProtocolError
@@ -58,10 +58,10 @@ class Host(Protocol):
     def hear(self, event: Event) -> None:
         """Take note of a lock that was acquired or lost."""
 
-    def standings(self, asked: HowAreYou) -> Standings:
+    def standings(self, asked: AskOwner) -> OwnerReport:
         """Say how we stand to locks."""
 
-    def learn(self, voter: ProcessId, answer: Concerned | Standings) -> None:
+    def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
         """Take the answer to a question of ours."""
 
     @property
@@ -164,9 +164,9 @@ class Attending:
         match frame:
             case Reply() | Ack() | Answer() | Nack():
                 self._driver.step(self.participant.receive, voter, frame)
-            case HowAreYou():
+            case AskOwner():
                 self._send(voter, self.host.standings(frame))
-            case Concerned() | Standings():
+            case Owners() | OwnerReport():
                 self.host.learn(voter, frame)
             case _:
                 raise ProtocolError(f"nobody has asked for a {type(frame).__name__}")

@@ -14,19 +14,18 @@ from coterie.cluster.runtime.driver import ME, Driver
 from coterie.cluster.voter.report import describe, describe_obstacles, report
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import (
-    Concerned,
-    Configuration,
-    HowAreYou,
-    HowFar,
-    HowIsIt,
-    NodeReport,
-    SoFar,
-    Standings,
-    WhatCluster,
-    Whose,
+    AskOwner,
+    FindOwners,
+    GetMembership,
+    GetStatus,
+    GetTokenBound,
+    MembershipReply,
+    NodeStatus,
+    OwnerReport,
+    Owners,
+    TokenBound,
     decode_to_voter,
 )
-from coterie.deadlock.service.lock_waits import without_mode
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.storage import Memory, Storage
     from coterie.cluster.wire.frames import Hello, LockReport, ToVoter
+    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.process import Event, ProcessId
 
 ASKED_MAX = 64  # waiting participants that a question about a lock is passed on to
@@ -208,38 +208,39 @@ class Voting:
                 if not identity or frame.session.participant != identity:
                     raise ProtocolError(f"a frame in the name of {frame.session.participant!r}")
                 self.driver.step(self.voter.receive, number, frame)
-            case Whose():
+            case FindOwners():
                 self._ask_around(number, frame)
-            case Standings():
+            case OwnerReport():
                 if not identity or frame.identity != identity:
                     raise ProtocolError(f"a standing in the name of {frame.identity!r}")
                 self._send(frame.route, frame)
-            case WhatCluster():
-                self._send(number, Configuration(msgspec.msgpack.encode(self.membership)))
-            case HowFar():
-                self._send(number, SoFar(self.node, max(self.voter.bound, self.voter.clock)))
-            case HowIsIt(locks):
-                self._send(number, NodeReport(report(self, locks=locks)))
+            case GetMembership():
+                self._send(number, MembershipReply(msgspec.msgpack.encode(self.membership)))
+            case GetTokenBound():
+                self._send(number, TokenBound(self.node, max(self.voter.bound, self.voter.clock)))
+            case GetStatus(locks):
+                self._send(number, NodeStatus(report(self, locks=locks)))
 
-    def _ask_around(self, number: ProcessId, asked: Whose) -> None:
+    def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
         """Say who is concerned with these locks, and let them speak for themselves."""
         most = 0 if asked.search else ASKED_MAX
         reports = tuple(self._describe(wanted, most) for wanted in asked.locks)
-        concerns: dict[str, list[str]] = {}  # the locks of each identity
+        concerns: dict[str, list[Wanted]] = {}  # the locks of each identity
         for known in reports:
             for identity in (*known.owners, *known.queue):
-                concerns.setdefault(identity, []).append(known.lock)
+                concerns.setdefault(identity, []).append(known.wanted)
         labels = {name: self.labels[name] for name in concerns if name in self.labels}
-        self._send(number, Concerned(asked.question, reports, labels))
+        self._send(number, Owners(asked.question, reports, labels))
         for name, locks in concerns.items():
             to = self._numbers.get(name)
             if to is not None:
-                self._send(to, HowAreYou(number, asked.question, tuple(locks), asked.search))
+                self._send(to, AskOwner(number, asked.question, tuple(locks), asked.search))
 
-    def _describe(self, wanted: str, most: int) -> LockReport:
-        lock, shared = without_mode(wanted)
-        ballot = self.voter.ballots.get(lock)
-        return describe_obstacles(wanted, ballot) if shared else describe(lock, ballot, most)
+    def _describe(self, wanted: Wanted, most: int) -> LockReport:
+        ballot = self.voter.ballots.get(wanted.lock)
+        if wanted.shared:
+            return describe_obstacles(wanted, ballot)
+        return describe(wanted, ballot, most)
 
     # What the voter wishes
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import consult
-from coterie.cluster.wire.frames import HowFar, SoFar
+from coterie.cluster.wire.frames import GetTokenBound, TokenBound
 from coterie.cluster.wire.handshake import Credentials
 from coterie.errors import ProtocolError
 
@@ -67,7 +67,7 @@ async def _learn(config: Config, voting: Voting, member: Member) -> None:
     while True:
         try:
             async with consult(member.address, credentials, security.client_context()) as talk:
-                answer = await talk.ask(HowFar(), SoFar)
+                answer = await talk.ask(GetTokenBound(), TokenBound)
             if answer.node == member.name:
                 voting.raise_floor(answer.bound)
                 return

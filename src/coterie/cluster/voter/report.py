@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.frames import Figures, LockReport, SessionReport
-from coterie.deadlock.service.lock_waits import requester
+from coterie.deadlock.service.lock_waits import Wanted
 from coterie.mutex.quorum.leased.ballot import Claim
 
 if TYPE_CHECKING:
@@ -49,19 +49,19 @@ def _sessions(voting: Voting, now: float) -> tuple[SessionReport, ...]:
 
 def _locks(voting: Voting) -> tuple[LockReport, ...]:
     ballots = sorted(voting.voter.ballots.items())[:LOCKS_MAX]
-    return tuple(describe(lock, ballot) for lock, ballot in ballots)
+    return tuple(describe(Wanted(lock), ballot) for lock, ballot in ballots)
 
 
-def describe(lock: str, ballot: Ballot | None, waiters_max: int | None = None) -> LockReport:
+def describe(wanted: Wanted, ballot: Ballot | None, waiters_max: int | None = None) -> LockReport:
     """Say who has the vote for a lock, and who are the first that wait for it."""
     if ballot is None:
-        return LockReport(lock, (), ())
+        return LockReport(wanted, (), ())
     owners = tuple(tenure.claim.participant for tenure in ballot.owners)
     waiters = tuple(claim.participant for claim in ballot.queue[:waiters_max])
-    return LockReport(lock, owners, waiters)
+    return LockReport(wanted, owners, waiters)
 
 
-def describe_obstacles(wanted: str, ballot: Ballot | None) -> LockReport:
+def describe_obstacles(wanted: Wanted, ballot: Ballot | None) -> LockReport:
     """Say who is in the way of a request to share a lock, beside whoever makes it.
 
     That is who has the vote alone, and the first who wants it alone and is older. Where the vote is
@@ -69,7 +69,7 @@ def describe_obstacles(wanted: str, ballot: Ballot | None) -> LockReport:
     """
     if ballot is None:
         return LockReport(wanted, (), ())
-    who = requester(wanted)
+    who = wanted.requester.participant
     owners = [tenure.claim for tenure in ballot.owners]
     own = next((claim for claim in ballot.queue if claim.participant == who), None)
     line = ballot.queue if own is None else sorted([*owners, *ballot.queue], key=Claim.order)

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from coterie.deadlock.service.lock_waits import LockOwner
+from coterie.deadlock.service.lock_waits import LockOwner, Wanted
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -19,7 +19,7 @@ from coterie.mutex.quorum.leased.frames import (
     Term,
 )
 
-PROTOCOL = 4  # a change of any frame, or of what it means, is another number
+PROTOCOL = 5  # a change of any frame, or of what it means, is another number
 
 Role: TypeAlias = Literal["participant", "peer", "admin"]
 
@@ -89,79 +89,79 @@ class Receipt(Service, frozen=True):
 # Questions to a voting node
 
 
-class WhatCluster(Service, frozen=True):
-    """What is the configuration?"""
+class GetMembership(Service, frozen=True):
+    """Ask for the configuration of the cluster."""
 
 
-class Configuration(Service, frozen=True):
-    """The configuration that all have to share."""
+class MembershipReply(Service, frozen=True):
+    """The configuration, which is the same everywhere in the cluster."""
 
     shared: bytes
 
 
-class HowFar(Service, frozen=True):
-    """Up to which number may tokens have been used?"""
+class GetTokenBound(Service, frozen=True):
+    """Ask up to which number tokens may have been used."""
 
 
-class SoFar(Service, frozen=True):
+class TokenBound(Service, frozen=True):
     """No token above it was ever supported by this node."""
 
     node: str
     bound: int
 
 
-class Whose(Service, frozen=True):
-    """Whose are these locks? Everybody concerned is asked, and each answer comes by itself.
+class FindOwners(Service, frozen=True):
+    """Ask which participants have these locks or wait for them; the node asks each of them in turn.
 
-    In a search for deadlocks only the owners are concerned, not those who wait: so a lock that a
-    thousand wait for costs no more than another. In the way of a request to share one is also the
-    first before it who wants the lock alone.
+    In a search for deadlocks only owners are asked and not those that wait, so a lock with a
+    thousand waiters costs no more than another. A request to share is also blocked by the first
+    request before it that wants the lock alone, so the participant of that one is asked as well.
     """
 
     question: int
-    locks: tuple[str, ...]
+    locks: tuple[Wanted, ...]
     search: bool
 
 
 class LockReport(msgspec.Struct, frozen=True):
     """A lock, as a node sees it."""
 
-    lock: str  # or what a request to share it waits for
+    wanted: Wanted
     owners: tuple[str, ...]  # identities: one, or several that share
     queue: tuple[str, ...]  # the next first
 
 
-class Concerned(Service, frozen=True):
-    """Who has the votes, who waits for them, and that they are asked."""
+class Owners(Service, frozen=True):
+    """Which participants have the votes and which wait for them; they are being asked."""
 
     question: int
     locks: tuple[LockReport, ...]
-    labels: dict[str, str]  # of those identities that are known
+    labels: dict[str, str]  # of the identities that the node knows
 
 
-class HowAreYou(Service, frozen=True):
-    """The node asks a participant on behalf of somebody else."""
+class AskOwner(Service, frozen=True):
+    """The node passes a question on to a participant."""
 
-    route: int  # to whom the answer goes
+    route: int  # where the answer goes
     question: int
-    locks: tuple[str, ...]
+    locks: tuple[Wanted, ...]
     search: bool
 
 
 class Standing(msgspec.Struct, frozen=True, array_like=True):
     """How a participant stands to a lock."""
 
-    lock: str  # or what a request to share it waits for
+    wanted: Wanted
     state: Literal["held", "waiting", "kept", "nothing"]  # kept: unused, given up when asked for
     token: int  # of the hold; 0 without
     since: float  # when the first holder or waiter asked, in seconds since 1970
     modes: tuple[bool, ...] = ()  # for each task that waits whether it is to share
     holders: tuple[LockOwner, ...] = ()  # the tasks that hold, and what they wait for
-    waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search who may be ahead
-    shared: bool = False  # the mode of the hold, or of the first who waits
+    waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search those that may be ahead
+    shared: bool = False  # the mode of the hold, or of the first claim that waits
 
 
-class Standings(Service, frozen=True):
+class OwnerReport(Service, frozen=True):
     """How a participant stands to the locks that it was asked about."""
 
     route: int
@@ -170,8 +170,8 @@ class Standings(Service, frozen=True):
     locks: tuple[Standing, ...]
 
 
-class HowIsIt(Service, frozen=True):
-    """How is this node, and which locks does it know?"""
+class GetStatus(Service, frozen=True):
+    """Ask how the node is, and with `locks` which locks it knows."""
 
     locks: bool
 
@@ -199,26 +199,35 @@ class Figures(msgspec.Struct, frozen=True):
     locks: tuple[LockReport, ...]
 
 
-class NodeReport(Service, frozen=True):
-    """The answer to how a node is."""
+class NodeStatus(Service, frozen=True):
+    """How the node is."""
 
     figures: Figures
 
 
 ToVoter: TypeAlias = (
-    Data | Beat | Probe | Term | Bye | Whose | Standings | WhatCluster | HowFar | HowIsIt
+    Data
+    | Beat
+    | Probe
+    | Term
+    | Bye
+    | FindOwners
+    | OwnerReport
+    | GetMembership
+    | GetTokenBound
+    | GetStatus
 )
 FromVoter: TypeAlias = (
     Reply
     | Ack
     | Answer
     | Nack
-    | Concerned
-    | HowAreYou
-    | Standings
-    | Configuration
-    | SoFar
-    | NodeReport
+    | Owners
+    | AskOwner
+    | OwnerReport
+    | MembershipReply
+    | TokenBound
+    | NodeStatus
 )
 
 decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode

@@ -227,7 +227,10 @@ class Greeter:
     def _objection(self, hello: Hello) -> str | None:
         mine = self._credentials
         if hello.protocol != PROTOCOL:
-            return f"protocol {hello.protocol} is spoken there, and {PROTOCOL} here"
+            return (
+                f"the caller speaks protocol {hello.protocol} and this node protocol {PROTOCOL};"
+                " run the same version of coterie on both"
+            )
         if hello.cluster not in ("", mine.cluster):
             return f"cluster {hello.cluster!r} is wanted, and this is {mine.cluster!r}"
         unknown = hello.role == "admin" and hello.configuration == ""

@@ -36,6 +36,8 @@ class Change(Payload, frozen=True):
 class Reporting(Detector[TrialMessage]):
     """The part of a process that reports to its coordinator, and stands trial if accused."""
 
+    messages: ClassVar[Any] = TrialMessage
+
     coordinator: ProcessId = 0
     changes: int = 0  # reported so far
 
@@ -62,6 +64,7 @@ Message: TypeAlias = Change | TrialMessage
 class Coordinator(Process[Message]):
     """The one who gathers the graph and accuses victims."""
 
+    messages: ClassVar[Any] = Message
     channel: ClassVar[Channel] = Channel.UNORDERED
 
     known: set[Known] = set()

@@ -9,7 +9,7 @@ finds it, so if each wait begins with a search nothing is missed.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from coterie.deadlock.detectors.detector import Detector
 from coterie.deadlock.detectors.tables import find, put
@@ -52,6 +52,8 @@ Message: TypeAlias = Probe | Report | TrialMessage
 
 class Diffusing(Detector[Message]):
     """A detector that searches the graph that it can reach, each time a wait begins."""
+
+    messages: ClassVar[Any] = Message
 
     searches: int = 0  # begun so far; the number of the last one
     heard: set[ProcessId] = set()  # who has reported in this search; nobody when there is none

@@ -132,16 +132,22 @@ class Party(Process[Payload]):
 class DiffusingParty(Party):
     """A party with the default detector."""
 
+    messages: ClassVar[Any] = Request | Grant | Diffusing.messages
+
     detector: Diffusing
 
 
 class SurveyParty(Party):
     """A party with the detector of the survey."""
 
+    messages: ClassVar[Any] = Request | Grant | Survey.messages
+
     detector: Survey
 
 
 class ReportingParty(Party):
     """A party that leaves detection to a coordinator or to a tree of controllers."""
+
+    messages: ClassVar[Any] = Request | Grant | Reporting.messages
 
     detector: Reporting

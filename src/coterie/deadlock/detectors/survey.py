@@ -9,7 +9,7 @@ detected by some member of each cycle or knot. Use `diffusing`.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -53,6 +53,8 @@ Message: TypeAlias = Detection | TrialMessage
 
 class Survey(Detector[Message]):
     """A detector by the survey's rules, for conditions of AND edges and at most one OR group."""
+
+    messages: ClassVar[Any] = Message
 
     kept: list[Detection] = []  # messages of the present wait that came back
 

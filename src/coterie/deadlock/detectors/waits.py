@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from coterie.deadlock.condition import Condition
-from coterie.deadlock.service.lock_waits import PICKS_MAX
+from coterie.deadlock.victim import seniority
 from coterie.deadlock.wait_for import Graph
 from coterie.process import ProcessId
 
@@ -41,9 +41,9 @@ class Wait(msgspec.Struct, frozen=True, array_like=True):
     picked: int = 0  # how often that work has been a victim
 
     def seniority(self, process: ProcessId) -> tuple[bool, int, ProcessId]:
-        """Order possible victims, the one to pick last: seldom picked, then young, then by id."""
+        """Order possible victims, the one to pick last."""
         assert self.born is not None, f"process {process} cannot be aborted"
-        return self.picked < PICKS_MAX, self.born, process
+        return seniority(self.picked, self.born, process)
 
 
 class Member(NamedTuple):
@@ -81,10 +81,6 @@ def members_of(waits: Mapping[ProcessId, Wait], core: Iterable[ProcessId]) -> tu
 def choose_victim(
     waits: Mapping[ProcessId, Wait], members: Iterable[ProcessId]
 ) -> ProcessId | None:
-    """Name the member to be aborted: the youngest, the higher id if equally young.
-
-    One that was picked `PICKS_MAX` times is spared while another member was picked less often.
-    Everyone who knows these waits names the same. None if nobody can be aborted.
-    """
+    """Return the member to be aborted, by `seniority`; None if no member can be."""
     candidates = [member for member in members if waits[member].born is not None]
     return max(candidates, key=lambda member: waits[member].seniority(member), default=None)

@@ -1,180 +1,70 @@
-"""Deadlocks among the owners of locks, found by asking twice (quorum lock, section 12).
+"""The double collect: a deadlock that two passes of questions agree on is real.
 
-The first pass follows the waits: who holds the locks that are waited for, what do these owners wait
-for, who holds that, and so on. What nothing is said about is taken for free, and whoever does not
-wait for running, so silence hurts nobody. If a deadlock shows, all its holds are asked about once
-more. All answers of the first pass precede all of the second, and neither waits nor holds recur: so
-what is the same in both existed as a whole at the moment in between. There are no phantoms.
+A system without a common clock is asked twice. The first pass collects reports: which nodes wait, for
+which others, as the process that knows it says. If their graph shows a deadlock, the reports that
+make it up are asked for once more. All answers of the first pass precede all questions of the
+second, and no wait recurs once it has ended: so what is reported both times has lasted all the time
+between, and everything that is reported both times existed together at the moment between the passes.
+There are no phantoms. Silence counts as "runs", so a lost answer can hide a deadlock for a while but
+can never make one up.
 
-A deadlock is stable, so whoever begins to ask after it has formed finds all of it, and everyone
-finds the same core and the same victim. Only the victim acts, on itself; nobody sends an abort.
+A deadlock is stable: a search that begins after it has formed finds all of it, and all searches find
+the same core and choose the same victim (`victim.py`). Only the victim acts, on itself.
+
+Nothing here knows what is waited for. A user of this module has
+  - names of nodes, hashable and in an order of their own, and a `Graph` of its first pass over them;
+  - a kind of report with two methods: `within`, the part of it that concerns a set of nodes, and
+    `is_still`, whether it says that an earlier report has lasted;
+  - its own way to ask: `cores` takes what the first pass has collected, `Core.stands` what the second
+    has, and `victim.seniority` orders the members that could give way.
+Locks do so in `lock_collection.py` (owners wait for locks, locks for their holders); the sites of
+transactions do so by their messages `Collect` and `Collected` (transactions wait for transactions).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-from coterie.deadlock.condition import Condition, all_of
-from coterie.deadlock.explanation import Explanation, explain
-from coterie.deadlock.service.lock_waits import (
-    Hold,
-    LockOwner,
-    Node,
-    OwnerId,
-    choose_victim,
-    clock_time,
-    for_people,
-    names,
-    without_mode,
-)
-from coterie.deadlock.wait_for import Graph
-from coterie.errors import DeadlockDetected, DeadlockMember
+from coterie.deadlock.condition import NodeT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable
+
+    from coterie.deadlock.wait_for import Graph
 
 
-class Collection:
-    """One pass: what has been said so far, and which locks are still to be asked about."""
+class Report(Protocol):
+    """What one process says of one wait, or of one hold with the wait of its holder."""
 
-    def __init__(self, roots: Iterable[LockOwner]) -> None:
-        """Begin with owners who want to know whether they wait for ever."""
-        self.holds: dict[str, tuple[Hold, ...]] = {}
-        self.owners: dict[OwnerId, LockOwner] = {}
-        self._wanted: dict[str, None] = {}
-        for owner in roots:
-            self._meet(owner)
+    def within(self, members: Container[Any], /) -> Self | None:
+        """Return what it says about these nodes; None if it says nothing about them."""
 
-    def wanted(self) -> list[str]:
-        """List the locks that somebody waits for and nothing was said about yet."""
-        return list(self._wanted)
-
-    def hear(self, lock: str, holds: Sequence[Hold] = ()) -> None:
-        """Take what is said about a lock; nothing means that it is free, or that nobody knows."""
-        self._wanted.pop(lock, None)
-        self.holds[lock] = tuple(holds)
-        for hold in holds:
-            self._meet(hold.owner)
-
-    def _meet(self, owner: LockOwner) -> None:
-        known = self.owners.setdefault(owner.id, owner)
-        if known.wait != owner.wait:
-            # It has been told to be in two waits in one pass: so it has gone on meanwhile.
-            self.owners[owner.id] = LockOwner(owner.id, owner.process, owner.task, None)
-        elif owner.wait is not None:
-            new = [lock for lock in owner.wait.condition.targets() if lock not in self.holds]
-            self._wanted |= dict.fromkeys(new)
-
-    def graph(self) -> Graph[Node]:
-        """Put it all together, in an order that does not depend on who asked whom first."""
-        waits: dict[Node, Condition[Node]] = {}
-        for owner in sorted(self.owners):
-            wait = self.owners[owner].wait
-            if wait is not None:
-                waits[owner] = _of_nodes(wait.condition)
-        for lock in sorted(self.holds):
-            if self.holds[lock]:
-                waits[lock] = all_of(*sorted(hold.owner.id for hold in self.holds[lock]))
-        return Graph(waits, resources=frozenset(self.holds))
-
-    def suspicions(self) -> list[Suspicion]:
-        """Name the deadlocks that show: one for each end of the waits."""
-        return [self._suspicion(core) for core in self.graph().cores()]
-
-    def _suspicion(self, core: Sequence[Node]) -> Suspicion:
-        members = set(core)
-        return Suspicion(
-            tuple(self.owners[node] for node in core if isinstance(node, OwnerId)),
-            tuple(
-                hold
-                for node in core
-                if isinstance(node, str)
-                for hold in self.holds[node]
-                if hold.owner.id in members
-            ),
-        )
+    def is_still(self, before: Self, /) -> bool:
+        """Return True if what `before` said has lasted until this was said."""
 
 
-def _of_nodes(condition: Condition[str]) -> Condition[Node]:
-    """Give the same condition, as one over owners and locks."""
-    return Condition(condition.needed, condition.nodes, tuple(map(_of_nodes, condition.groups)))
+ReportT = TypeVar("ReportT", bound=Report)
 
 
-class Suspicion:
-    """A deadlock as one pass shows it: a smallest set of owners that wait for each other's locks."""
+@dataclass(frozen=True)
+class Core(Generic[NodeT, ReportT]):
+    """A deadlock that the first pass shows: a smallest set of nodes that wait for each other."""
 
-    def __init__(self, owners: tuple[LockOwner, ...], holds: tuple[Hold, ...]) -> None:
-        """Take the members of a core; each of them holds a lock of it, or is ahead of a sharer.
+    nodes: tuple[NodeT, ...]
+    reports: tuple[ReportT, ...]  # that make it up; all of them are asked for once more
 
-        Who is only ahead waits for holders itself. It is no victim: nobody who holds nothing looks.
-        """
-        self.owners = owners
-        self.holds = holds
-        holding = {hold.owner.id for hold in holds if hold.token}
-        self.victim = choose_victim(owner for owner in owners if owner.id in holding)
-
-    def locks(self) -> list[str]:
-        """List the locks that are to be asked about once more."""
-        return list(dict.fromkeys(hold.lock for hold in self.holds))
-
-    def stands(self, again: Mapping[str, Sequence[Hold]]) -> bool:
-        """Tell whether the second pass confirms every hold, with the wait of its owner."""
-        return all(
-            any(now.is_still(hold) for now in again.get(hold.lock, ())) for hold in self.holds
-        )
-
-    def error(self, lock: str) -> DeadlockDetected:
-        """Word the error for the victim, who waits for that lock."""
-        assert self.victim is not None, "somebody gives way"
-        name = names(self.owners)
-        explanation = explain(self._graph(name), name[self.victim.id])
-        return DeadlockDetected(
-            f"lock {lock!r} can never be had: {_kind(explanation)} in which"
-            f" {'; '.join(explanation.text)}. {name[self.victim.id]} gives way, {self._reason()}:"
-            " release what you hold, then try again",
-            lock=lock,
-            kind=explanation.kind,
-            members=tuple(self._member(owner, name[owner.id]) for owner in self.owners),
-        )
-
-    def _reason(self) -> str:
-        ages = {owner.id: owner.wait.age for owner in self.owners if owner.wait is not None}
-        if self.victim is not None and ages[self.victim.id] == max(ages.values()):
-            return "since its request is the youngest"
-        return "since younger ones cannot or have done so often"
-
-    def _graph(self, name: Mapping[OwnerId, str]) -> Graph[str]:
-        waits: dict[str, Condition[str]] = {}
-        since = {}
-        for owner in self.owners:
-            assert owner.wait is not None, "members of a deadlock wait"
-            waits[name[owner.id]] = shown(owner.wait.condition)
-            since[name[owner.id]] = clock_time(owner.wait.since)
-        locks = {lock: for_people(lock) for lock in self.locks()}
-        for lock in locks.values():
-            inside = [h.owner.id for h in self.holds if locks[h.lock] == lock]
-            waits[lock] = all_of(*dict.fromkeys(name[owner] for owner in inside))
-        return Graph(waits, since, frozenset(locks.values()))
-
-    def _member(self, owner: LockOwner, name: str) -> DeadlockMember:
-        assert owner.wait is not None, "members of a deadlock wait"
-        return DeadlockMember(
-            owner=name,
-            waits_for=shown(owner.wait.condition).targets(),
-            since=owner.wait.since,
-            holds={
-                without_mode(hold.lock)[0]: hold.token
-                for hold in self.holds
-                if hold.owner.id == owner.id and hold.token
-            },
-        )
+    def stands(self, again: Collection[ReportT]) -> bool:
+        """Return True if the second pass confirms every report."""
+        return all(any(now.is_still(report) for now in again) for report in self.reports)
 
 
-def shown(condition: Condition[str]) -> Condition[str]:
-    """Write a condition for people, without saying whose requests to share are meant."""
-    nodes = tuple(dict.fromkeys(map(for_people, condition.nodes)))
-    return Condition(condition.needed, nodes, tuple(map(shown, condition.groups)))
-
-
-def _kind(explanation: Explanation[str]) -> str:
-    return f"a deadlock ({explanation.kind})"
+def cores(graph: Graph[NodeT], reports: Iterable[ReportT]) -> list[Core[NodeT, ReportT]]:
+    """Find the deadlocks that a first pass shows: one for each end of the waits."""
+    told = list(reports)
+    found = []
+    for nodes in graph.cores():
+        members = set(nodes)
+        inside = [part for report in told if (part := report.within(members)) is not None]
+        found.append(Core(nodes, tuple(inside)))
+    return found

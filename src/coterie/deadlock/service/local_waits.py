@@ -16,12 +16,13 @@ import weakref
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.condition import any_of
-from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId, without_mode
+from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from coterie.deadlock.service.double_collect import Suspicion
+    from coterie.deadlock.service.lock_collection import Suspicion
+    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.errors import DeadlockDetected
     from coterie.locks.engine import Claim
     from coterie.locks.session import Owner
@@ -34,7 +35,7 @@ class Waiter:
 
     def __init__(self, age: int) -> None:
         """Begin to wait."""
-        self.claims: dict[Claim, str] = {}  # with the locks they are for
+        self.claims: dict[Claim, Wanted] = {}
         self.age = age
         self.since = time.time()
         self.wait: LockWait | None = None  # made when somebody asks, for as long as nothing changes
@@ -47,7 +48,7 @@ class Waits:
     with `DeadlockDetected`. To see further, an engine is told of owners that stay blocked.
     """
 
-    def __init__(self, in_the_way: Callable[[str], Sequence[Claim]]) -> None:
+    def __init__(self, in_the_way: Callable[[Wanted], Sequence[Claim]]) -> None:
         """Begin with nobody; `in_the_way` gives the claims of this process that hold a lock.
 
         Of a request to share one it also gives who comes before that and wants the lock alone.
@@ -80,17 +81,17 @@ class Waits:
             if after > 1:
                 self._attempts[owner] = after
 
-    def begin(self, owner: Owner, claim: Claim, lock: str) -> None:
+    def begin(self, owner: Owner, claim: Claim, wanted: Wanted) -> None:
         """Take note of a claim that is not granted at once; it may fail within this call."""
         waiter = self._waiters.get(owner)
         if waiter is None:
             waiter = self._waiters[owner] = Waiter(self.clock())
         self._change(owner, waiter)
-        waiter.claims[claim] = lock
+        waiter.claims[claim] = wanted
         if not self.detects or not self.is_blocked(owner):
             return
         # Where something that would do is not held here, this owner is not stuck among ours.
-        if all(self._in_the_way(lock) for lock in waiter.claims.values()):
+        if all(map(self._in_the_way, waiter.claims.values())):
             self._search(owner)
             if not self.is_blocked(owner):
                 return
@@ -136,11 +137,11 @@ class Waits:
             number = self._numbers[owner] = next(self._count)
         return OwnerId(self.participant, number)
 
-    def holds(self, lock: str) -> list[Hold]:
+    def holds(self, wanted: Wanted) -> list[Hold]:
         """Say which owners of this process are in the way of a request, and what they wait for."""
         return [
-            Hold(lock, claim.token or 0, self.describe(claim.owner), claim.shared)
-            for claim in self._in_the_way(lock)
+            Hold(wanted, claim.token or 0, self.describe(claim.owner), claim.shared)
+            for claim in self._in_the_way(wanted)
         ]
 
     def give_way(self, suspicion: Suspicion) -> DeadlockDetected | None:
@@ -151,12 +152,12 @@ class Waits:
                 continue
             if not self.is_blocked(owner):
                 return None
-            claim, lock = next(iter(waiter.claims.items()))
+            claim, first = next(iter(waiter.claims.items()))
             picks = self.picks.setdefault(owner, {})
-            for wanted, _ in map(without_mode, waiter.claims.values()):
-                picks[wanted] = picks.get(wanted, 0) + 1
+            for wanted in waiter.claims.values():
+                picks[wanted.lock] = picks.get(wanted.lock, 0) + 1
             self.victims += 1
-            error = suspicion.error(lock)
+            error = suspicion.error(first)
             claim.fail(error)
             claim.granted.exception()  # a caller that is cancelled just now does not look at it
             return error
@@ -185,7 +186,7 @@ class Waits:
 
     def _search(self, owner: Owner) -> None:
         """Look for a deadlock among the owners of this process, which is all known at one moment."""
-        from coterie.deadlock.service.double_collect import Collection  # noqa: PLC0415 - seldom needed
+        from coterie.deadlock.service.lock_collection import Collection  # noqa: PLC0415 - seldom needed
 
         collection = Collection([self.describe(owner)])
         while wanted := collection.wanted():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.condition import Condition, all_of
-from coterie.deadlock.service.double_collect import shown
-from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, clock_time, for_people, names
+from coterie.deadlock.service.lock_collection import shown
+from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, clock_time, names
 from coterie.deadlock.wait_for import Graph
 
 if TYPE_CHECKING:
-    from coterie.deadlock.service.double_collect import Collection
+    from coterie.deadlock.service.lock_collection import Collection
 
 
 def lasting_graph(first: Collection, second: Collection) -> Graph[str]:
@@ -41,10 +41,10 @@ def lasting_graph(first: Collection, second: Collection) -> Graph[str]:
         if now.wait is not None:
             waits[name[owner]] = shown(now.wait.condition)
             since[name[owner]] = clock_time(now.wait.since)
-    for lock in sorted({for_people(hold.lock) for hold in holds}):
-        holders = {name[hold.owner.id] for hold in holds if for_people(hold.lock) == lock}
+    for lock in sorted({str(hold.wanted) for hold in holds}):
+        holders = {name[hold.owner.id] for hold in holds if str(hold.wanted) == lock}
         waits[lock] = all_of(*sorted(holders))
-    return Graph(waits, since, frozenset(map(for_people, wanted)))
+    return Graph(waits, since, frozenset(map(str, wanted)))
 
 
 def _lasts(first: Collection, owner: OwnerId, now: LockOwner) -> bool:

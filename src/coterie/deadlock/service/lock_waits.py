@@ -1,9 +1,9 @@
-"""What is said about locks: who holds them, and what those owners wait for themselves.
+"""What is said about locks: which owners hold them, and what those wait for themselves.
 
 An owner is a task or a thread, not a process: two tasks of one program can wait for each other, too.
 A wait is numbered by its participant and never changes: with another lock asked for, granted or
-given up, it is another wait. A hold is told by its token, which no other hold has. So whoever is
-told the same wait or the same hold twice knows that it has lasted all the time between.
+given up, it is another wait. A hold is known by its token, which no other hold has. So a wait or a
+hold that is reported twice has lasted all the time between.
 """
 
 from __future__ import annotations
@@ -14,37 +14,33 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from coterie.deadlock.condition import Condition
+from coterie.deadlock.victim import seniority
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-SHARED = " (shared"  # no name of a lock has a space
-PICKS_MAX = 3  # after so many times another member is the victim, if there is one with fewer
+    from collections.abc import Container, Iterable
 
 
-def in_shared_mode(lock: str, by: str = "") -> str:
-    """Name what a request to share a lock waits for: others are in its way than in another's.
+class Requester(NamedTuple):
+    """One request of a participant, where it matters which requests came before it."""
 
-    `by` tells requests apart where it matters who has come before: participant/number.
+    participant: str = ""  # empty: not said
+    number: int = 0  # not used again by this participant
+
+
+class Wanted(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """What a request waits for: a lock, alone or shared.
+
+    A request to share a lock is blocked by other claims than a request to have it alone, and by
+    other claims than a request to share that came earlier: so it names its requester.
     """
-    return f"{lock}{SHARED}{' by ' if by else ''}{by})"
 
+    lock: str
+    shared: bool = False
+    requester: Requester = Requester()
 
-def without_mode(wanted: str) -> tuple[str, bool]:
-    """Give the lock that is wanted, and whether it is to be shared."""
-    lock, mode, _ = wanted.partition(SHARED)
-    return lock, bool(mode)
-
-
-def requester(wanted: str) -> str:
-    """Give the participant whose request to share a lock this is; empty if it is not said."""
-    return wanted.partition(f"{SHARED} by ")[2].rpartition("/")[0]
-
-
-def for_people(wanted: str) -> str:
-    """Write what is wanted without saying by whom."""
-    lock, shared = without_mode(wanted)
-    return in_shared_mode(lock) if shared else lock
+    def __str__(self) -> str:
+        """Show the lock and the mode, but not the requester."""
+        return f"{self.lock} (shared)" if self.shared else self.lock
 
 
 class OwnerId(NamedTuple):
@@ -54,14 +50,14 @@ class OwnerId(NamedTuple):
     number: int
 
 
-Node: TypeAlias = OwnerId | str  # an owner, or the name of a lock
+Node: TypeAlias = OwnerId | Wanted
 
 
 class LockWait(msgspec.Struct, frozen=True, array_like=True):
     """One wait of one owner for locks."""
 
     number: int  # not used again by this participant
-    condition: Condition[str]
+    condition: Condition[Wanted]
     age: int  # when it began, on a clock by which participants agree roughly
     since: float  # the same in seconds since 1970, for people
     picked: int = 0  # how often its owner has been a victim in vain
@@ -69,32 +65,37 @@ class LockWait(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LockOwner(msgspec.Struct, frozen=True, array_like=True):
-    """What an owner says of itself."""
+    """What is said of an owner."""
 
     id: OwnerId
     process: str  # for people: host:pid
     task: str
     wait: LockWait | None  # None: it runs
 
-    def seniority(self) -> tuple[bool, int, float, OwnerId]:
-        """Order possible victims, the one to pick last: seldom picked, then young, then by id."""
-        assert self.wait is not None, "only who waits can be a victim"
-        return self.wait.picked < PICKS_MAX, self.wait.age, self.wait.since, self.id
+    def seniority(self) -> tuple[bool, int, tuple[float, OwnerId]]:
+        """Order possible victims, the one to pick last."""
+        assert self.wait is not None, "a victim waits"
+        return seniority(self.wait.picked, self.wait.age, (self.wait.since, self.id))
 
 
 class Hold(msgspec.Struct, frozen=True, array_like=True):
-    """A lock in the hands of an owner, or one who waits for it before somebody who wants to share."""
+    """An owner that blocks a request: it holds the lock, or waits for it before one that shares."""
 
-    lock: str  # or what a request to share it waits for
+    wanted: Wanted  # by the request that it blocks
     token: int  # 0: it does not hold the lock, but comes first
     owner: LockOwner
     shared: bool = False  # others may hold it, too
 
+    def within(self, members: Container[Node]) -> Hold | None:
+        """Return the hold if its owner and what it blocks are both among these."""
+        return self if self.wanted in members and self.owner.id in members else None
+
     def is_still(self, before: Hold) -> bool:
-        """Tell whether the same owner has held this lock, and been in the same wait, ever since."""
+        """Return True if the same owner has held this lock, and been in the same wait, ever since."""
         mine, its = self.owner.wait, before.owner.wait
         return (
-            (self.lock, self.token, self.owner.id) == (before.lock, before.token, before.owner.id)
+            (self.wanted, self.token, self.owner.id)
+            == (before.wanted, before.token, before.owner.id)
             and mine is not None
             and its is not None
             and mine.number == its.number
@@ -102,20 +103,19 @@ class Hold(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_all(holds: Iterable[Hold]) -> bool:
-    """Tell whether nobody else can be in the way: somebody has the lock alone, or comes first."""
+    """Return True if no further owner can block the request: one has the lock alone, or comes first."""
     return any(not hold.shared for hold in holds)
 
 
 def merged(some: Iterable[Hold], others: Iterable[Hold]) -> list[Hold]:
-    """Put together what was said in two places, each owner once."""
+    """Return what was said in two places, each owner once."""
     return list({hold.owner.id: hold for hold in (*others, *some)}.values())
 
 
 def choose_victim(owners: Iterable[LockOwner]) -> LockOwner | None:
-    """Name who gives way: the youngest request; who knows the same waits names the same.
+    """Return the owner that gives way, by `seniority`; None if none of them detects deadlocks.
 
-    One that was picked `PICKS_MAX` times is spared while another was picked less often. None if
-    nobody among them detects deadlocks.
+    Any two that know the same waits choose the same.
     """
     able = [owner for owner in owners if owner.wait is not None and owner.wait.gives_way]
     return max(able, key=LockOwner.seniority, default=None)
@@ -134,5 +134,5 @@ def names(owners: Iterable[LockOwner]) -> dict[OwnerId, str]:
 
 
 def clock_time(since: float) -> str:
-    """Write a time in a zone that all machines agree on."""
+    """Return a time in a zone that all machines agree on."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since))

@@ -12,15 +12,15 @@ import logging
 import random
 from typing import TYPE_CHECKING, Protocol
 
-from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_waits import is_all, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from coterie.deadlock.service.double_collect import Suspicion
     from coterie.deadlock.service.local_waits import Waits
-    from coterie.deadlock.service.lock_waits import Hold
+    from coterie.deadlock.service.lock_collection import Suspicion
+    from coterie.deadlock.service.lock_waits import Hold, Wanted
     from coterie.locks.engine import Claim
     from coterie.locks.session import Owner
 
@@ -40,7 +40,7 @@ class Questions(Protocol):
     def round_trip(self) -> float:
         """How many seconds an answer takes."""
 
-    async def holds(self, locks: Sequence[str]) -> Mapping[str, Sequence[Hold]]:
+    async def holds(self, locks: Sequence[Wanted]) -> Mapping[Wanted, Sequence[Hold]]:
         """Find out who of other processes holds these locks; who is not known is left out."""
 
 
@@ -159,9 +159,9 @@ class Deadlocks:
         victim = suspicion.victim
         return victim is not None and victim.id.participant == self._waits.participant
 
-    async def _ask(self, locks: Sequence[str]) -> dict[str, Sequence[Hold]]:
+    async def _ask(self, locks: Sequence[Wanted]) -> dict[Wanted, Sequence[Hold]]:
         """Ask about locks: ourselves first, and others about those that nobody here holds alone."""
-        answers: dict[str, Sequence[Hold]] = {lock: self._waits.holds(lock) for lock in locks}
+        answers: dict[Wanted, Sequence[Hold]] = {lock: self._waits.holds(lock) for lock in locks}
         elsewhere = [lock for lock, holds in answers.items() if not is_all(holds)]
         if elsewhere:
             for lock, holds in (await self._questions.holds(elsewhere)).items():

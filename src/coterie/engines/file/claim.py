@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.deadlock.service.lock_waits import in_shared_mode
+from coterie.deadlock.service.lock_waits import Wanted
 from coterie.engines.file.gate import gate
 from coterie.engines.file.numbers import next_number
 from coterie.engines.file.ticket import Ticket
@@ -58,7 +58,7 @@ class FileClaim:
         self.shared = shared
         self._wait = wait
         self.lock = queue.name
-        self.awaits = in_shared_mode(queue.name) if shared else queue.name
+        self.awaits = Wanted(queue.name, shared)
         self.on_end: Callable[[FileClaim], None] = _do_nothing
         self._ticket: Ticket | None = None
         self._timer: asyncio.TimerHandle | None = None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from coterie.deadlock.service.local_waits import Waits, task_name
-from coterie.deadlock.service.lock_waits import without_mode
 from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
 from coterie.engines.file.queue import Queue
 from coterie.engines.file.tickets_alive import divide, living, party
@@ -19,6 +18,7 @@ from coterie.errors import Unavailable, UsageError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
+    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.service.search import Deadlocks
     from coterie.engines.file.tickets_alive import Standing
     from coterie.locks.engine import Party
@@ -78,13 +78,12 @@ class FileEngine:
         if not claims:
             self._claims.pop(claim.lock, None)
 
-    def _in_the_way(self, wanted: str) -> list[FileClaim]:
+    def _in_the_way(self, wanted: Wanted) -> list[FileClaim]:
         """Give the claims of this process that hold a lock; who shares it is in no sharer's way."""
-        lock, shared = without_mode(wanted)
         return [
             claim
-            for claim in self._claims.get(lock, ())
-            if claim.token is not None and not (shared and claim.shared)
+            for claim in self._claims.get(wanted.lock, ())
+            if claim.token is not None and not (wanted.shared and claim.shared)
         ]
 
     def _held(self) -> list[FileClaim]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.deadlock.condition import any_of
-from coterie.deadlock.service.double_collect import Collection
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
-from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId
+from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
 from coterie.engines.file.queue import all_tickets
 from coterie.engines.file.tickets_alive import divide, living, party
 from coterie.errors import Unavailable
@@ -78,8 +78,9 @@ def _collect(lines: dict[str, list[Standing]]) -> Collection:
         _owner(standing, waits) for _, waiting in divided.values() for standing in waiting
     )
     for lock, (inside, _) in divided.items():
-        holds = [Hold(lock, each.place.number, _owner(each, waits)) for each in inside]
-        collection.hear(lock, holds)
+        wanted = Wanted(lock)
+        holds = [Hold(wanted, each.place.number, _owner(each, waits)) for each in inside]
+        collection.hear(wanted, holds)
     return collection
 
 
@@ -101,4 +102,4 @@ def _wait(places: dict[str, Standing]) -> LockWait | None:
         return None
     numbers = [standing.place.number for standing in places.values()]
     since = min(standing.author.since for standing in places.values())
-    return LockWait(max(numbers), any_of(*places), min(numbers), since)
+    return LockWait(max(numbers), any_of(*map(Wanted, places)), min(numbers), since)

@@ -68,7 +68,10 @@ def read_wait(board: Path, owner: OwnerId) -> LockWait | None:
         fcntl.flock(notice, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         content = os.read(notice, os.fstat(notice).st_size)
-        return msgspec.json.decode(content, type=LockOwner).wait
+        # A notice that another version of coterie wrote says nothing to us: its owner seems to run.
+        with contextlib.suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(content, type=LockOwner).wait
+        return None
     else:
         return None
     finally:

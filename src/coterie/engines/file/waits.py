@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.deadlock.service.lock_waits import Hold, LockOwner, OwnerId, without_mode
+from coterie.deadlock.service.lock_waits import Hold, LockOwner, OwnerId, Wanted
 from coterie.engines.file.claim import Author
 from coterie.engines.file.queue import Queue
 from coterie.engines.file.wait_board import Notice, read_wait, sweep
@@ -42,7 +42,7 @@ class FileQuestions:
         self._board.mkdir(exist_ok=True)
         sweep(self._board)
 
-    async def holds(self, locks: Sequence[str]) -> dict[str, list[Hold]]:
+    async def holds(self, locks: Sequence[Wanted]) -> dict[Wanted, list[Hold]]:
         """Find out who holds these locks."""
         self._put_up()
         return {lock: self._holds(lock) for lock in locks}
@@ -61,21 +61,20 @@ class FileQuestions:
         if notice is not None:
             notice.take_down()
 
-    def _holds(self, wanted: str) -> list[Hold]:
-        lock, shared = without_mode(wanted)
+    def _holds(self, wanted: Wanted) -> list[Hold]:
         return [
             self._hold(wanted, place, author)
-            for place, author in _inside(Queue(self._folder, lock))
-            if not (shared and place.shared)
+            for place, author in _inside(Queue(self._folder, wanted.lock))
+            if not (wanted.shared and place.shared)
         ]
 
-    def _hold(self, lock: str, place: Place, author: Author) -> Hold:
+    def _hold(self, wanted: Wanted, place: Place, author: Author) -> Hold:
         owner = OwnerId(author.participant, author.number)
         wait = read_wait(self._board, owner)
-        if wait is not None and lock in wait.condition.targets():
+        if wait is not None and wanted in wait.condition.targets():
             wait = None  # it has just been granted this very lock, and is about to go on
         told = LockOwner(owner, author.owner, author.task, wait)
-        return Hold(lock, place.number, told, place.shared)
+        return Hold(wanted, place.number, told, place.shared)
 
 
 def _inside(queue: Queue) -> list[tuple[Place, Author]]:

@@ -9,7 +9,7 @@ the clock of its sender, so a request that can have caused another is served bef
 from __future__ import annotations
 
 from bisect import insort
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import field
 
@@ -44,6 +44,7 @@ Message: TypeAlias = Request | Acknowledge | Release
 class Lamport(Mutex[Message]):
     """A process with its copy of the queue."""
 
+    messages: ClassVar[Any] = Message
     channel: ClassVar[Channel] = Channel.FIFO
 
     size: int  # processes are 1 to size

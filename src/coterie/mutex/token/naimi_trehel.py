@@ -7,7 +7,7 @@ mean over random requesters is the harmonic number H(N - 1), token included.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from coterie.catalogue import Algorithm, Costs, Setup, Variant, between, exactly
 from coterie.errors import ProtocolError
@@ -31,6 +31,8 @@ Message: TypeAlias = Request | Token
 
 class NaimiTrehel(Mutex[Message]):
     """A process that knows whom to ask, and who comes after it."""
+
+    messages: ClassVar[Any] = Message
 
     father: ProcessId | None  # who asked last, as far as we know; None: we did
     next: ProcessId | None = None  # who gets the token from us

@@ -8,7 +8,7 @@ pointers round as it passes.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from msgspec import field
 
@@ -36,6 +36,8 @@ Message: TypeAlias = Request | Token
 
 class Raymond(Mutex[Message]):
     """A process that knows nobody but its neighbours."""
+
+    messages: ClassVar[Any] = Message
 
     holder: ProcessId  # the neighbour on the way to the token, or ourselves
     asked: bool = False  # that neighbour has a request of ours, not answered yet

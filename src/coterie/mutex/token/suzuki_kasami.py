@@ -7,7 +7,7 @@ old request is told from a new one, and a queue of those who come next.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from coterie.catalogue import Algorithm, Costs, Flaw, Setup, Variant, between, exactly
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
@@ -33,6 +33,8 @@ Message: TypeAlias = Request | Token
 
 class SuzukiKasami(Mutex[Message]):
     """A process that remembers every request, since the token may be on its way to it."""
+
+    messages: ClassVar[Any] = Message
 
     requested: list[int]  # by process: highest request number heard of
     token: Token | None = None

@@ -15,8 +15,8 @@ from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
 
 if TYPE_CHECKING:
     from coterie.transactions.schemes.scheduler import Active, Answer
-    from coterie.transactions.schemes.timestamp_ordering.cell import Cell
-    from coterie.transactions.schemes.timestamp_ordering.request import Request
+    from coterie.transactions.schemes.timestamp_ordering.rules import Cell
+    from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import Request
 
 
 class ThomasWriteRule(TimestampOrdering):

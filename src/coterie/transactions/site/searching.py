@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.condition import all_of
-from coterie.deadlock.service.lock_waits import PICKS_MAX
+from coterie.deadlock.victim import PICKS_MAX
 from coterie.deadlock.wait_for import Graph
 from coterie.transactions.site.messages import Collect, Message, Sacrifice, Waiter
 from coterie.transactions.site.promising import Promising

@@ -8,7 +8,7 @@ Here is what reaches it, and its two timers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.transactions.schemes.scheduler import (
     EVERYTHING,
@@ -48,6 +48,8 @@ class Site(Searching):
     pauses or gets lost, as long as stable storage is stable. What they cannot be is live: a site
     that has voted waits for its coordinator or for somebody who knows the outcome.
     """
+
+    messages: ClassVar[Any] = Message
 
     patience: float | None = 1.0  # None: there are no timers, so nobody is ever taken for gone
     search_after: float = 0.2  # of waiting

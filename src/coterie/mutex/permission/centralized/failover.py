@@ -9,7 +9,7 @@ answered takes no word of an earlier coordinator any more: the place in the line
 from __future__ import annotations
 
 from bisect import insort
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import field
 
@@ -58,6 +58,8 @@ Message: TypeAlias = Request | Grant | Release | Recover | Answer
 
 class Failover(Mutex[Message]):
     """A client, and once all before it in the line are down, the coordinator."""
+
+    messages: ClassVar[Any] = Message
 
     line: tuple[ProcessId, ...]  # of succession
     coordinator: ProcessId  # the last in the line who has said so

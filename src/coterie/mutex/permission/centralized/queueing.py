@@ -6,7 +6,7 @@ requests arrive. It is also the bottleneck, and everything stops when it does.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import field
 
@@ -35,6 +35,8 @@ Message: TypeAlias = Request | Grant | Queued | Release
 
 class Centralized(Mutex[Message]):
     """A client; the one that the others call coordinator keeps the queue as well."""
+
+    messages: ClassVar[Any] = Message
 
     coordinator: ProcessId
     holder: ProcessId | None = None  # coordinator: who was let in

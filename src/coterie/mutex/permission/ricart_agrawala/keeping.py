@@ -7,6 +7,8 @@ permissions enters at once, though an older request may be on its way.
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from msgspec import field
 
 from coterie.clocks import LogicalTime, Stamp
@@ -17,6 +19,8 @@ from coterie.process import Entered, Mutex, Outbox, ProcessId
 
 class RoucairolCarvalho(Mutex[Message]):
     """A process that enters with the permission of all peers, and keeps it."""
+
+    messages: ClassVar[Any] = Message
 
     size: int  # processes are 1 to size
     highest: LogicalTime = 0  # highest request time seen or used

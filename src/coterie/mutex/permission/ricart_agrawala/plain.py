@@ -6,7 +6,7 @@ Stamps decide who is older, so entries follow the total order of the requests.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import field
 
@@ -29,6 +29,8 @@ Message: TypeAlias = Request | Reply
 
 class RicartAgrawala(Mutex[Message]):
     """A process that enters when nobody objects."""
+
+    messages: ClassVar[Any] = Message
 
     size: int  # processes are 1 to size
     highest: LogicalTime = 0  # highest request time seen or used

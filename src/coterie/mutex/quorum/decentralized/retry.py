@@ -7,7 +7,7 @@ in memory only: one that crashes and comes back may give it away a second time.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from msgspec import field
 
@@ -50,6 +50,8 @@ Message: TypeAlias = Ask | Vote | Deny | Return
 
 class Decentralized(Mutex[Message]):
     """A client, and one of the replicas if the ring says so."""
+
+    messages: ClassVar[Any] = Message
 
     replicas: tuple[ProcessId, ...]  # all of them, as the ring places them
     needed: int  # votes to enter with; only more than half of them exclude each other

@@ -1,8 +1,8 @@
 """The algorithm as it was published in 1996, which does not exclude.
 
-Whoever is inside by a quorum of before the crash is forgotten: theorem 3 looks only at processes
-that are about to enter. So nobody holds, nobody relays, and the quarantine is as long as a message
-takes. Processes that come back are not provided for.
+A process that is inside by a quorum of before the crash is forgotten: theorem 3 looks only at
+processes that are about to enter. So there is no Hold and no relay, and the quarantine is as long as
+a message takes. Processes that come back are not provided for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Published(FaultTolerant):
         """Begin, for the first time or as if it were."""
 
     def _hear(self, process: ProcessId, version: int, out: Outbox[Any]) -> None:
-        if version > self.versions[process - 1]:
+        if self.membership.is_news(process, version):
             self._note(process, version, out)
             self._react(process, out)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import (
@@ -27,6 +27,7 @@ LOCK = "lock"
 class Leased(Mutex[Frame]):
     """A participant, and a voter if it is one of those."""
 
+    messages: ClassVar[Any] = Frame
     channel: ClassVar[Channel] = Channel.FIFO
 
     participant: Participant

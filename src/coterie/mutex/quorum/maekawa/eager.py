@@ -9,6 +9,7 @@ back when an older request comes, and whoever is not inside yet gives it back at
 from __future__ import annotations
 
 from bisect import insort
+from typing import Any, ClassVar
 
 from msgspec import field
 
@@ -28,6 +29,8 @@ from coterie.process import Entered, Mutex, Outbox, ProcessId
 
 class Maekawa(Mutex[Message]):
     """A requester and an arbiter in one."""
+
+    messages: ClassVar[Any] = Message
 
     quorum: tuple[ProcessId, ...]  # the arbiters we need; any two quorums have a common one
     highest: LogicalTime = 0  # highest request time seen or used

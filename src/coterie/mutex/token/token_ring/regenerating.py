@@ -8,7 +8,7 @@ token of an older epoch is void: one that is still under way does no harm.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from msgspec import field
 
@@ -54,6 +54,8 @@ Message: TypeAlias = Token | Census | Report
 
 class Regenerating(Mutex[Message]):
     """A process that waits for the token to come by, and sees to it that there is one."""
+
+    messages: ClassVar[Any] = Message
 
     order: tuple[ProcessId, ...]  # in which the token goes round
     pause: float  # how long we keep a token that we do not want

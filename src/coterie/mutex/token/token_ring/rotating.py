@@ -7,7 +7,7 @@ wants nothing keeps the token for a pause before it passes it on.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from coterie.errors import ProtocolError
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
@@ -24,6 +24,8 @@ Message: TypeAlias = Token
 
 class TokenRing(Mutex[Message]):
     """A process that waits for the token to come by."""
+
+    messages: ClassVar[Any] = Message
 
     successor: ProcessId
     pause: float  # how long we keep a token that we do not want

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from coterie.transactions.catalogue import Scheme, Variant
-from coterie.transactions.schemes.conservative.ordering import Conservative
-from coterie.transactions.schemes.conservative.sources import FOREVER
+from coterie.transactions.schemes.conservative.ordering import FOREVER, Conservative
 
 SCHEME = Scheme(
     name="conservative",

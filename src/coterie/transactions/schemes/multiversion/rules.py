@@ -20,8 +20,11 @@ from coterie.clocks import Stamp
 from coterie.transactions.schemes.multiversion.chain import NOTHING, Chain, Version
 from coterie.transactions.schemes.scheduler import BEGINNING, Accepted, Item
 from coterie.transactions.schemes.span import SortedTable, Span
-from coterie.transactions.schemes.timestamp_ordering.reading import StampReading
-from coterie.transactions.schemes.timestamp_ordering.request import READ, too_late
+from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import (
+    READ,
+    StampOrdered,
+    too_late,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,12 +38,12 @@ if TYPE_CHECKING:
         Number,
         Refused,
     )
-    from coterie.transactions.schemes.timestamp_ordering.request import Request
+    from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import Request
 
 TOO_OLD = "snapshot too old: the version it should see is no longer kept"
 
 
-class Multiversion(StampReading):
+class Multiversion(StampOrdered):
     """Keeps versions of each key, so that only writers can come too late."""
 
     name: ClassVar[str] = "multiversion"
@@ -94,7 +97,7 @@ class Multiversion(StampReading):
             assert version is not None
             version.item, version.pending = Item(value, version.number), False
             if value is None:
-                self.graves.keys.append(key)
+                self.deletions.keys.append(key)
 
     def _withdraw(self, active: Active) -> None:
         self._stop_waiting(active)
@@ -189,9 +192,9 @@ class Multiversion(StampReading):
         for key, item in items:
             self.table.put(key, Chain([Version(item.number, item, read=now)]))
             if item.value is None:
-                self.graves.keys.append(key)
+                self.deletions.keys.append(key)
         self.unwritten.mark(Span(), now)
-        self.graves.buried = self.latest_begun = now
+        self.deletions.forgotten = self.latest_begun = now
 
     def _reinstate(self, active: Active, number: Number, reads: tuple[Span, ...]) -> None:
         for key in active.writes:

@@ -17,7 +17,6 @@ import msgspec
 from coterie.clocks import Stamp
 from coterie.transactions.schemes.newest import Newest
 from coterie.transactions.schemes.optimistic.read_set import ReadSet
-from coterie.transactions.schemes.optimistic.section import Held, Section
 from coterie.transactions.schemes.scheduler import (
     Accepted,
     Active,
@@ -28,24 +27,47 @@ from coterie.transactions.schemes.scheduler import (
     Name,
     Number,
     Prepared,
+    Scheduler,
     Value,
 )
+from coterie.transactions.schemes.span import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from coterie.transactions.schemes.span import Span
 
 OVERWRITTEN = "what it has read was written since"
 OPPOSED = "another that is about to commit is in the way"
 TOO_OLD = "it has slept through more commits than are remembered"
 
 
-class Optimistic(Section):
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A request that waits: prepare, or the first one of a transaction that has to run alone."""
+
+    op: str  # prepare, read, scan or write
+    key: str = ""
+    value: Value = None
+    span: Span = Span()
+    limit: int | None = None
+
+
+PREPARE = Held("prepare")
+
+
+class Optimistic(Scheduler):
     """Refuses whoever has read what was written since, or is about to be."""
 
     name: ClassVar[str] = "optimistic"
     lets_readers_go: ClassVar[bool] = False  # else two could each be validated first somewhere
+
+    site: int = 1
+    sites: int = 1
+    serial: bool = False  # one write phase at a time
+    patience: int = 5  # failures after which a transaction runs alone
+
+    validated: dict[Name, None] = {}  # in their write phases: Kung and Robinson's active set
+    starving: dict[Name, None] = {}  # have failed often and did not get to run alone yet
+    alone: Name | None = None  # whose section it is
+    waiting: dict[Name, Held] = {}  # in the order of arrival
 
     history_max: int = 10_000  # commits that a transaction may sleep through and still be judged
 
@@ -61,6 +83,8 @@ class Optimistic(Section):
         """Take the start number, before anything is read."""
         super().begin(attempt, out)
         self.read_sets[attempt.name] = ReadSet(self.commits)
+        if attempt.failures >= self.patience:
+            self.starving[attempt.name] = None
 
     def _read(self, active: Active, key: str, update: bool, out: list[Answer]) -> None:
         if self.starving and not self._enter(active, Held("read", key), out):
@@ -179,9 +203,81 @@ class Optimistic(Section):
     def _abort(self, active: Active, out: list[Answer]) -> None:
         self._leave(active.attempt.name, out)
 
+    # The critical section: whose turn it is to be validated
+
+    def waits(self) -> dict[Name, tuple[Name, ...]]:
+        """Tell who waits for whose section, or for whose write phase to end."""
+        return {name: self._ahead_of(name) for name in self.waiting}
+
+    def _ahead_of(self, name: Name) -> tuple[Name, ...]:
+        if self.alone not in (None, name):
+            return (self.alone,)
+        if self.serial or name == self.alone:
+            return tuple(other for other in self.validated if other != name)
+        return ()
+
+    def _enter(self, active: Active, request: Held, out: list[Answer]) -> bool:
+        """Let whoever has failed often begin to run alone, once all write phases have ended.
+
+        Nobody new is validated from the moment that the section is taken, so they do end.
+        """
+        name = active.attempt.name
+        if name not in self.starving:
+            return True
+        holder = self.alone
+        if holder is None:
+            self.alone = name
+        elif self.sites > 1 and self._gives_way(self.active[holder], active):
+            self.alone = name
+            self.refuse(holder, "an older one has to run alone", (), (name,), out)
+        if self._ahead_of(name):
+            self.waiting[name] = request
+            return False
+        del self.starving[name]
+        return True
+
+    def _gives_way(self, holder: Active, active: Active) -> bool:
+        return not holder.prepared and active.attempt.age < holder.attempt.age
+
+    def _has_turn(self, active: Active, out: list[Answer]) -> bool:
+        """Tell whether a transaction may be validated now; if not, it waits or is refused."""
+        name = active.attempt.name
+        ahead = self._ahead_of(name)
+        if not ahead:
+            return True
+        if self.sites > 1:
+            self.refuse(name, "it is another's turn to be validated", (), ahead, out)
+        else:
+            self.waiting[name] = PREPARE
+        return False
+
     def _leave(self, name: Name, out: list[Answer]) -> None:
+        """Forget a transaction, and let those who wait try again if it was in their way."""
         del self.read_sets[name]
-        super()._leave(name, out)
+        self.starving.pop(name, None)
+        self.waiting.pop(name, None)
+        in_the_way = name in self.validated or name == self.alone
+        self.validated.pop(name, None)
+        if name == self.alone:
+            self.alone = None
+        if in_the_way and self.waiting:
+            waiting, self.waiting = self.waiting, {}
+            names = list(waiting)
+            if self.sites > 1:  # or an older one would at once take the section from a younger
+                names.sort(key=lambda other: self.active[other].attempt.age)
+            for other in names:
+                self._ask_again(self.active[other], waiting[other], out)
+
+    def _ask_again(self, active: Active, held: Held, out: list[Answer]) -> None:
+        match held.op:
+            case "read":
+                self._read(active, held.key, update=False, out=out)
+            case "scan":
+                self._scan(active, held.span, held.limit, out)
+            case "write":
+                self._write(active, held.key, held.value, out)
+            case _:
+                self._prepare(active, out)
 
     # What is kept
 

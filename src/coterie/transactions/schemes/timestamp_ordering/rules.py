@@ -12,22 +12,63 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from coterie.transactions.schemes.scheduler import BEGINNING, Accepted, Item
+from coterie.clocks import Stamp
+from coterie.transactions.schemes.scheduler import BEGINNING, Accepted, Active, Item, Name
 from coterie.transactions.schemes.span import SortedTable, Span
-from coterie.transactions.schemes.timestamp_ordering.cell import Cell
-from coterie.transactions.schemes.timestamp_ordering.reading import StampReading
-from coterie.transactions.schemes.timestamp_ordering.request import READ, WRITTEN, too_late
+from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import (
+    READ,
+    WRITTEN,
+    StampOrdered,
+    too_late,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from coterie.clocks import Stamp
-    from coterie.transactions.schemes.scheduler import Active, Answer, Name, Number, Refused
-    from coterie.transactions.schemes.timestamp_ordering.cell import Prewrite
-    from coterie.transactions.schemes.timestamp_ordering.request import Request
+    from coterie.transactions.schemes.scheduler import Answer, Number, Refused
+    from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import Request
 
 
-class TimestampOrdering(StampReading):
+class Prewrite(msgspec.Struct, array_like=True, gc=False):
+    """A write that was accepted and is not installed yet."""
+
+    stamp: Stamp
+    writer: Name
+    item: Item | None = None  # what to install, once its transaction has committed
+
+
+class Cell(msgspec.Struct, array_like=True):
+    """A key: what is installed, who was there, and who waits."""
+
+    item: Item | None = None  # None: never written, as far as is remembered
+    writer: Name = ""
+    read: Stamp = BEGINNING  # the largest stamp that has read it; aborts do not lower it
+    reader: Name = ""
+    pending: list[Prewrite] = []  # by stamp; between requests the first is undecided
+    readers: list[Name] = []  # who wait for pending writes before them
+
+    def blocks(self, stamp: Stamp) -> bool:
+        """Tell whether a write before that stamp is pending."""
+        return bool(self.pending) and self.pending[0].stamp < stamp
+
+    def overtaken(self, stamp: Stamp) -> bool:
+        """Tell whether a write after that stamp is installed."""
+        return self.item is not None and stamp < self.item.number
+
+    def note(self, active: Active) -> None:
+        """Remember who has read it, if nobody later has."""
+        if self.read < active.attempt.stamp:
+            self.read, self.reader = active.attempt.stamp, active.attempt.name
+
+    def pend(self, active: Active) -> None:
+        """Give a write its place among the pending ones."""
+        stamp, place = active.attempt.stamp, len(self.pending)
+        while place and stamp < self.pending[place - 1].stamp:
+            place -= 1
+        self.pending.insert(place, Prewrite(stamp, active.attempt.name))
+
+
+class TimestampOrdering(StampOrdered):
     """Lets transactions take effect in the order of their stamps, or refuses them."""
 
     name: ClassVar[str] = "timestamp-ordering"
@@ -91,7 +132,7 @@ class TimestampOrdering(StampReading):
             cell.item, cell.writer = first.item, first.writer
             del cell.pending[0]
             if cell.item.value is None:
-                self.graves.keys.append(key)
+                self.deletions.keys.append(key)
         if cell.item is None and not cell.pending:
             self.table.remove(key)
             self.unwritten.mark(Span.of(key), cell.read)
@@ -133,9 +174,9 @@ class TimestampOrdering(StampReading):
         for key, item in items:
             self.table.put(key, Cell(item, read=now))
             if item.value is None:
-                self.graves.keys.append(key)
+                self.deletions.keys.append(key)
         self.unwritten.mark(Span(), now)
-        self.graves.buried = self.latest_begun = now
+        self.deletions.forgotten = self.latest_begun = now
 
     def _reinstate(self, active: Active, number: Number, reads: tuple[Span, ...]) -> None:
         for key in active.writes:

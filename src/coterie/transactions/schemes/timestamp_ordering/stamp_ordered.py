@@ -1,10 +1,12 @@
 """What the schemes have in common that let transactions take effect in the order of their stamps.
 
-A request waits for transactions of smaller stamps only, so waits never form a cycle. When one of
-them ends, it is decided from scratch: meanwhile others may have come in between.
+A request is decided by stamps alone, waits at a key whose pending write is not decided, or is refused.
+It waits for transactions of smaller stamps only, so waits never form a cycle. When one of them ends,
+the request is decided from scratch: meanwhile others may have come in between. Reads leave their
+stamps behind, even where there is no key.
 
-Who comes too late is refused and tries again with a larger stamp, so a long transaction may come
-too late every time. Once an attempt has failed often enough it *reserves* what it has declared:
+A transaction that comes too late is refused and tries again with a larger stamp, so a long one may
+come too late every time. Once an attempt has failed often enough it *reserves* what it has declared:
 until it ends, requests of larger stamps that could make it come too late wait for it. At a single
 site, where every new stamp is the largest, it is not refused then, unless something it needs was
 forgotten to save space. At several, a larger stamp may have been somewhere before it.
@@ -13,7 +15,8 @@ forgotten to save space. At several, a larger stamp may have been somewhere befo
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -24,17 +27,19 @@ from coterie.transactions.schemes.scheduler import (
     Answer,
     Attempt,
     Committed,
+    Found,
+    Item,
     Name,
     Number,
     Prepared,
     Refused,
     Scheduler,
     Value,
+    listing,
 )
-from coterie.transactions.schemes.span import Span
-from coterie.transactions.schemes.timestamp_ordering.graves import Graves
+from coterie.transactions.schemes.span import SortedTable, Span
+from coterie.transactions.schemes.timestamp_ordering.deletions import Deletions
 from coterie.transactions.schemes.timestamp_ordering.read_stamps import ReadStamps
-from coterie.transactions.schemes.timestamp_ordering.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +47,56 @@ if TYPE_CHECKING:
     from coterie.transactions.schemes.scheduler import Declaration
 
 PATIENCE = 5  # failures, after which an attempt reserves what it has declared
+
+READ = "a later transaction has read it"
+WRITTEN = "a later transaction has written it"
+FORGOTTEN = "what was deleted before is forgotten"
+
+
+class Request(msgspec.Struct, array_like=True, gc=False):
+    """What a transaction asks for, kept while it waits."""
+
+    op: str  # read, scan or write
+    key: str = ""  # what is read or written, unless it is a scan
+    value: Value = None  # what is to be written
+    scanned: Span | None = None
+    limit: int | None = None  # of a scan
+    at: str | None = None  # the key whose pending write is in the way; None: a reservation is
+
+    @property
+    def span(self) -> Span:
+        """What is read or written, as a span of keys."""
+        return Span.of(self.key) if self.scanned is None else self.scanned
+
+
+def too_late(active: Active, rule: str, key: str, above: Stamp, other: Name = "") -> Refused:
+    """Refuse a transaction because of one with a larger stamp, which the next attempt must exceed."""
+    others = (other,) if other else ()
+    return Refused(active.attempt.name, rule, (key,), others, above)
+
+
+class Sight(Protocol):
+    """What a transaction gets to see of a key."""
+
+    @property
+    def item(self) -> Item | None:
+        """The version, None if there is none."""
+
+    def note(self, active: Active) -> None:
+        """Remember who has seen it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A place where there is no key."""
+
+    unwritten: ReadStamps
+    span: Span
+    item: None = None
+
+    def note(self, active: Active) -> None:
+        """Remember that somebody has seen it empty."""
+        self.unwritten.mark(self.span, active.attempt.stamp)
 
 
 class StampOrdered(Scheduler):
@@ -52,18 +107,18 @@ class StampOrdered(Scheduler):
     waiting: dict[Name, Request] = {}
     reserved: list[Name] = []  # attempts that have failed often
     unwritten: ReadStamps = msgspec.field(default_factory=ReadStamps)  # of keys that are not kept
-    graves: Graves = msgspec.field(default_factory=Graves)  # of keys that were deleted
+    deletions: Deletions = msgspec.field(default_factory=Deletions)
+    table: SortedTable[Any] = msgspec.field(default_factory=SortedTable)  # of cells or chains
 
-    # What each scheme decides: an answer, or None if the request waits at a key
-
-    @abstractmethod
-    def _look(self, active: Active, request: Request) -> Answer | None: ...
+    # What each scheme decides
 
     @abstractmethod
-    def _look_through(self, active: Active, request: Request) -> Answer | None: ...
+    def _sight(self, active: Active, key: str) -> Sight | Refused | None:
+        """Give what is to be seen of a key of the table, None if that is not decided yet."""
 
     @abstractmethod
-    def _place(self, active: Active, request: Request) -> Answer | None: ...
+    def _place(self, active: Active, request: Request) -> Answer | None:
+        """Decide a write; return None if it waits at a key."""
 
     @abstractmethod
     def _install(self, active: Active) -> None:
@@ -83,7 +138,7 @@ class StampOrdered(Scheduler):
 
     @abstractmethod
     def _forget(self, key: str, bound: Stamp) -> Stamp | None:
-        """Drop a deleted key that no stamp above the bound cares for, as `Graves.sweep` wants."""
+        """Drop a deleted key that no stamp above the bound cares for, as `Deletions.sweep` wants."""
 
     # Requests
 
@@ -117,6 +172,62 @@ class StampOrdered(Scheduler):
     def _abort(self, active: Active, out: list[Answer]) -> None:
         self._withdraw(active)
         self._go_on([active], out)
+
+    # Reads
+
+    def _look(self, active: Active, request: Request) -> Answer | None:
+        name, stamp, key = active.attempt.name, active.attempt.stamp, request.key
+        known = key in self.table.items
+        sight = self._sight(active, key) if known else Gap(self.unwritten, request.span)
+        if sight is None:
+            self._wait(active, request, key)
+            return None
+        if isinstance(sight, Refused):
+            return sight
+        item = sight.item
+        if item is None and stamp < self.deletions.forgotten:
+            return too_late(active, FORGOTTEN, key, self.deletions.forgotten)
+        sight.note(active)
+        if item is None:
+            return Found(name, key, None, None)
+        return Found(name, key, item.value, item.number)
+
+    def _look_through(self, active: Active, request: Request) -> Answer | None:
+        if active.attempt.stamp < self.deletions.forgotten:
+            return too_late(active, FORGOTTEN, request.span.low, self.deletions.forgotten)
+        seen: list[Sight] = []
+        found: list[tuple[str, Item]] = []
+        present = 0
+        for key in self.table.within(request.span):
+            if key in active.writes:
+                present += active.writes[key] is not None
+            else:
+                sight = self._sight(active, key)
+                if sight is None:
+                    self._wait(active, request, key)
+                    return None
+                if isinstance(sight, Refused):
+                    return sight
+                seen.append(sight)
+                if sight.item is not None:
+                    found.append((key, sight.item))
+                    present += sight.item.value is not None
+            if present and present == request.limit:
+                break
+        listed = listing(active, found, request.span, request.limit)
+        for sight in seen:
+            sight.note(active)
+        self.unwritten.mark(listed.covered, active.attempt.stamp)
+        return listed
+
+    def _wait(self, active: Active, request: Request, key: str) -> None:
+        self.table.items[key].readers.append(active.attempt.name)
+        request.at = key
+
+    def _stop_waiting(self, active: Active) -> None:
+        request = self.waiting.pop(active.attempt.name, None)
+        if request is not None and request.at is not None:
+            self.table.items[request.at].readers.remove(active.attempt.name)
 
     # Deciding, and deciding again
 
@@ -156,10 +267,10 @@ class StampOrdered(Scheduler):
                 self.reserved.remove(active.attempt.name)
                 held = [name for name, request in self.waiting.items() if request.at is None]
                 self._again(held, ended, out)
-        if len(self.graves.keys) > self.graves.keys_max:
+        if len(self.deletions.keys) > self.deletions.keys_max:
             bound = self.horizon()
-            self.graves.sweep(lambda key: self._forget(key, bound))
-            self.unwritten.mark(Span(), self.graves.buried)
+            self.deletions.sweep(lambda key: self._forget(key, bound))
+            self.unwritten.mark(Span(), self.deletions.forgotten)
 
     def _again(self, names: list[Name], ended: list[Active], out: list[Answer]) -> None:
         """Decide the requests of these from scratch, those of smaller stamps first."""

@@ -1,16 +1,19 @@
 """Strict two-phase locking, with three ways out of deadlock."""
 
 from coterie.transactions.catalogue import Scheme, Variant
-from coterie.transactions.schemes.two_phase_locking.by_age import WaitDie, WoundWait
-from coterie.transactions.schemes.two_phase_locking.claims import (
+from coterie.transactions.schemes.two_phase_locking.deadlocks import (
+    Detection,
+    WaitDie,
+    WoundWait,
+)
+from coterie.transactions.schemes.two_phase_locking.lock_table import (
     EXCLUSIVE,
     SHARED,
     UPDATE,
     Claim,
+    LockTable,
     Mode,
 )
-from coterie.transactions.schemes.two_phase_locking.detection import Detection
-from coterie.transactions.schemes.two_phase_locking.lock_table import LockTable
 from coterie.transactions.schemes.two_phase_locking.locking import TwoPhaseLocking
 
 __all__ = [

@@ -10,7 +10,7 @@ the variants, for two who wait for each other would do so for ever.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import msgspec
 
@@ -31,14 +31,42 @@ from coterie.transactions.schemes.scheduler import (
     listing,
 )
 from coterie.transactions.schemes.span import SortedTable, Span
-from coterie.transactions.schemes.two_phase_locking.claims import EXCLUSIVE, SHARED, UPDATE, Claim
-from coterie.transactions.schemes.two_phase_locking.lock_table import LockTable
-from coterie.transactions.schemes.two_phase_locking.requests import Read, Request, Scan, Write
+from coterie.transactions.schemes.two_phase_locking.lock_table import (
+    EXCLUSIVE,
+    SHARED,
+    UPDATE,
+    Claim,
+    LockTable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 DELETIONS_MAX = 1000  # and half of all keys, until deleted ones are forgotten
+
+
+class Read(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Somebody wants the value of a key, perhaps on the way to writing it."""
+
+    key: str
+    update: bool
+
+
+class Scan(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Somebody wants what is there in a range, or the first few of it."""
+
+    span: Span
+    limit: int | None
+
+
+class Write(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Somebody wants to set a key, or to delete it."""
+
+    key: str
+    value: Value
+
+
+Request: TypeAlias = Read | Scan | Write
 
 
 class TwoPhaseLocking(Scheduler):

@@ -1,7 +1,17 @@
-"""Two-phase locking that waits, and breaks a deadlock as soon as a wait closes it.
+"""The three ways of two-phase locking out of a deadlock.
 
-A local deadlock never outlives the request that makes it. One that runs through several sites is
-seen by nobody here: `waits` tells a detector what it needs, and `refuse` ends the victim.
+`Detection` lets every claim wait, and breaks a deadlock as soon as a wait closes it. A deadlock at
+one site never outlives the request that makes it. One that runs through several sites cannot be seen
+at any of them alone: `waits` gives a detector what it needs, and `refuse` ends the victim.
+
+`WaitDie` and `WoundWait` (Rosenkrantz, Stearns and Lewis, 1978) have no deadlocks, because waits go
+in one direction of age only: the older waits for the younger, or the younger for the older. Age is
+that of the first attempt, so a transaction that is tried again becomes the oldest in the end, and is
+not refused any more.
+
+By age, a wait is judged against all holders and all claims in the queue before it. So a lock that
+changes hands makes no new wait: its new holder was in the way before. Only an upgrade is put before
+other claims, which are judged again.
 """
 
 from __future__ import annotations
@@ -9,14 +19,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock import Graph, all_of, explain
-from coterie.deadlock.service.lock_waits import PICKS_MAX
+from coterie.deadlock.victim import PICKS_MAX
 from coterie.transactions.schemes.two_phase_locking.locking import TwoPhaseLocking
 
 if TYPE_CHECKING:
     from coterie.clocks import Stamp
     from coterie.transactions.schemes.scheduler import Answer, Name
     from coterie.transactions.schemes.span import Span
-    from coterie.transactions.schemes.two_phase_locking.claims import Claim
+    from coterie.transactions.schemes.two_phase_locking.lock_table import Claim
 
 
 class Detection(TwoPhaseLocking):
@@ -94,3 +104,41 @@ def _path(reached_from: dict[Name, Name], end: Name) -> list[Name]:
     while reached_from[path[-1]] != path[-1]:
         path.append(reached_from[path[-1]])
     return path
+
+
+class ByAge(TwoPhaseLocking):
+    """A site where age decides who waits."""
+
+    def _overtake(self, key: str, out: list[Answer]) -> None:
+        for claim in tuple(self.locks.behind(key)):
+            if self.locks.waiting.get(claim.owner) == claim:  # not ended because of another
+                self._resolve(claim, out)
+
+    def _before(self, claim: Claim) -> list[Name]:
+        return list(dict.fromkeys(self.locks.blockers(claim)))
+
+    def _age(self, name: Name) -> tuple[Stamp, Stamp]:
+        attempt = self.active[name].attempt
+        return attempt.age, attempt.stamp
+
+
+class WaitDie(ByAge):
+    """A site where the younger dies instead of waiting for the older."""
+
+    def _resolve(self, claim: Claim, out: list[Answer]) -> None:
+        age = self._age(claim.owner)
+        older = [name for name in self._before(claim) if self._age(name) < age]
+        if older:
+            self.refuse(claim.owner, "younger than one in its way", [str(claim)], older, out)
+
+
+class WoundWait(ByAge):
+    """A site where the older wounds the younger instead of waiting for it."""
+
+    def _resolve(self, claim: Claim, out: list[Answer]) -> None:
+        age = self._age(claim.owner)
+        younger = [name for name in self._before(claim) if self._age(name) > age]
+        # Those who wait go first, lest they are granted what the holders leave behind.
+        for name in reversed(younger):
+            if name in self.active and not self.active[name].prepared:
+                self.refuse(name, "in the way of an older one", [str(claim)], [claim.owner], out)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 KEYS_MAX = 1000
 
 
-class Graves(msgspec.Struct, array_like=True):
+class Deletions(msgspec.Struct, array_like=True):
     """Which keys were deleted, and up to which stamp that may have been forgotten.
 
     A deletion is forgotten once a thousand have gathered and everybody under way is later than it
@@ -25,7 +25,7 @@ class Graves(msgspec.Struct, array_like=True):
 
     keys: list[str] = []  # whose newest version may be a deletion, oldest first
     keys_max: int = KEYS_MAX
-    buried: Stamp = BEGINNING  # the newest stamp that is known of anything forgotten
+    forgotten: Stamp = BEGINNING  # the newest stamp that is known of anything forgotten
 
     def sweep(self, forget: Callable[[str], Stamp | None]) -> None:
         """Forget what can be forgotten.
@@ -38,7 +38,7 @@ class Graves(msgspec.Struct, array_like=True):
             stamp = forget(key)
             if stamp is None:
                 kept.append(key)
-            elif self.buried < stamp:
-                self.buried = stamp
+            elif self.forgotten < stamp:
+                self.forgotten = stamp
         self.keys = kept
         self.keys_max = max(KEYS_MAX, 2 * len(kept))  # a sweep that frees little must be rare
