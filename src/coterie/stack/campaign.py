@@ -37,6 +37,14 @@ class Outcome:
     violation: str = ""  # the name of the promise that did not hold
     text: str = ""
 
+    @property
+    def command(self) -> str:
+        """How to see this run again."""
+        words = ["coterie", "simulate-stack", "--seed", str(self.seed), "--workload", self.workload]
+        if self.details:
+            words += ["--details", self.details]
+        return " ".join(words)
+
 
 def draw(seed: int, workload: str | None = None, details: str | None = None) -> Plan:
     """Decide everything about the run of a seed."""
@@ -45,17 +53,13 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     kind = WORKLOADS[name]
     lease = random.choice(LEASES)
     nodes = random.choice((3, 3, 3, 1, 2, 4, 5))
-    programs = random.choice((2, 2, 3, 4))
-    drawn = ""
-    if name.startswith("classic"):
-        drawn = random.choice(classics(crash=name != "classic"))
-        nodes = random.choice((3, 3, 4, 5))
-    elif name == "store":
-        drawn = random.choice(list(schemes()))
-        nodes = random.choice((2, 3, 3))
-    elif name == "line":
-        programs = 10
+    programs = 10 if name == "line" else random.choice((2, 2, 3, 4))
     delay = 0.0002 if random.random() < 0.7 else random.uniform(0.001, 0.03)
+    spread = delay * random.uniform(0, 2)
+    if name.startswith("far"):
+        lease, delay, spread = 5.0, random.uniform(0.01, 0.12), 0.001
+    if name in OF_NODES_ALONE:
+        nodes = random.choice((3, 3, 4, 5) if name.startswith("classic") else (2, 3, 3))
     plan = Plan(
         seed,
         name,
@@ -65,9 +69,9 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
         drift=random.choice((0.0, 0.004)),
         wall_error=random.choice((0.0, 0.02, 30.0)),
         delay=delay,
-        spread=delay * random.uniform(0, 2),
+        spread=spread,
         duration=lease * FAULT_SECONDS_LEASES,
-        details=drawn if details is None else details,
+        details=random.choice(_details(name)) if details is None else details,
     )
     stage = program_names(plan) if name not in OF_NODES_ALONE else []
     longest = lease * kind.longest_leases
@@ -77,7 +81,30 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     return replace(plan, faults=faults)
 
 
-OF_NODES_ALONE = ("store", "classic", "classic-crashes", "classic-returns")
+def _details(workload: str) -> list[str]:
+    match workload:
+        case "classic":
+            return classics(crash=False)
+        case "classic-crashes" | "classic-long":
+            return classics(crash=True)
+        case "classic-returns":
+            return classics(crash=False) + classics(crash=True)
+        case "store":
+            return list(schemes())
+        case "far-store":
+            return ["two-phase-locking"]
+        case _:
+            return [""]
+
+
+OF_NODES_ALONE = (
+    "store",
+    "far-store",
+    "classic",
+    "classic-crashes",
+    "classic-long",
+    "classic-returns",
+)
 MIXED = (
     "locks",
     "locks",
@@ -87,10 +114,14 @@ MIXED = (
     "election",
     "lock-all",
     "circles",
+    "far-circles",
     "line",
     "classic",
     "classic",
     "classic-crashes",
+    "classic-long",
+    "classic-returns",
+    "far-store",
     "store",
     "store",
     "store",
@@ -159,6 +190,8 @@ def run_seed(
 def shrink(plan: Plan, violation: str) -> list[int]:
     """Leave out faults for as long as the same promise is broken; give the numbers of the rest."""
     kept = list(range(len(plan.faults)))
+    if run_plan(plan.keeping([]))[0].violation == violation:
+        return []
     for number in reversed(range(len(plan.faults))):
         fewer = [each for each in kept if each != number]
         if run_plan(plan.keeping(fewer))[0].violation == violation:

@@ -48,6 +48,7 @@ class Workload(ABC):
 
     kinds: ClassVar[tuple[str, ...]] = faults.ALL  # of faults that must not matter
     longest_leases: ClassVar[float] = 2.5  # that a fault lasts at most
+    must_end: ClassVar[bool] = True  # all requests are granted in the end
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
@@ -97,6 +98,8 @@ class Workload(ABC):
         limit = self.stop_at + END_SECONDS + END_LEASES * self.plan.lease
         self.world.run(limit, lambda: not self.scene.programs_left())
         left = self.scene.programs_left()
+        if left and not self.must_end:
+            return
         if left:
             raise ViolationError("waiting", f"{', '.join(left)} did not come to an end")
         self.finish()
@@ -309,11 +312,18 @@ class Circles(LeasedLocks):
                 pass
 
 
+class FarCircles(Circles):
+    """The same where nodes are far away: one way takes up to an eighth of a second."""
+
+    kinds = ()
+
+
 class ClassicLocks(Workload):
     """The nodes of a classic algorithm, each of which takes locks."""
 
     kinds = faults.DELAYS
     longest_leases = 0.8
+    hold_leases: ClassVar[float] = 0.1  # on average
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
@@ -362,7 +372,7 @@ class ClassicLocks(Workload):
             await asyncio.sleep(random.expovariate(1) * lease * 0.2)
             self.world.recorder.called(process.true_now(), process.number, "acquire")
             async with coordinator.lock(random.choice("aab")) as held, self.held(process, held):
-                await asyncio.sleep(random.expovariate(10) * lease)
+                await asyncio.sleep(random.expovariate(1) * lease * self.hold_leases)
 
 
 class CrashingClassics(ClassicLocks):
@@ -372,15 +382,24 @@ class CrashingClassics(ClassicLocks):
 
 
 class ReturningClassics(ClassicLocks):
-    """Classic algorithms whose nodes are killed and started again."""
+    """Classic algorithms whose nodes are killed and started again: that is refused, or borne."""
 
     kinds = ("kill",)
+    must_end = False
+
+
+class LongClassics(ClassicLocks):
+    """Classic algorithms that bear crashes, with none: long holds alone must not matter."""
+
+    kinds = ()
+    hold_leases = 2.0
 
 
 class Bank(Workload):
     """Transfers between accounts over all sites of a store; money is neither made nor lost."""
 
     longest_leases = 1.5
+    timeout_leases: ClassVar[float | None] = 4  # of each request
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
@@ -506,6 +525,13 @@ class Bank(Workload):
             self.scene.counts["undecided"] += 1
 
 
+class FarBank(Bank):
+    """The same where sites are far from each other, and no timeout ends a deadlock."""
+
+    kinds = ()
+    timeout_leases = None
+
+
 async def _until(asked: asyncio.Task[Any], using: list[asyncio.Task[None]]) -> None:
     """Wait until asked to end, or until all use is over; raise what went wrong with that."""
     left = list(using)
@@ -525,8 +551,11 @@ WORKLOADS: dict[str, type[Workload]] = {
     "lock-all": SeveralLocks,
     "line": Line,
     "circles": Circles,
+    "far-circles": FarCircles,
     "classic": ClassicLocks,
     "classic-crashes": CrashingClassics,
     "classic-returns": ReturningClassics,
+    "classic-long": LongClassics,
     "store": Bank,
+    "far-store": FarBank,
 }
