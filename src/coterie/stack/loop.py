@@ -130,14 +130,12 @@ class Loop(asyncio.BaseEventLoop):
         """Return whether a turn of this loop runs now."""
         return asyncio._get_running_loop() is self  # noqa: SLF001 - what it asks itself
 
-    async def create_server(self, *args: Any, **kwargs: Any) -> Server:
+    async def create_server(self, *args: Any, **kwargs: Any) -> Any:
         """Listen on a port of this machine; called with a factory of protocols, a host and a port."""
         factory, _, port = args
         return Server(self.process.world.network.listen(self.process, port, factory))
 
-    async def create_connection(
-        self, *args: Any, **kwargs: Any
-    ) -> tuple[Transport, asyncio.Protocol]:
+    async def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Call a machine; called with a factory of protocols, a host and a port."""
         factory, host, port = args
         answer: asyncio.Future[Socket] = self.create_future()

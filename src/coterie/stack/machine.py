@@ -200,6 +200,19 @@ class Process:
         self.machine.disk.unlock(self)
         self.world.bury(self)
 
+    def vanish(self) -> None:
+        """Have no effect on anything any more, with the world."""
+        self.is_alive = False
+        for socket in list(self.sockets.values()):
+            socket.vanish()
+        self.machine.disk.unlock(self)
+
+    def bury(self) -> None:
+        """Close what is left of its tasks."""
+        with as_current(self):
+            self.loop.bury_tasks()
+        self.loop.close()
+
     def die_after_syncs(self, count: int, *, with_power: bool = False) -> None:
         """Die in the middle of a turn, when so many more files have been synced."""
         self.syncs_left = count

@@ -38,7 +38,7 @@ class Socket:
         self.process = process
         self.machine = process.machine
         self.boots = process.machine.boots
-        self.peer_name = peer_name
+        self.peer_name: str = peer_name
         self.transport: Transport | None = None
         self.incoming: deque[bytes] = deque()
         self.is_ended = False  # by the peer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -269,7 +270,7 @@ class SeveralLocks(LeasedLocks):
 class Line(LeasedLocks):
     """Idle programs that ask for one lock, one after the other: first come, first served."""
 
-    kinds = ()
+    kinds: ClassVar[tuple[str, ...]] = ()
     names = ("a",)
     apart = 0.05
 
@@ -292,7 +293,7 @@ class Line(LeasedLocks):
 class Circles(LeasedLocks):
     """Programs that take two locks in opposite orders: every deadlock is found, however far away."""
 
-    kinds = ("slow-network",)
+    kinds: ClassVar[tuple[str, ...]] = ("slow-network",)
 
     async def program(self, process: Process) -> None:
         """Take one lock, then the other, again and again."""
@@ -315,13 +316,13 @@ class Circles(LeasedLocks):
 class FarCircles(Circles):
     """The same where nodes are far away: one way takes up to an eighth of a second."""
 
-    kinds = ()
+    kinds: ClassVar[tuple[str, ...]] = ()
 
 
 class ClassicLocks(Workload):
     """The nodes of a classic algorithm, each of which takes locks."""
 
-    kinds = faults.DELAYS
+    kinds: ClassVar[tuple[str, ...]] = faults.DELAYS
     longest_leases = 0.8
     hold_leases: ClassVar[float] = 0.1  # on average
 
@@ -378,20 +379,20 @@ class ClassicLocks(Workload):
 class CrashingClassics(ClassicLocks):
     """Classic algorithms that bear crashes: nodes are killed, and stay away."""
 
-    kinds = ("kill-for-good", "hang", "reset")
+    kinds: ClassVar[tuple[str, ...]] = ("kill-for-good", "hang", "reset")
 
 
 class ReturningClassics(ClassicLocks):
     """Classic algorithms whose nodes are killed and started again: that is refused, or borne."""
 
-    kinds = ("kill",)
+    kinds: ClassVar[tuple[str, ...]] = ("kill",)
     must_end = False
 
 
 class LongClassics(ClassicLocks):
     """Classic algorithms that bear crashes, with none: long holds alone must not matter."""
 
-    kinds = ()
+    kinds: ClassVar[tuple[str, ...]] = ()
     hold_leases = 2.0
 
 
@@ -400,6 +401,7 @@ class Bank(Workload):
 
     longest_leases = 1.5
     timeout_leases: ClassVar[float | None] = 4  # of each request
+    attempt_seconds_max: ClassVar[float] = math.inf  # until an attempt has ended, one way or other
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
@@ -457,6 +459,7 @@ class Bank(Workload):
         name = f"T{self._numbers}"
         note = self.histories.add
         note(process, name, "begin")
+        began = self.world.now
         try:
             async with store.transaction() as transaction:
                 done = await work(process, name, transaction, *more)
@@ -474,6 +477,9 @@ class Bank(Workload):
             self.world.recorder.log(process.true_now(), process.name, f"{name} commits {done}")
             if process.is_alive:
                 self._take_note(done)
+        took = self.world.now - began
+        if took > self.attempt_seconds_max:
+            self.world.violate("waiting", f"{name} took {took:.1f} s to end")
 
     def _take_note(self, done: int | None) -> None:
         if done is None:
@@ -528,8 +534,9 @@ class Bank(Workload):
 class FarBank(Bank):
     """The same where sites are far from each other, and no timeout ends a deadlock."""
 
-    kinds = ()
+    kinds: ClassVar[tuple[str, ...]] = ()
     timeout_leases = None
+    attempt_seconds_max = 10.0
 
 
 async def _until(asked: asyncio.Task[Any], using: list[asyncio.Task[None]]) -> None:

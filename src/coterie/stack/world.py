@@ -213,20 +213,14 @@ class World:
             left += machine.living()
         self.recorder.traced = False
         for process in left:
-            process.is_alive = False
-            for socket in list(process.sockets.values()):
-                socket.vanish()
-            process.machine.disk.unlock(process)
+            process.vanish()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for process in left:
-                with as_current(process):
-                    process.loop.bury_tasks()
+            while left:
+                left.pop().bury()
             self._graveyard.clear()
             self.machines.clear()
             self._heap.clear()
-            left.clear()
-            del process
             gc.collect()
 
 

@@ -23,7 +23,7 @@ from coterie.stack.campaign import Outcome, draw, run_plan, run_seed, shrink
 from coterie.stack.workload import WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable
 
     from coterie.stack.plan import Plan
 
@@ -204,7 +204,9 @@ def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "-"
 
 
-def _outcomes(run: Callable[[int], Outcome], seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+def _outcomes(
+    run: Callable[[int], Outcome], seeds: Iterable[int], jobs: int
+) -> Generator[Outcome, None, None]:
     """Run seeds, in this process or in several that end when this one does."""
     if jobs == 1:
         yield from map(run, seeds)
