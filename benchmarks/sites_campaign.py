@@ -38,7 +38,7 @@ class Run(NamedTuple):
 
 
 def perform(run: Run) -> tuple[Counter[str], str]:
-    """Give what a run came to, and what was wrong with it."""
+    """Return the counts of a run, and what was wrong with it."""
     outcome = named_storm(run.scheme, run.variant, run.sites, run.seed)
     counts = Counter(runs=1, commits=outcome.commits, refusals=outcome.aborts)
     try:
@@ -78,7 +78,7 @@ COLUMNS = ("runs", "commits", "refusals", "late", "broken")
 
 
 def campaign(seeds: range, jobs: int) -> dict[str, Counter[str]]:
-    """Run all, telling on the way what was wrong and how far it is."""
+    """Run all, and print what was wrong and how far it is."""
     table: dict[str, Counter[str]] = {}
     began = time.monotonic()
     with ProcessPoolExecutor(jobs) as pool:

@@ -19,6 +19,7 @@ import pytest
 
 from coterie.catalogue import algorithm, algorithms
 from coterie.clocks.synchronisation import PhysicalClock
+from coterie.cluster.runtime.host import decoder
 from coterie.deadlock.condition import Condition, all_of, any_of
 from coterie.deadlock.detectors import central, diffusing, hierarchical, party, survey
 from coterie.process import Payload, Process, encode
@@ -109,7 +110,7 @@ def test_sites_and_detectors_receive_what_their_modules_name() -> None:
 def test_what_a_run_with_faults_sends_is_in_the_union(choice: Choice) -> None:
     """Run under load, with crashes and returns where the algorithm has rules for them."""
     entry = algorithm(choice.algorithm)
-    tolerated = {fault for v in entry.variants for fault in entry.faults_borne(v.name)}
+    tolerated = {fault for v in entry.variants for fault in entry.faults_tolerated(v.name)}
     faults: list[Crash | Restart] = []
     if "crash" in tolerated:
         faults = [Crash(1, 30.0), Crash(7, 40.0)]
@@ -152,7 +153,7 @@ def example(wanted: Any) -> Any:
 def test_the_decoder_of_a_process_reads_every_kind_of_its_messages(
     process: type[Process[Any]],
 ) -> None:
-    decoder = msgspec.msgpack.Decoder(process.messages)
+    decode = decoder(process.messages)
     for kind in kinds_of(process.messages):
         message = example(kind)
-        assert decoder.decode(encode(message)) == message
+        assert decode(encode(message)) == message

@@ -18,6 +18,6 @@ The write-skew probe can: two transactions read x and y, then one writes x and t
 A peer whose server or library is not installed is left out; the first lines say which, and what its
 packages are called. Each measurement has a process of its own.
 
-The modules: `workload` what is done, `peers` by whom, `measure` one measurement, `skew` the probe,
+The modules: `workload` what is done, `peers` by what, `measure` one measurement, `skew` the probe,
 `report` tables from numbers.
 """

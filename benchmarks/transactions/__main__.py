@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> Report:
 
 
 def measurements(options: argparse.Namespace, missing: dict[str, list[str]]) -> Iterator[Result]:
-    """Measure everybody in turn, so that a noisy spell hits all alike; each in a fresh process."""
+    """Measure all in turn, so that a noisy spell hits all alike; each in a fresh process."""
     pace, repetitions = (FULL, FULL_REPETITIONS) if options.full else (QUICK, 1)
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=fresh, max_tasks_per_child=1) as pool:

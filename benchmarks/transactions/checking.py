@@ -27,7 +27,7 @@ CLIENTS = 8
 
 
 async def recorded(transactions: int, keys: int) -> bytes:
-    """Let clients move units between accounts, and tell what they did."""
+    """Let clients move units between accounts, and return what they did."""
     store = Store(record=True)
     dice = Random(1)  # any other will do
 
@@ -49,7 +49,7 @@ async def recorded(transactions: int, keys: int) -> bytes:
 
 
 def without_versions(history: History) -> History:
-    """Tell the same as somebody who cannot see versions."""
+    """Return the same history without its versions."""
     plain = History()
     for transaction in history.transactions.values():
         for access in transaction.accesses:

@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def campaign(scheme: str, kills: int, commits: int, seed: int) -> list[str]:
-    """Kill a bank so often, on the same file; give what was wrong."""
+    """Kill a bank so often, on the same file; return what was wrong."""
     told: list[str] = []
     with tempfile.TemporaryDirectory(prefix="coterie-crashes-") as folder:
         path = Path(folder, "bank")

@@ -35,7 +35,7 @@ class Pace(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Who is measured, and how."""
+    """What is measured, and how."""
 
     peer: str
     theta: float
@@ -185,7 +185,7 @@ def _result(
 ) -> Result:
     served = [late - early for early, late in zip(before.commits, after.commits, strict=True)]
     commits, elapsed = sum(served), after.time - before.time
-    # Also those that ended after the window, or whoever starves would not show.
+    # Also those that ended after the window, or starvation would not show.
     seconds = quantiles((each for ledger in ledgers for each in ledger.seconds), n=100)
     cpu = after.cpu - before.cpu
     return Result(

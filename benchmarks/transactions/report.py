@@ -28,7 +28,7 @@ class Report(msgspec.Struct):
     results: list[Result]
 
     def middle(self, figure: str, peer: str, theta: float, pause: str) -> float | None:
-        """Give the median of a figure over all repetitions, if there is any."""
+        """Return the median of a figure over all repetitions, if there is any."""
         wanted = (peer, theta, pause)
         found = [
             getattr(result, figure)
@@ -92,7 +92,7 @@ def laid_out(head: Sequence[str], rows: Sequence[Sequence[str]], *, markdown: bo
 
 
 def skews(report: Report) -> str:
-    """Tell who lets write skew happen."""
+    """List which stores let write skew happen."""
     lines = ["write skew: of two that must not both get through"]
     width = max((len(skew.store) for skew in report.skews), default=0)
     for skew in report.skews:

@@ -1,6 +1,6 @@
 """The write-skew probe: two transactions read x and y, then one sets x to 0 and the other y.
 
-Each does so only because it has seen both at 1. Whoever keeps transactions serializable lets only
+Each does so only because it has seen both at 1. A store that keeps transactions serializable lets only
 one of them through; the other is refused, or has waited and seen the 0.
 """
 
@@ -38,7 +38,7 @@ class Skew(msgspec.Struct):
 
 
 def probe() -> Iterator[Skew]:
-    """Probe our schemes, and whoever else is installed."""
+    """Probe our schemes, and every peer that is installed."""
     yield from probe_ours()
     for begin in ("BEGIN", "BEGIN IMMEDIATE"):
         yield Skew(f"SQLite, {begin}", _sqlite(begin))

@@ -87,7 +87,7 @@ class Variant:
     summary: str
     sound: bool = True
     flaw: Flaw | None = None
-    bears: tuple[str, ...] = ()  # faults, beyond those that all variants bear
+    tolerates: tuple[str, ...] = ()  # faults, beyond those that all variants tolerate
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Algorithm:
     build: Callable[[Setup], Sequence[Process[Any]]]
     costs: Costs | ElectionCosts  # by the kind of its processes
     assumes: tuple[str, ...]  # beyond the channel, which the process declares
-    bears: tuple[str, ...]  # faults under which it stays safe and live
+    tolerates: tuple[str, ...]  # faults under which it stays safe and live
     causal: bool  # a request is served before those that its own messages led to
     variants: tuple[Variant, ...]  # the default first
     parameters: tuple[Parameter, ...] = ()
@@ -159,10 +159,10 @@ class Algorithm:
             unknown(f"variant of {self.name}", name, [variant.name for variant in self.variants])
         )
 
-    def faults_borne(self, variant: str) -> tuple[str, ...]:
+    def faults_tolerated(self, variant: str) -> tuple[str, ...]:
         """Name the faults under which this variant stays safe and live."""
         chosen = self.variant(variant)
-        return (*self.bears, *chosen.bears) if chosen.sound else ()
+        return (*self.tolerates, *chosen.tolerates) if chosen.sound else ()
 
     def setup(
         self, size: int, variant: str | None = None, parameters: Mapping[str, str] | None = None

@@ -303,6 +303,11 @@ class Seat(msgspec.Struct, array_like=True):
     process: Process[Any]
     user: User
 
+    @property
+    def messages(self) -> Any:
+        """The union of the messages that the process receives."""
+        return self.process.messages
+
     def start(self, out: Outbox[Any]) -> None:
         """Begin, or begin again without memory."""
         self.process.start(out)

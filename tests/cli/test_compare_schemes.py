@@ -47,11 +47,11 @@ def test_it_draws_over_whatever_varies_most(tmp_path: Path) -> None:
         (["two-phase"], "there is no scheme 'two-phase'"),
         (["optimistic:eager"], "choose one of parallel, serial"),
         (["--workload", "tpc-c"], "there is no workload 'tpc-c'"),
-        (["--theta", "much"], "--theta takes values such as"),
-        (["--think", "1 day"], "is no duration"),
+        (["--theta", "much"], "--theta must be values such as"),
+        (["--think", "1 day"], "expected a duration"),
         (["--think", "0"], "without think and work a transaction takes no time"),
-        (["--theta", "2"], "theta is from 0 (all keys alike) to less than 2"),
-        (["--theta", "0", "--plot", "/nowhere/x.svg"], "/nowhere/x.svg cannot be written: No such"),
+        (["--theta", "2"], "theta must be from 0 (all keys alike) to less than 2"),
+        (["--theta", "0", "--plot", "/nowhere/x.svg"], "cannot write /nowhere/x.svg: No such"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

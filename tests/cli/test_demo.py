@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 DEMO = [sys.executable, "-m", "coterie", "demo"]
 CLAIMS = (
     "never stuck",
-    "tokens strictly growing",
+    "tokens strictly grow",
     "nothing lost",
     "late write refused",
-    "nobody else harmed",
+    "no other process failed",
 )
 
 

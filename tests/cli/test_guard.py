@@ -218,4 +218,4 @@ def test_without_a_shell_the_command_does_not_run(
     )
     stdout, stderr = process.communicate(timeout=BOUND_SECONDS)
     assert (process.returncode, stdout) == (69, "")
-    assert "to guard the command" in stderr
+    assert "which guards the command" in stderr

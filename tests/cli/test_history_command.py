@@ -59,7 +59,7 @@ def test_a_bad_line_ends_with_64_and_its_number(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        "coterie: line 2: op is one of begin, read, write, commit, abort, not 'stop'\n"
+        "coterie: line 2: op must be one of begin, read, write, commit, abort, got 'stop'\n"
     )
 
 
@@ -81,7 +81,7 @@ def test_what_was_too_hard_ends_with_3(
     file = tmp_path / "hard.jsonl"
     file.write_text("\n".join(json.dumps(line) for line in [*lines, *ends]))
     assert run(["history", str(file)]) == 3
-    assert capsys.readouterr().out.startswith("unknown: too hard to tell")
+    assert capsys.readouterr().out.startswith("undecided: too many possible orders")
     assert run(["history", str(file), "-o", "svg"]) == 3
     assert texts(capsys.readouterr().out) == ["Whether this is serializable was too hard to tell"]
 

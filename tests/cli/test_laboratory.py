@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.cli import run
+from coterie.cli import COMMANDS, run
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:
@@ -141,4 +141,22 @@ def test_the_tour_writes_a_page_with_pictures(
     assert run(["tour", "--report", str(page)]) == 0
     text = page.read_text()
     assert text.count("<svg") >= 4
-    assert "2. Proven" in capsys.readouterr().out
+    assert "2. Verified" in capsys.readouterr().out
+
+
+def test_without_a_command_the_help_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 64
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Usage: coterie ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_shows_examples_as_written_and_no_summary_is_cut(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([name, "--help"]) == 0
+    assert "\\b" not in capsys.readouterr().out
+    assert run(["--help"]) == 0
+    summary = next(line for line in capsys.readouterr().out.splitlines() if f"  {name} " in line)
+    assert not summary.endswith("...")

@@ -186,7 +186,7 @@ def test_on_loss_the_child_is_asked_to_end(locks: Directory) -> None:
     assert line(process) == "SIGTERM"
     _, stderr = process.communicate(timeout=BOUND_SECONDS)
     assert process.returncode == 79
-    assert "is lost" in stderr
+    assert "lost" in stderr
 
 
 def test_on_loss_a_child_that_does_not_end_is_killed_with_its_group(locks: Directory) -> None:
@@ -296,9 +296,9 @@ def ended(pid: int) -> int:
     ("arguments", "complaint"),
     [
         (["a b", "true"], "' ' at position 2"),
-        (["-n", "-w", "1", "a"], "choose one"),
-        (["-s", "-k", "2", "a"], "choose one"),
-        (["-w", "5x", "a"], "'5x' is no duration"),
+        (["-n", "-w", "1", "a"], "exclude each other"),
+        (["-s", "-k", "2", "a"], "exclude each other"),
+        (["-w", "5x", "a"], "expected a duration such as 5, 5s, 250ms or 2m, got '5x'"),
         (["a", "-n", "true"], "before the name"),
         (["-c", "true", "a", "true"], "not both"),
         (["a", "-c"], "-c takes one argument"),
@@ -324,7 +324,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "5 s", "-1", "5d", "inf"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(UsageError, match="no duration"):
+    with pytest.raises(UsageError, match="expected a duration"):
         duration(text)
 
 

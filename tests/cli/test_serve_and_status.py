@@ -132,9 +132,9 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["serve", "--port", "1"], 64, "--port and --lease belong to --dev"),
+        (["serve", "--port", "1"], 64, "--port and --lease need --dev"),
         (["serve", "--dev", "3", "--lease", "0"], 78, "a lease of 0 s is too short"),
-        (["serve", "--dev", "3", "--node", "a"], 64, "--dev needs no configuration"),
+        (["serve", "--dev", "3", "--node", "a"], 64, "--dev takes no cluster file"),
         (["serve"], 78, "there is no coterie.toml"),
         (["status", "--url", "odd:"], 64, "unknown kind of coordinator: 'odd'"),
         (["status", "graphs"], 64, "'graphs' is not one of"),
@@ -154,7 +154,7 @@ def test_a_node_has_to_be_chosen(
     path.write_text('[nodes.a]\naddress = "127.0.0.1:1"\n[nodes.b]\naddress = "127.0.0.1:2"\n')
     monkeypatch.delenv("COTERIE_NODE", raising=False)
     assert run(["serve", "--config", str(path)]) == 64
-    assert "which node is this? --node, one of: a, b" in capsys.readouterr().err
+    assert "say which node this is with --node, one of: a, b" in capsys.readouterr().err
     assert run(["serve", "--config", str(path), "--node", "c"]) == 78
     assert "no node is called 'c'" in capsys.readouterr().err
 

@@ -110,7 +110,7 @@ def test_programs_read_what_they_read_of_a_cluster(
 def test_there_are_no_nodes(locks: Directory, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "nodes"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith(f"there are no nodes: {locks.folder} is a lock directory")
+    assert out.startswith(f"no nodes: {locks.folder} is a lock directory")
     assert (out.count("\n"), err) == (1, "")
     assert facts(capsys, "nodes")["nodes"] == []
 
@@ -120,7 +120,7 @@ def test_a_directory_that_is_not_there_has_no_locks_and_is_not_made(
     locks: Directory, view: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["status", view]) == 0
-    assert "nobody has taken a lock yet" in capsys.readouterr().err
+    assert "no lock has been taken yet" in capsys.readouterr().err
     assert not locks.folder.exists()
 
 
@@ -150,7 +150,7 @@ def test_a_deadlock_is_shown_and_exits_with_1(
     for process in crossing:
         assert line(process) == "holds"
     assert run(["status", "graph"]) == 0
-    assert "nobody is deadlocked" in capsys.readouterr().out
+    assert "no deadlock" in capsys.readouterr().out
     for process in crossing:
         assert process.stdin is not None
         process.stdin.write("\n")

@@ -12,10 +12,11 @@ import pytest
 import coterie
 from coterie.catalogue import algorithm, algorithms
 from coterie.cluster.classic.engine import ClassicEngine
-from coterie.cluster.classic.node import Classic, message_type
+from coterie.cluster.classic.node import Classic
 from coterie.cluster.config import convert
 from coterie.process import Mutex
 from tests.cluster.local_cluster import document, until, url_of
+from tests.cluster.virtual_time import passing, run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -140,7 +141,7 @@ def test_a_cancelled_wait_does_not_keep_the_lock() -> None:
                 assert await one.holders("x")
                 assert await other.lock("x").acquire(blocking=False) is None
                 waiting = asyncio.ensure_future(other.lock("x").acquire())
-                await until(lambda: node_of(other).seatings, "the request")
+                await until(lambda: node_of(other).processes, "the request")
                 waiting.cancel()
             async with other.lock("x"):
                 pass
@@ -201,6 +202,22 @@ def test_programs_outside_the_nodes_are_refused(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(main())
 
 
-def test_the_messages_of_an_algorithm_are_found() -> None:
-    for name in CLASSICS:
-        assert message_type(algorithm(name).process)
+def test_the_algorithm_of_1996_declares_none_dead_that_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever waits for long asks whether the others are there, and gets an answer."""
+    times = {"sigma": "0.05", "lambda": "0.05"}
+    config = convert(document(3, algorithm="fault-tolerant", parameters=times))
+
+    async def main() -> list[list[int]]:
+        async with members(config) as taking:
+
+            async def enter(coordinator: coterie.Coordinator) -> None:
+                async with coordinator.lock("x"):
+                    await passing(5.0)  # many times T_max
+
+            await asyncio.gather(*(enter(one) for one in taking))
+            processes = [node_of(one).process("x").seat.process for one in taking]
+            return [process.facts()["down"] for process in processes]
+
+    assert run(monkeypatch, main) == [[], [], []]

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from coterie.cluster.classic import node as classic
 from coterie.cluster.config import convert
 from coterie.deadlock.condition import all_of, any_of
-from coterie.deadlock.detectors.central import Coordinator
-from coterie.deadlock.detectors.diffusing import Diffusing
-from coterie.deadlock.detectors.party import STEP, Grant, Request, Step
-from coterie.deadlock.detectors.survey import Survey
+from coterie.deadlock.detectors.party import STEP, Step
 from coterie.deadlock.detectors.trial import Deadlocked
 from tests.cluster.local_cluster import document, until
 from tests.deadlock.systems import DETECTORS, build, left_waiting
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
     from coterie.process import Event, Process
 
 SYSTEM = "system"  # the letters of nodes name what they are about
-MESSAGES = [classic.message_type(kind) for kind in (Diffusing, Survey, Coordinator)]
-decode = msgspec.msgpack.Decoder(Union[Request, Grant, *MESSAGES]).decode
 
 
 @contextlib.asynccontextmanager
@@ -38,7 +32,7 @@ async def nodes(
 ) -> AsyncIterator[list[classic.Classic]]:
     """Run each process at a node of its own."""
     entry = SimpleNamespace(
-        name="detector", build=lambda _: processes, assumes=("reliable links",), bears=()
+        name="detector", build=lambda _: processes, assumes=("reliable links",), tolerates=()
     )
     monkeypatch.setattr(classic, "choose", lambda _: (entry, SimpleNamespace(size=len(processes))))
     config = convert(document(len(processes), algorithm="lamport"))
@@ -46,7 +40,6 @@ async def nodes(
         made = []
         for member in config.membership.members:
             node = classic.Classic(config, member.name, lambda _, event: heard.append(event))
-            node._decode = decode
             await node.start()
             stack.push_async_callback(node.stop)
             made.append(node)
@@ -63,12 +56,12 @@ def victims(
 
     async def main() -> None:
         async with asyncio.timeout(20), nodes(processes, heard, monkeypatch) as made:
-            made[0].seating(SYSTEM)
-            await until(lambda: all(SYSTEM in node.seatings for node in made), "all to begin")
+            made[0].process(SYSTEM)
+            await until(lambda: all(SYSTEM in node.processes for node in made), "all to begin")
             for node, script in zip(made, scripts, strict=False):
                 if script:  # its time has come, for all in the same turn
-                    seating = node.seatings[SYSTEM]
-                    seating.driver.step(seating.seat.ring, STEP)
+                    seat, host = node.processes[SYSTEM]
+                    host.step(seat.ring, STEP)
             assert left_waiting(processes)
             await until(lambda: not left_waiting(processes), "all to go on")
 

@@ -15,17 +15,16 @@ import pytest
 
 import coterie
 from coterie.cluster.voter.host import Voting
-from coterie.mutex.quorum.leased.downlink import Downlink
+from coterie.mutex.quorum.leased.sessions import Downlink
 from tests.cluster.proxy import DOWN, UP, Network, Program, network
 from tests.cluster.test_bad_links import LEASE, forgotten, seen
 from tests.cluster.virtual_time import passing, run
-from tests.harness import Mutant, broken
+from tests.harness import Mutant, broken, broken_class
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 DOOR = Mutant('before.close("its owner has opened another one")', "pass")
-SEQUENCE = Mutant("if seq != self.delivered + 1:", "if seq < 0:")
 PROGRAMS = 3
 ENTRIES = 30
 
@@ -37,8 +36,8 @@ def open_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_the_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions take every frame as a new one."""
-    module = broken("coterie.mutex.quorum.leased.downlink", SEQUENCE)
-    monkeypatch.setattr(Downlink, "takes", module.Downlink.takes)
+    careless = broken_class(Downlink, "if seq != self.delivered + 1:", "if seq < 0:")
+    monkeypatch.setattr(Downlink, "takes", careless.takes)
 
 
 def behind_proxies(

@@ -227,7 +227,7 @@ def test_when_the_first_in_line_gives_up_the_request_changes_to_the_mode_of_the_
         await give_up(first)
         await other.leave()
         await second.enters()
-        assert line.made.attending(0).participant.shares("x") is not shared
+        assert line.made.attending(0).participant.is_shared("x") is not shared
         third = await line.waits(1, shared=False)
         assert line.inside == {second}
         await second.leave()

@@ -125,8 +125,7 @@ def crash_after(sites: Sites, name: str, appends: int, *, kept: bool = True) -> 
     The last write has reached the disk, or nothing of it.
     """
     node = sites[name].site.node
-    log = node._log
-    assert log is not None
+    log = node.log
     append: Callable[[Sequence[bytes]], None] = log.append
     left = appends
     crashed = asyncio.Event()
@@ -203,7 +202,7 @@ def test_a_site_in_doubt_says_so_and_is_helped_when_its_coordinator_is_back(tmp_
             crashed = crash_after(sites, "a", 2)  # its own vote, then the decision
             task = asyncio.create_task(transfer(sites["a"], A[0], B[0]))
             await crashed.wait()
-            assert node.failed.done()
+            assert node.has_ended
             await until(lambda: sites["b"].facts()["in doubt"], "the doubt to be seen")
             with pytest.raises(OutcomeUnknown):
                 await task

@@ -81,7 +81,7 @@ def test_transfers_stay_whole_while_links_break_and_stall(scheme: str, tmp_path:
             for name in NAMES:
                 for proxy in made.around(name):
                     proxy.cut()
-                await until(made.stores[name].site.node._lost.__len__, "the others to be missed")
+                await until(made.stores[name].site.node.lost.__len__, "the others to be missed")
                 for proxy in made.around(name):
                     proxy.resume()
                 await progress(made)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster.runtime.driver import Driver
 from coterie.cluster.store.log import StoreLog, framed, unframed
 from coterie.errors import ConfigError
 
@@ -15,18 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from coterie.process import Outbox
 
-
-def reopened(folder: Path) -> tuple[bytes, list[bytes]]:
+def reopened(folder: Path) -> tuple[bytes, Sequence[bytes]]:
     log = StoreLog(folder)
     log.close()
-    return log.saved, log.records
+    return log.load()
 
 
 def test_records_come_back_in_order(tmp_path: Path) -> None:
     log = StoreLog(tmp_path)
-    assert (log.saved, log.records) == (b"", [])
+    assert log.load() == (b"", [])
     log.append([b"one", b"two"])
     log.append([b"three"])
     log.close()
@@ -54,7 +50,7 @@ def test_a_torn_frame_is_cut_off_and_what_follows_is_kept(kept: int, tmp_path: P
     torn = framed(b"never promised")[:kept]
     path.write_bytes(path.read_bytes() + torn)
     log = StoreLog(tmp_path)
-    assert log.records == [b"sound"]
+    assert log.load()[1] == [b"sound"]
     log.append([b"next"])
     log.close()
     assert reopened(tmp_path)[1] == [b"sound", b"next"]
@@ -128,39 +124,3 @@ def test_frames_end_where_they_are_unsound() -> None:
     assert unframed(content) == ([b"a", b"bb"], len(content))
     assert unframed(content[:-1]) == ([b"a"], 9)
     assert unframed(b"") == ([], 0)
-
-
-def test_a_driver_appends_before_it_sends_and_stops_when_it_cannot() -> None:
-    async def main() -> list[str]:
-        done: list[str] = []
-        driver = Driver(
-            lambda to, message: done.append(f"send {message} to {to}"),
-            lambda timer, out: None,
-            lambda event: None,
-            lambda value: done.append(f"save {value.decode()}"),
-            me=1,
-        )
-        driver.on_append = lambda records: done.append(f"append {len(records)}")
-        driver.on_failure = lambda error: done.append(str(error))
-        driver.step(wish)
-        driver.on_append = refuse
-        driver.step(wish)
-        driver.step(wish)
-        return done
-
-    def wish(out: Outbox[Any]) -> None:
-        out.send(2, "word")
-        out.save(b"all")
-        out.append(b"one")
-        out.append(b"two")
-
-    def refuse(records: Sequence[bytes]) -> None:
-        raise OSError(f"no room for {len(records)} records")
-
-    assert asyncio.run(main()) == [
-        "save all",
-        "append 2",
-        "send word to 2",
-        "save all",
-        "no room for 2 records",
-    ]

@@ -96,7 +96,7 @@ def test_too_much_for_one_transaction_is_told_and_tried_once(
     async def main() -> None:
         async with asyncio.timeout(20), running(configured(tmp_path)) as sites:
             with pytest.raises(
-                UsageError, match=r"1,000 are the most .*: use several transactions"
+                UsageError, match=r"at most 1,000 go to disk at once; use several transactions"
             ):
                 await sites["a"].run(work)
             assert attempts == 1

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.cluster.store import driver as store_driver
-from coterie.cluster.store.driver import GatheringDriver
+from coterie.cluster.runtime import host as runtime_host
+from coterie.cluster.runtime.host import Host
 from coterie.errors import Conflict, OutcomeUnknown, Unavailable
+from coterie.process import Entered
 from coterie.transactions.schemes.scheduler import EVERYTHING
 from coterie.transactions.schemes.span import Span
 from tests.cluster.local_cluster import until
 from tests.cluster.store_cluster import configured, fill, keys_at, running, total, transfer
-from tests.harness import Mutant, broken
+from tests.harness import broken_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,9 +30,11 @@ A, B = keys_at(1, 8), keys_at(2, 8)
 
 
 class Desk:
-    """A driver whose disk and links are lists; each step appends, saves or only speaks."""
+    """A process whose disk and links are lists; each step appends, saves or only speaks."""
 
-    def __init__(self, kind: type[GatheringDriver] = GatheringDriver) -> None:
+    messages = Entered
+
+    def __init__(self, kind: type[Host] = Host) -> None:
         self.steps: list[str] = []
         self.left: list[int] = []  # the steps that have spoken, in order
         self.disk: list[int] = []  # the steps whose records are there
@@ -39,8 +42,24 @@ class Desk:
         self.appends = 0
         self.room = True
         self.failed = False
-        self.driver = kind(self._send, lambda *_: None, lambda _: None, self._save, 1)
-        self.driver.on_append, self.driver.on_failure = self._append, lambda _: None
+        self.host = kind(
+            self, self._send, lambda _: None, me=1, storage=self, on_disk_failure=lambda _: None
+        )
+
+    def start(self, out: Outbox[Any]) -> None:
+        raise AssertionError("the test takes all steps")
+
+    def receive(self, sender: int, message: Any, out: Outbox[Any]) -> None:
+        raise AssertionError("the test takes all steps")
+
+    def ring(self, timer: str, out: Outbox[Any]) -> None:
+        raise AssertionError("the test takes all steps")
+
+    def down(self, peer: int, out: Outbox[Any]) -> None:
+        raise AssertionError("the test takes all steps")
+
+    def load(self) -> tuple[bytes, list[bytes]]:
+        return b"", []
 
     def step(self, kind: str) -> None:
         number = len(self.steps)
@@ -53,7 +72,7 @@ class Desk:
             elif kind == "save":
                 out.save(b"%d" % number)
 
-        self.driver.step(handler)
+        self.host.step(handler)
 
     def _send(self, to: int, number: int) -> None:
         """2.8 a: whatever this step and those before it have appended is on disk."""
@@ -63,7 +82,7 @@ class Desk:
             if kind == "append":
                 assert step <= self.saved or step in self.disk, f"{number} rests on {step}"
 
-    def _append(self, records: Sequence[bytes]) -> None:
+    def append(self, records: Sequence[bytes]) -> None:
         if not self.room:
             self.failed = True
             raise OSError("no room")
@@ -72,12 +91,12 @@ class Desk:
         assert all(number > self.saved for number in numbers), "the value knows of them already"
         self.disk += numbers
 
-    def _save(self, value: bytes) -> None:
+    def save(self, value: bytes) -> None:
         assert not self.failed, "a disk that has failed is left alone"
         self.saved = int(value)
 
 
-async def storm(seed: int, kind: type[GatheringDriver] = GatheringDriver) -> Desk:
+async def storm(seed: int, kind: type[Host] = Host) -> Desk:
     """Take steps of all sorts in some turns, in half of the runs until the disk fails."""
     dice = random.Random(seed)
     desk = Desk(kind)
@@ -101,17 +120,17 @@ def test_nothing_leaves_before_what_it_rests_on_and_everything_leaves_in_order()
 
 
 MUTANTS = {
-    "a later step overtakes": Mutant("out.durable or self._gathered is not None", "out.durable"),
-    "it leaves at once as well": Mutant("            return\n        if not self", "        if not self"),
-    "a value overtakes what was appended": Mutant("            self.sync()\n        elif", "            pass\n        elif"),
-    "a disk that has failed is written again": Mutant("if not self.failed:", "if True:"),
-    "some records are left out": Mutant("in out.appended:", "in out.appended[: self._bytes == 0]:"),
+    "a later step overtakes": ("out.durable or self._gathered is not None", "out.durable"),
+    "it leaves at once as well": ("self._gather(out)\n                return", "self._gather(out)"),
+    "a value overtakes what was appended": ("self.sync()  # the value", "pass  # the value"),
+    "a disk that has failed is written again": ("self.failed or not out.durable", "not out.durable"),
+    "some records are left out": ("in out.appended:", "in out.appended[: self._gathered_bytes == 0]:"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_each_rule_of_gathering_is_needed(name: str) -> None:
-    kind = broken(store_driver.__name__, MUTANTS[name]).GatheringDriver
+    kind = broken_class(Host, *MUTANTS[name])
 
     async def main() -> None:
         for seed in range(200):
@@ -146,7 +165,7 @@ def test_a_step_that_appends_nothing_waits_for_nothing() -> None:
 
 
 def test_much_is_not_gathered_until_the_end_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_driver, "GATHERED_BYTES_MAX", 3)
+    monkeypatch.setattr(runtime_host, "GATHERED_BYTES_MAX", 3)
 
     async def main() -> None:
         desk = Desk()

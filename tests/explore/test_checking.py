@@ -152,14 +152,14 @@ def test_what_should_stay_possible_is_asked_of_live_seats_only() -> None:
     hope = CanAlwaysStill("hope", lambda seat: seat.process.me == 1, "cannot hope")
     verdict = check(processes(), requesters=[1], properties=[hope])
     assert (verdict.property, verdict.depth) == ("no deadlock", 0)
-    assert verdict.reason == "nothing is under way any more: process 2 cannot hope"
+    assert verdict.reason == "deadlock: no message or timer is pending; process 2 waits forever"
     assert check(processes(1), crashes=1, properties=[hope]).verdict == "verified"
 
 
 def test_a_crash_ends_the_wait_of_the_crashed_one_only() -> None:
     verdict = check(processes(), requesters=[1], crashes=1)
     assert (verdict.verdict, verdict.property, verdict.depth) == ("violated", "no deadlock", 2)
-    assert verdict.reason == "nothing is under way any more: process 1 can never enter"
+    assert verdict.reason == "deadlock: no message or timer is pending; process 1 waits forever"
 
 
 class Courteous(RicartAgrawala):
@@ -179,7 +179,7 @@ class Courteous(RicartAgrawala):
 def test_nobody_is_expected_to_ask_so_that_others_get_in() -> None:
     verdict = check([Courteous(1, 2), Courteous(2, 2)])
     assert (verdict.property, verdict.depth) == ("no deadlock", 2)
-    assert verdict.reason == "nothing is under way any more: process 1 can never enter"
+    assert verdict.reason == "deadlock: no message or timer is pending; process 1 waits forever"
 
 
 class Hello(Payload, frozen=True):

@@ -81,7 +81,7 @@ def test_a_lost_message_is_told() -> None:
         "0 1 acquire",
         "0 1>2 Request(1.1) #1",
         "1 #1 lost",
-        "1 no deadlock: nothing is under way any more: process 1 can never enter",
+        "1 no deadlock: no message or timer is pending; process 1 waits forever",
     ]
 
 
@@ -107,7 +107,7 @@ def test_what_is_sent_to_a_crashed_one_vanishes() -> None:
         "1 1 acquire",
         "1 1>2 Request(1.1) #1",
         "1 #1 process 2 has crashed",
-        "1 no deadlock: nothing is under way any more: process 1 can never enter",
+        "1 no deadlock: no message or timer is pending; process 1 waits forever",
     ]
 
 

@@ -184,7 +184,7 @@ class EqualImagesDeleteEachOther(FaultTolerant):
     def coterie(self) -> Coterie:
         table = UpdateTable.cyclic(self.settings.members)
         coterie = Coterie(self.settings.members, self.settings.quorums)
-        for dead in sorted(self._down()):
+        for dead in sorted(self.membership.down()):
             table = table.after([dead])
             stand_in = table.stand_in(dead)
             images = [

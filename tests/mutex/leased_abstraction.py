@@ -119,8 +119,7 @@ class Timeless(Leased):
             for name in [n for n, link in self.voter.sessions.items() if link.peer == peer]:
                 self._expire(name, out)
         if peer <= self.participant.settings.voters:
-            self.participant.sessions.uplink(peer).silent = True
-            self.participant._finish(out)
+            self.participant.down(peer, out)
 
     def _lapse(self, out: Outbox[Any]) -> None:
         self.lapses -= 1
@@ -142,7 +141,7 @@ class Timeless(Leased):
 
     def _expire(self, name: str, out: Outbox[Any]) -> None:
         assert self.voter is not None
-        self.voter._finish(self.voter._drop(name), out)
+        self.voter.end_session(name, out)
 
     def _reboot(self, out: Outbox[Any]) -> None:
         """Forget everything but the bound."""

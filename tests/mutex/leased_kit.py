@@ -7,13 +7,13 @@ import inspect
 import itertools
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PACKAGE = "coterie.mutex.quorum.leased"
-ORDER = (
-    "settings frames tokens events uplink downlink ballot bid choice sending sessions bidding"
-    " keeping reusing participant polling voter process"
-)
+ORDER = "settings frames votes sessions ballot bid participant voter process"
 _aliases = itertools.count()
 
 
@@ -25,20 +25,26 @@ class Kit:
             name: importlib.import_module(f"{PACKAGE}.{name}") for name in ORDER.split()
         }
         self.settings: Any = found["settings"]
+        self.frames: Any = found["frames"]
         self.participant: Any = found["participant"]
         self.voter: Any = found["voter"]
 
 
-def broken(module_name: str, old: str, new: str) -> Kit:
-    """Import the whole package anew under another name, with one line of one module changed."""
+def broken(kind: Callable[..., object], old: str, new: str) -> Kit:
+    """Import the whole package under another name, with one piece of a class or function changed.
+
+    A class that refers to the broken one is made again, too, so that it uses the broken one.
+    """
+    text = inspect.getsource(kind)
+    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {kind.__name__}"
     alias = f"leased_broken_{next(_aliases)}"
     sys.modules[alias] = ModuleType(alias)
     modules: dict[str, ModuleType] = {}
     for name in ORDER.split():
         source = inspect.getsource(importlib.import_module(f"{PACKAGE}.{name}"))
-        if name == module_name:
-            assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times"
-            source = source.replace(old, new)
+        if kind.__module__ == f"{PACKAGE}.{name}":
+            assert source.count(text) == 1
+            source = source.replace(text, text.replace(old, new))
         module = modules[name] = ModuleType(f"{alias}.{name}")
         sys.modules[module.__name__] = module  # where msgspec looks up the types of fields
         exec(source.replace(PACKAGE, alias), module.__dict__)  # noqa: S102 - our own source

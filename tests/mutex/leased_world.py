@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from coterie.mutex.quorum.leased.events import Acquired
+from coterie.mutex.quorum.leased.participant import Acquired
 from coterie.process import Outbox
 from tests.mutex.leased_faults import FAULTS_END, LEASE, Link, Node, write_script
 from tests.mutex.leased_kit import Kit
@@ -397,7 +397,7 @@ class World:
         """Let another task of the same process follow, as far as the votes in hand allow."""
         user, node = self.users[who], self.participants[who[0]]
         shared = self._draw_mode()
-        token = node.part.pass_on(who[1], node.clock(self.now), shared=shared)
+        token = node.part.try_pass_on(who[1], node.clock(self.now), shared=shared)
         if not token:
             return False
         self.passed += 1

@@ -218,7 +218,7 @@ def test_all_who_live_are_served_though_coordinators_and_holders_crash(seed: int
 
 def test_without_crashes_it_costs_as_much_as_without_successors() -> None:
     entry = algorithm("centralized")
-    assert entry.variant("failover").bears == ("crash",)
+    assert entry.variant("failover").tolerates == ("crash",)
     result = Simulation(
         build("centralized", 5, "failover"), workload=Closed(10, [2, 3, 4, 5])
     ).run()

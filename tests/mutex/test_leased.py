@@ -10,9 +10,8 @@ import pytest
 
 from coterie.errors import ConfigError, CoterieError, ProtocolError, UsageError
 from coterie.explore import check
-from coterie.mutex.quorum.leased.events import Acquired
 from coterie.mutex.quorum.leased.frames import Data, Probe, Reply, SessionName
-from coterie.mutex.quorum.leased.participant import Participant, participant
+from coterie.mutex.quorum.leased.participant import Acquired, Participant, participant
 from coterie.mutex.quorum.leased.process import Leased
 from coterie.mutex.quorum.leased.settings import Policy, Settings
 from coterie.mutex.quorum.leased.voter import Voter
@@ -102,7 +101,7 @@ def test_processes_that_vote_themselves_are_explored_as_the_catalogue_builds_the
 
 def test_every_mutant_still_fits_the_code() -> None:
     for rule in MUTANTS.values():
-        assert isinstance(broken(rule.module, rule.old, rule.new), Kit)
+        assert isinstance(broken(rule.kind, rule.old, rule.new), Kit)
 
 
 # Costs, in lock messages and frames; heartbeats apart
@@ -350,7 +349,7 @@ def test_a_process_with_all_its_parts_round_trips_through_the_codec() -> None:
 
 def test_a_process_that_does_not_vote_refuses_requests() -> None:
     client = build("leased", 3, voters="2")[2]
-    with pytest.raises(ProtocolError, match="process 3 is no voter"):
+    with pytest.raises(ProtocolError, match="process 3 is not a voter"):
         client.receive(1, Probe(SessionName("x", 1)), Outbox(3))
 
 

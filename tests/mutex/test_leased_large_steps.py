@@ -10,7 +10,7 @@ import pytest
 
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.locks.names import LENGTH_MAX
-from coterie.mutex.quorum.leased import downlink, uplink
+from coterie.mutex.quorum.leased import sessions
 from coterie.mutex.quorum.leased.frames import (
     BODIES_MAX,
     Data,
@@ -63,8 +63,7 @@ class Exchange:
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (uplink, downlink):
-        monkeypatch.setattr(module, "BODIES_MAX", 4)
+    monkeypatch.setattr(sessions, "BODIES_MAX", 4)
 
 
 def test_what_a_restarted_voter_is_asked_in_one_step_is_split_into_frames() -> None:

@@ -8,8 +8,6 @@ import msgspec
 import pytest
 
 from coterie.errors import MisuseError
-from coterie.mutex.quorum.leased.choice import whom_to_ask
-from coterie.mutex.quorum.leased.events import Acquired, Lost
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -28,9 +26,9 @@ from coterie.mutex.quorum.leased.frames import (
     SessionName,
     Yield,
 )
-from coterie.mutex.quorum.leased.participant import PARTICIPANT, participant
+from coterie.mutex.quorum.leased.participant import PARTICIPANT, Acquired, Lost, participant
 from coterie.mutex.quorum.leased.settings import Settings
-from coterie.mutex.quorum.leased.tokens import Interval, fit, last_instant
+from coterie.mutex.quorum.leased.votes import Interval, fit, last_instant, voters_to_ask
 from coterie.process import Outbox
 
 THREE = Settings(3, lease=10.0, heartbeat=2.0, hedge=2.0, unwind=5.0, interval=9)
@@ -296,7 +294,7 @@ def test_calls_that_make_no_sense_are_refused() -> None:
             client.call(name)
     with pytest.raises(MisuseError, match="not waited for"):
         client.call("withdraw", "b")
-    with pytest.raises(MisuseError, match="given back before"):
+    with pytest.raises(MisuseError, match="release all locks"):
         client.step(client.part.close)
 
 
@@ -453,18 +451,18 @@ def test_10_a_voter_in_grace_is_replaced() -> None:
 
 
 def test_10_without_another_quorum_everybody_is_asked() -> None:
-    assert whom_to_ask(THREE, 1, [], [1, 2]) == [1, 2, 3]
-    assert whom_to_ask(THREE, 1, [], [3]) == [1, 2]
+    assert voters_to_ask(THREE, 1, [], [1, 2]) == [1, 2, 3]
+    assert voters_to_ask(THREE, 1, [], [3]) == [1, 2]
 
 
 def test_10_a_change_of_quorum_uses_the_voters_asked_already() -> None:
     five = Settings(5, policy="quorum")
-    assert whom_to_ask(five, 1, [1, 2, 3], [2]) == [4]
-    assert whom_to_ask(five, 4, [1, 2, 3], [2]) == [4]
-    assert whom_to_ask(five, 5, [1, 2, 3], [2]) == [5]
+    assert voters_to_ask(five, 1, [1, 2, 3], [2]) == [4]
+    assert voters_to_ask(five, 4, [1, 2, 3], [2]) == [4]
+    assert voters_to_ask(five, 5, [1, 2, 3], [2]) == [5]
     plane = Settings(7, "plane:2", "quorum")
     asked = sorted(plane.quorums.quorum_for(1))
-    more = whom_to_ask(plane, 1, asked, [asked[0]])
+    more = voters_to_ask(plane, 1, asked, [asked[0]])
     assert plane.quorums.contains_quorum([*asked[1:], *more])
     assert asked[0] not in more
 

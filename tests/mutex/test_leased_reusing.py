@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from coterie.mutex.quorum.leased.bid import State
-from coterie.mutex.quorum.leased.events import Acquired
 from coterie.mutex.quorum.leased.frames import Inquire, Raise, Raised, Release
+from coterie.mutex.quorum.leased.participant import Acquired
 from tests.mutex.test_leased_participant import THREE, Client, cached, grant, holding
 
 
 def used_up(client: Client, tokens: int) -> Client:
     """Pass the lock on until that many tokens are used."""
     while client.part.bids["a"].token < tokens:
-        assert client.part.pass_on("a", client.now)
+        assert client.part.try_pass_on("a", client.now)
     return client
 
 
@@ -22,53 +22,53 @@ def used_up(client: Client, tokens: int) -> Client:
 
 def test_5_2_a_kept_lock_is_taken_again_at_a_glance_each_time_with_the_next_token() -> None:
     part = cached().part
-    assert part.again("a", 1.0) == 2
-    assert part.keep("a", 1.0)
-    assert part.again("a", 1.0) == 3
+    assert part.try_reacquire("a", 1.0) == 2
+    assert part.try_release("a", 1.0)
+    assert part.try_reacquire("a", 1.0) == 3
 
 
 def test_5_2_nobody_takes_again_what_is_held_or_not_kept() -> None:
-    assert Client().part.again("a", 0.0) == 0
-    assert holding().part.again("a", 0.0) == 0
+    assert Client().part.try_reacquire("a", 0.0) == 0
+    assert holding().part.try_reacquire("a", 0.0) == 0
 
 
 def test_5_7_nobody_keeps_what_is_not_held() -> None:
-    assert not Client().part.keep("a", 0.0)
-    assert not cached().part.keep("a", 0.0)
+    assert not Client().part.try_release("a", 0.0)
+    assert not cached().part.try_release("a", 0.0)
 
 
 def test_8_1_at_the_end_of_a_lease_a_glance_does_not_do() -> None:
     part = cached().part
     assert part.sound_until == 10.0
-    assert part.again("a", 10.0) == 0
-    assert part.again("a", 9.9) == 2
-    assert not part.keep("a", 10.0)
+    assert part.try_reacquire("a", 10.0) == 0
+    assert part.try_reacquire("a", 9.9) == 2
+    assert not part.try_release("a", 10.0)
 
 
 def test_5_2_a_quorum_of_leases_will_do_and_less_will_not() -> None:
     client = cached()
     client.part.sessions.uplink(3).lease = 0.0
-    assert client.part.again("a", 1.0) == 2
-    assert client.part.keep("a", 1.0)
+    assert client.part.try_reacquire("a", 1.0) == 2
+    assert client.part.try_release("a", 1.0)
     client.part.sessions.uplink(2).lease = 0.0
-    assert client.part.again("a", 1.0) == 0
+    assert client.part.try_reacquire("a", 1.0) == 0
     assert client.part.bids["a"].state is State.CACHED
 
 
 def test_7_past_the_intervals_of_a_quorum_a_glance_does_not_do() -> None:
-    assert used_up(holding(), 9).part.pass_on("a", 0.0) == 0
+    assert used_up(holding(), 9).part.try_pass_on("a", 0.0) == 0
 
 
 def test_5_7_a_lock_that_somebody_waits_for_is_not_kept_at_a_glance_either() -> None:
     client = holding()
     client.hear(1, Inquire("a", 1, 1))
     assert client.part.is_wanted("a")
-    assert not client.part.keep("a", 0.0)
+    assert not client.part.try_release("a", 0.0)
 
 
 def test_5_7_a_full_cache_is_for_the_general_rule() -> None:
     client = holding(msgspec.structs.replace(THREE, cached_max=0))
-    assert not client.part.keep("a", 0.0)
+    assert not client.part.try_release("a", 0.0)
     assert client.call("release") == [(voter, Release("a", 1, 1)) for voter in (1, 2, 3)]
 
 
@@ -78,14 +78,14 @@ def test_5_7_a_full_cache_is_for_the_general_rule() -> None:
 def test_5_a_hold_is_passed_on_with_the_next_token_although_others_wait() -> None:
     client = holding()
     client.hear(1, Inquire("a", 1, 2))
-    assert client.part.pass_on("a", 1.0) == 2
+    assert client.part.try_pass_on("a", 1.0) == 2
     assert client.part.valid("a", 1.0)
     assert client.call("release") == [(voter, Release("a", 1, 2)) for voter in (1, 2, 3)]
 
 
 def test_5_what_is_not_held_is_not_passed_on() -> None:
-    assert Client().part.pass_on("a", 0.0) == 0
-    assert cached().part.pass_on("a", 0.0) == 0
+    assert Client().part.try_pass_on("a", 0.0) == 0
+    assert cached().part.try_pass_on("a", 0.0) == 0
 
 
 def test_8_2_a_lost_hold_is_not_passed_on_even_if_leases_run_again() -> None:
@@ -94,14 +94,14 @@ def test_8_2_a_lost_hold_is_not_passed_on_even_if_leases_run_again() -> None:
     for voter in (1, 2):
         client.hear(voter)
     assert client.part.bids["a"].lost
-    assert client.part.pass_on("a", 10.0) == 0
+    assert client.part.try_pass_on("a", 10.0) == 0
 
 
 def test_8_5_a_repaired_hold_is_not_passed_on() -> None:
     client = holding()
     client.lose(1)
     assert client.part.bids["a"].repaired
-    assert client.part.pass_on("a", 0.0) == 0
+    assert client.part.try_pass_on("a", 0.0) == 0
 
 
 # 7
@@ -109,22 +109,22 @@ def test_8_5_a_repaired_hold_is_not_passed_on() -> None:
 
 def test_7_intervals_of_which_half_is_used_are_moved_up_and_the_lock_is_kept_meanwhile() -> None:
     client = used_up(holding(), 6)
-    assert not client.part.keep("a", 0.0)
+    assert not client.part.try_release("a", 0.0)
     assert client.call("release") == [(voter, Raise("a", 1, 6)) for voter in (1, 2)]
     assert client.call("acquire") == [Acquired("a", 7)]
     assert client.call("release") == []  # it is asked for once
     for voter in (1, 2):
         assert client.hear(voter, Raised("a", 1, 6, 14)) == []
-    assert client.part.again("a", 0.0) == 8
-    assert client.part.keep("a", 0.0)
+    assert client.part.try_reacquire("a", 0.0) == 8
+    assert client.part.try_release("a", 0.0)
 
 
 def test_7_intervals_with_half_left_stay_as_they_are() -> None:
     client = used_up(holding(), 5)
-    assert client.part.keep("a", 0.0)
+    assert client.part.try_release("a", 0.0)
 
 
 def test_7_a_short_interval_of_one_voter_does_not_matter_to_a_quorum_of_others() -> None:
     client = used_up(holding(), 3)
     client.hear(3, grant(1, 4))
-    assert client.part.keep("a", 0.0)
+    assert client.part.try_release("a", 0.0)

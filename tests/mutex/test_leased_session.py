@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.events import Acquired
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -24,7 +23,7 @@ from coterie.mutex.quorum.leased.frames import (
     SessionName,
     Term,
 )
-from coterie.mutex.quorum.leased.participant import PARTICIPANT, Participant, participant
+from coterie.mutex.quorum.leased.participant import PARTICIPANT, Acquired, Participant, participant
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox
@@ -199,7 +198,7 @@ def test_an_orderly_end_says_goodbye() -> None:
 
 
 def test_a_frame_from_a_process_that_does_not_vote_is_an_error() -> None:
-    with pytest.raises(ProtocolError, match="no voter"):
+    with pytest.raises(ProtocolError, match="not a voter"):
         at(1, client().receive, 2, Nack(OPEN))
 
 

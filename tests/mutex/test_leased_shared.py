@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.explore import check
-from coterie.mutex.quorum.leased.events import Acquired, Unwanted
 from coterie.mutex.quorum.leased.frames import Beat, Inquire, Release, Request, SessionName, Yield
+from coterie.mutex.quorum.leased.participant import Acquired, Unwanted
 from tests.mutex.leased_abstraction import ENTRY, SHARING, cluster
 from tests.mutex.test_leased import voters
 from tests.mutex.test_leased_participant import Client, cached, holding
@@ -194,27 +194,27 @@ def test_a_request_says_that_it_is_to_share() -> None:
 
 def test_votes_kept_to_share_are_used_again_to_share() -> None:
     client = kept()
-    assert client.part.again("a", 1.0, shared=True) == 2
+    assert client.part.try_reacquire("a", 1.0, shared=True) == 2
 
 
 def test_votes_kept_to_share_go_back_in_the_frame_that_asks_for_the_lock_alone() -> None:
     client = kept()
-    assert client.part.again("a", 1.0) == 0
+    assert client.part.try_reacquire("a", 1.0) == 0
     assert client.call("acquire") == change(shared=False)
 
 
 def test_votes_kept_alone_go_back_in_the_frame_that_asks_to_share() -> None:
     """They would do for this process, but would keep out the others who share."""
     client = cached()
-    assert client.part.again("a", 1.0, shared=True) == 0
+    assert client.part.try_reacquire("a", 1.0, shared=True) == 0
     assert call(client, "acquire", shared=True) == change(shared=True)
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_hold_is_passed_on_in_its_own_mode_only(shared: bool) -> None:
     client = sharer() if shared else holding()
-    assert client.part.pass_on("a", 1.0, shared=not shared) == 0
-    assert client.part.pass_on("a", 1.0, shared=shared) == 2
+    assert client.part.try_pass_on("a", 1.0, shared=not shared) == 0
+    assert client.part.try_pass_on("a", 1.0, shared=shared) == 2
     assert call(client, "reenter", shared=not shared) == change(shared=not shared, used=2)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.mutex.quorum.leased.bid import Bid
+from coterie.mutex.quorum.leased.voter import Voter
 from tests.mutex.leased_kit import broken
 from tests.mutex.leased_promises import Breach, Promises
 from tests.mutex.leased_world import World
@@ -235,15 +237,15 @@ def test_what_users_of_the_leased_lock_see_is_a_fenced_mutex(profile: str) -> No
 
 
 MUTANTS = {
-    "holder does not look at leases": ("bid", "{voter: lease(voter) for", "{voter: 1e9 for", "net"),
+    "holder does not look at leases": (Bid, "{voter: lease(voter) for", "{voter: 1e9 for", "net"),
     "restarted voter votes at once": (
-        "voter",
+        Voter,
         "if out.saved or self.cautious:",
         "if self.cautious:",
         "crash",
     ),
     "release does not raise the floor": (
-        "polling",
+        Voter,
         "if tenure is not None:\n                    self._take_back(ballot, tenure, used)",
         "if tenure is not None:\n                    self._take_back(ballot, tenure, 0)",
         "calm",
@@ -253,6 +255,6 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_lock_is_known_by_what_its_users_see(name: str) -> None:
-    module, old, new, profile = MUTANTS[name]
-    kit = broken(module, old, new)
+    kind, old, new, profile = MUTANTS[name]
+    kit = broken(kind, old, new)
     assert any(any(complaints(profile, seed, kit)) for seed in range(200))

@@ -22,7 +22,7 @@ from coterie.simulate import (
     parse_fault,
     random_faults,
 )
-from coterie.trace import Crashed, Delivered, Dropped, Header, Paused, Resumed, Started
+from coterie.trace import Crashed, Delivered, Dropped, Header, Paused, Resumed, Started, Trace
 from tests.simulate.toys import Careless, Debtor, Postman, Script, Server, Ticker, state
 
 TEXTS: dict[str, Fault] = {
@@ -81,7 +81,7 @@ def test_a_fault_that_does_not_fit_the_processes_is_refused(text: str, problem: 
         Simulation([Postman(1), Postman(2), Postman(3)], faults=[parse_fault(text)])
 
 
-def ticking(*faults: str, until: float = 100) -> tuple[Ticker, Ticker, Simulation]:
+def ticking(*faults: str, until: float = 100) -> tuple[Ticker, Ticker, Trace]:
     """Let process 1 tick at 10, 20 and 30, and tell process 2."""
     simulation = Simulation(
         [Ticker(1, neighbour=2), Ticker(2, ticks=1)],
@@ -89,14 +89,13 @@ def ticking(*faults: str, until: float = 100) -> tuple[Ticker, Ticker, Simulatio
         until=until,
         header=Header(algorithm="toy", size=2),
     )
-    simulation.run()
-    return state(simulation, 1), state(simulation, 2), simulation
-
-
-def dropped(simulation: Simulation) -> list[tuple[float, int]]:
-    """List when which message was lost."""
-    trace = simulation._observer.trace
+    trace = simulation.run().trace
     assert trace is not None
+    return state(simulation, 1), state(simulation, 2), trace
+
+
+def dropped(trace: Trace) -> list[tuple[float, int]]:
+    """List when which message was lost."""
     return [(record.time, record.number) for record in trace.records if isinstance(record, Dropped)]
 
 
@@ -160,10 +159,10 @@ def test_it_is_not_quiet_while_mail_waits_for_one_who_sleeps() -> None:
 
 def test_mail_of_a_paused_process_dies_with_it() -> None:
     faults = "pause 2 @ 5 for 40", "crash 2 @ 15", "restart 2 @ 25 with memory"
-    _, receiver, simulation = ticking(*faults)
+    _, receiver, trace = ticking(*faults)
     assert receiver.heard == [(3, 31)]
     assert receiver.readings == [25]
-    assert dropped(simulation) == [(15, 1), (21, 2)]
+    assert dropped(trace) == [(15, 1), (21, 2)]
 
 
 def test_a_partition_loses_what_is_sent_or_arrives_while_the_link_is_cut() -> None:
@@ -191,9 +190,7 @@ def test_a_drifting_clock_shows_its_own_time_and_times_its_timers() -> None:
 
 
 def test_the_trace_tells_of_every_fault() -> None:
-    *_, simulation = ticking("pause 2 @ 8 for 4", "crash 2 @ 15", "restart 2 @ 25")
-    trace = simulation._observer.trace
-    assert trace is not None
+    *_, trace = ticking("pause 2 @ 8 for 4", "crash 2 @ 15", "restart 2 @ 25")
     kinds = Crashed, Delivered, Dropped, Paused, Resumed, Started
     assert [record for record in trace.records if isinstance(record, kinds)] == [
         Started(0, 1),

@@ -157,4 +157,4 @@ class Script(Workload):
 
 def state(simulation: Simulation, process: ProcessId) -> Any:
     """Look at a process of a simulation as it is now."""
-    return simulation._seats[process].process
+    return simulation.process(process)

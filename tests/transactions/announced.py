@@ -12,6 +12,8 @@ from tests.transactions.spread import Spread
 from tests.transactions.storms import KEYS, OPERATIONS, script
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coterie.transactions.schemes.scheduler import Scheduler
 
 
@@ -54,6 +56,12 @@ class Announced(Spread):
         super().abort(name)
         self.keep_promises()
 
+    def promise(self, site: int, source: int, stamp: Stamp) -> None:
+        """Let a source promise something to a site, whether it can keep that or not."""
+        out: list[Answer] = []
+        self.scheduler[site - 1].promise(source, stamp, out)
+        self._hear(out)
+
     def keep_promises(self) -> list[Answer]:
         """Let every site that is waited for promise, if it can; give the answers that came of it."""
         answers: list[Answer] = []
@@ -72,6 +80,14 @@ class Announced(Spread):
     def _is_coming(self, runner: Runner, source: int, limit: Stamp) -> bool:
         stamp = runner.attempt.stamp
         return runner.state == "new" and stamp.process == source and stamp <= limit
+
+
+def announced_at_two_sites(schedulers: list[Scheduler], scripts: Sequence[str]) -> Announced:
+    """Let two sites begin the scripts in turn; x is at the first of them, y at the second."""
+    trial = Announced(schedulers, ("x", "y"), homes={"x": 0, "y": 1})
+    for number, text in enumerate(scripts):
+        trial.join(f"T{number + 1}", number // 2 + 1, number % 2 + 1, text)
+    return trial
 
 
 def announced_storm(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.clocks import Stamp
@@ -16,6 +17,7 @@ from coterie.transactions.schemes.scheduler import (
 )
 from coterie.transactions.serializability import check
 from coterie.transactions.trials.trial import Trial, explore
+from tests.transactions.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -101,15 +103,15 @@ class Tally(NamedTuple):
     ends: int
     committed: int  # transactions, in all ends together
     refused: int
-    stuck: int  # ends in which somebody waits for ever
+    stuck: int  # ends in which a transaction waits without end
     wrong: int  # ends that no serial order explains
 
 
-def tally(ends: Iterable[Trial]) -> Tally:
-    """Judge every end."""
+def tally(ends: Iterable[Trial], before: int = 0) -> Tally:
+    """Judge every end, but do not count the first few transactions, which ran before."""
     total = Tally(0, 0, 0, 0, 0)
     for end in ends:
-        states = [runner.state for runner in end.runners.values()]
+        states = [runner.state for runner in end.runners.values()][before:]
         total = Tally(
             total.ends + 1,
             total.committed + states.count("committed"),
@@ -142,12 +144,26 @@ def trial_of(scheduler: Scheduler, scripts: Sequence[str], keys: Sequence[str]) 
     return trial
 
 
+def spread_over_two_sites(schedulers: list[Scheduler], scripts: Sequence[str]) -> Spread:
+    """Bring in the scripts as T1, T2, ...; x is at the first site, y at the second."""
+    spread = Spread(schedulers, ("x", "y"), homes={"x": 0, "y": 1})
+    for number, text in enumerate(scripts, start=1):
+        spread.add(f"T{number}", number, text)
+    return spread
+
+
 def all_orders(scheduler: Scheduler, scripts: Sequence[str], keys: Sequence[str]) -> Tally:
     """Run the scripts as T1, T2, ... in every interleaving."""
     return tally(explore(trial_of(scheduler, scripts, keys)))
 
 
-def table_row(scripts: Sequence[str], variant: str, found: Tally) -> str:
+def table_row(scripts: Sequence[str], variant: str, found: tuple[int, ...]) -> str:
     """Write the row of a page that states what an exploration has found."""
     cells = (" · ".join(f"`{script}`" for script in scripts), variant, *found[:3])
     return f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else cell for cell in cells)} |"
+
+
+def page(name: str) -> str:
+    """Return the page of a scheme."""
+    path = Path(__file__).parents[2] / "docs" / "transactions" / f"{name}.md"
+    return path.read_text(encoding="utf-8")

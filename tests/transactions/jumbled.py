@@ -61,18 +61,11 @@ def jumbled(main: Callable[[], Coroutine[Any, Any, ResultT]], seed: int) -> Resu
 
 
 def scheduler_of(store: Store) -> Scheduler:
-    executor = store._executor
-    assert isinstance(executor, LocalExecutor)
-    return executor._scheduler
+    assert isinstance(store.executor, LocalExecutor)
+    return store.executor.scheduler
 
 
 def assert_idle(store: Store) -> None:
     """Nobody is under way, nobody waits, nothing is left behind."""
-    executor = store._executor
-    assert isinstance(executor, LocalExecutor)
-    assert not executor._scheduler.active
-    assert not executor._scheduler.waits()
-    assert not executor._waiting
-    assert not executor._validating
-    assert not executor._deciding
-    assert not executor._refused
+    assert isinstance(store.executor, LocalExecutor)
+    assert store.executor.idle

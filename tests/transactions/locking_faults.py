@@ -8,6 +8,7 @@ from coterie.deadlock import Graph, all_of
 from coterie.errors import MisuseError, UsageError
 from coterie.transactions.serializability import check
 from coterie.transactions.trials.trial import Trial, explore
+from tests.transactions.leftovers import leftovers
 from tests.transactions.storms import storm
 
 if TYPE_CHECKING:
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
     from coterie.transactions.schemes.two_phase_locking import TwoPhaseLocking
 
 SEEDS = 50  # of storms, at most; what is wrong shows in one of the first few
-
-
-def is_idle(scheduler: TwoPhaseLocking) -> bool:
-    locks = scheduler.locks
-    left = [locks.held, locks.keys, locks.spans, locks.queues, locks.scans, locks.waiting]
-    return not any([*left, locks.shrinking, scheduler.asked, scheduler.active])
 
 
 class Watched:
@@ -75,7 +70,7 @@ def storms(build: Callable[[], Any], variant: str, *, watched: bool) -> str:
             return "not serializable"
         if trial.waiting():
             return "stuck"
-        if not is_idle(scheduler):
+        if leftovers(scheduler):
             return "something is left"
     return "nothing"
 

@@ -10,7 +10,7 @@ from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
 if TYPE_CHECKING:
     from coterie.transactions.schemes.multiversion.chain import Version
     from coterie.transactions.schemes.scheduler import Active, Answer, Refused
-    from coterie.transactions.schemes.timestamp_ordering.request import Request
+    from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import Request
 
 
 class PrintedThomas(ThomasWriteRule):

@@ -95,10 +95,11 @@ def judge(outcome: Outcome) -> Report:
     report = check(outcome.history)
     assert report.serializable, report.anomalies
     for site in outcome.sites:
-        assert not site.ready, f"site {site.me} is in doubt"
-        assert not site.decided, f"site {site.me} waits for acknowledgements"
-        assert not site.parts, f"something is under way at site {site.me}"
-        assert not site.courses, f"something is under way from site {site.me}"
+        facts = site.facts()
+        assert not facts["in doubt"], f"site {site.me} is in doubt"
+        assert not facts["not acknowledged"], f"site {site.me} waits for acknowledgements"
+        assert not facts["under way"], f"something is under way at site {site.me}"
+        assert not site.open_transactions(), f"something is under way from site {site.me}"
         assert not site.scheduler.active
         assert all(not client.left for client in site.clients), "a client never got through"
     assert contents(outcome) == expected(outcome)

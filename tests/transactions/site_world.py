@@ -8,9 +8,8 @@ from coterie.process import Outbox, encode, seat
 from coterie.transactions.catalogue import scheme
 from coterie.transactions.schemes.scheduler import Committed, Found, Listed, Refused
 from coterie.transactions.site.events import Answered
-from coterie.transactions.site.keeper import typed
 from coterie.transactions.site.placement import site_of
-from coterie.transactions.site.site import Site
+from coterie.transactions.site.site import Site, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +121,8 @@ class World:
     def put_snapshot(self, number: int) -> None:
         """Let a site replace its log, if it is long enough."""
         out: Outbox[Any] = Outbox(number)
-        self._step(number, lambda seated: seated.process.tidy(out), out)  # type: ignore[attr-defined]  # all are sites
+        site = self.site(number)
+        self._step(number, lambda _: site.journal.tidy(site.scheduler, out), out)
 
     def run_one(self) -> None:
         """Deliver one message that is under way."""
@@ -152,12 +152,9 @@ class World:
                     self.ring(number, timer)
 
     def idle(self) -> bool:
-        """Tell whether no site has anything under way."""
-        return not any(
-            seated.process.parts or seated.process.courses or seated.process.decided  # type: ignore[attr-defined]  # all are sites
-            for seated in self.seats.values()
-            if seated is not None
-        )
+        """Return whether no site has anything under way."""
+        alive = [number for number, seated in self.seats.items() if seated is not None]
+        return all(self.site(number).is_settled() for number in alive)
 
     def _step(self, number: int, handle: Callable[[Seat], None], out: Outbox[Any]) -> None:
         seated = self.seats[number]
@@ -218,10 +215,10 @@ class World:
         for _ in range(TRIES):
             attempt = self.call(number, "begin")
             for key, value in values.items():
-                if attempt.name in self.site(number).courses:
+                if self.site(number).is_open(attempt.name):
                     self.call(number, "write", attempt.name, key, value)
                     self.settle_until_answered(number, attempt.name)
-            if attempt.name in self.site(number).courses:
+            if self.site(number).is_open(attempt.name):
                 self.call(number, "commit", attempt.name)
                 self.settle()
             if isinstance(self.answer(attempt.name), Committed):
@@ -232,11 +229,10 @@ class World:
         """Let time pass until a request is answered."""
         for _ in range(ROUNDS_MAX):
             self.run()
-            course = self.site(number).courses.get(name)
-            if course is None or not course.awaited:
+            if not self.site(number).is_waiting(name):
                 return
             self._let_timers_ring()
-        raise AssertionError(f"{name} waits for ever: {self.site(number).courses[name]}")
+        raise AssertionError(f"{name} waits forever: {self.site(number).coordinator}")
 
     def write(self, number: int, values: dict[str, bytes | None]) -> Attempt:
         """Begin a transaction that writes all these, and has everything answered."""

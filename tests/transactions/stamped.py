@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,14 +27,14 @@ from coterie.transactions.schemes.span import Span
 from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
 from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
 from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import StampOrdered
-from coterie.transactions.serializability import check
 from coterie.transactions.trials.trial import Trial, explore
+from tests.transactions.desk import Tally, tally
 from tests.transactions.storms import KEYS, script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.transactions.schemes.timestamp_ordering.request import Request
+    from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import Request
 
 SCHEMES: dict[str, type[StampOrdered]] = {
     "timestamp-ordering": TimestampOrdering,
@@ -216,9 +215,24 @@ def restarted(scheduler: StampOrdered, now: Stamp) -> StampOrdered:
     return twin
 
 
-def prepared_trial(scheduler: StampOrdered, scripts: Sequence[str], first: str = "") -> Trial:
+class RestartingTrial(Trial):
+    """A trial whose site may end and come back."""
+
+    def restart(self) -> None:
+        """End the site and bring it back; what is not prepared is gone."""
+        begun = [runner for runner in self.runners.values() if runner.state != "new"]
+        now = max((runner.attempt.stamp for runner in begun), default=BEGINNING)
+        self.scheduler = restarted(self.scheduler, now)
+        for runner in begun:
+            if runner.state == "running":
+                self._end(runner, "aborted")
+
+
+def prepared_trial(
+    scheduler: StampOrdered, scripts: Sequence[str], first: str = ""
+) -> RestartingTrial:
     """Bring in transactions of stamps 10, 20, ...; another one may have run before."""
-    trial = Trial(scheduler, ("a", "b", "c", "x", "y"))
+    trial = RestartingTrial(scheduler, ("a", "b", "c", "x", "y"))
     if first:
         trial.add("T1", 1, first)
         while not trial.runners["T1"].over:
@@ -232,20 +246,10 @@ def outcomes(trial: Trial) -> list[str]:
     return [runner.state for runner in trial.runners.values()]
 
 
-def restart(trial: Trial) -> None:
-    """End the site and bring it back; whoever is not prepared is gone."""
-    begun = [runner for runner in trial.runners.values() if runner.state != "new"]
-    now = max((runner.attempt.stamp for runner in begun), default=BEGINNING)
-    trial.scheduler = restarted(trial.scheduler, now)
-    for runner in begun:
-        if runner.state == "running":
-            trial._end(runner, "aborted")
-
-
-def explore_restarts(trial: Trial) -> Iterator[Trial]:
+def explore_restarts(trial: RestartingTrial) -> Iterator[Trial]:
     """Make all moves in all orders, and restart the site once at every moment."""
     twin = trial.copy()
-    restart(twin)
+    twin.restart()
     yield from explore(twin)
     for name in trial.movable():
         twin = trial.copy()
@@ -259,46 +263,28 @@ def stormy_restarts(scheduler: StampOrdered, seed: int) -> Trial:
     Whoever is prepared then stays prepared; everybody else is gone.
     """
     dice = random.Random(seed)
-    trial = Trial(scheduler, KEYS)
+    trial = RestartingTrial(scheduler, KEYS)
     for stamp in range(1, 31):
         trial.add(f"T{stamp}", stamp, script(dice))
         for _ in range(4):
             if movable := trial.movable():
                 trial.move(dice.choice(movable))
         if dice.random() < 0.2:
-            restart(trial)
+            trial.restart()
     while movable := trial.movable():
         trial.move(dice.choice(movable))
     return trial
 
 
-class Ends(NamedTuple):
-    """How all interleavings of a few transactions ended."""
-
-    schedules: int
-    committed: int  # transactions, over all schedules
-    refused: int
-    stuck: int = 0  # schedules in which somebody waits for ever
-    wrong: int = 0  # schedules that are not serializable
-
-
 def ends(
-    scheduler: StampOrdered, scripts: Sequence[str], first: str = "", *, restart: bool = False
-) -> Ends:
+    scheduler: StampOrdered, first: str, scripts: Sequence[str], *, restart: bool = False
+) -> Tally:
     """Run transactions of stamps 10, 20, ... in all orders, after one that ran alone.
 
     With `restart` the site ends and comes back once, at every possible moment.
     """
-    schedules = committed = refused = stuck = wrong = 0
-    search = explore_restarts if restart else explore
-    for end in search(prepared_trial(scheduler, scripts, first)):
-        states = outcomes(end)[bool(first) :]
-        schedules += 1
-        committed += states.count("committed")
-        refused += states.count("refused")
-        stuck += bool(end.waiting())
-        wrong += not check(end.history()).serializable
-    return Ends(schedules, committed, refused, stuck, wrong)
+    trial = prepared_trial(scheduler, scripts, first)
+    return tally(explore_restarts(trial) if restart else explore(trial), before=bool(first))
 
 
 RESTARTED = ("circle of two", "circle through a gap")  # histories worth a restart
@@ -322,15 +308,3 @@ HISTORIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "insertion that aborts": ("", ("r(y) w(x)", "r(x) w(y)", "w(x) a")),
     "two scans": ("w(a)", ("s(a,b) w(b)", "s(b,c) w(a)")),
 }
-
-
-def explored_figures(explored: dict[str, Ends]) -> str:
-    """Sum up what all interleavings came to, as the pages tell it."""
-    schedules, committed, refused, *_ = (sum(kind) for kind in zip(*explored.values(), strict=True))
-    return f"{schedules:,} schedules, {committed:,} commits, {refused:,} refusals"
-
-
-def page(name: str) -> str:
-    """Give a page of the docs without its line breaks."""
-    path = Path(__file__).parents[2] / "docs" / "transactions" / f"{name}.md"
-    return " ".join(path.read_text(encoding="utf-8").split())

@@ -49,7 +49,7 @@ def test_a_transaction_begins_once_and_before_anything_else() -> None:
     (transaction,) = read(begin, "", write(1, "x", "1")).transactions.values()
     assert (transaction.first, transaction.last) == (1, 3)
     for earlier in (begin, write(1, "x", "1")):
-        with pytest.raises(UsageError, match="line 2: 1 has begun on line 1 already"):
+        with pytest.raises(UsageError, match="line 2: 1 has already begun on line 1"):
             read(earlier, begin)
 
 
@@ -74,7 +74,10 @@ def test_events_can_be_added_by_a_program() -> None:
         ('{"op": "commit"}', "line 2: .* missing required field `transaction`"),
         ('{"transaction": 2}', "line 2: .* missing required field `op`"),
         ('{"transaction": true, "op": "commit"}', "line 2: .*`transaction`"),
-        ('{"transaction": 2, "op": "delete"}', "line 2: op is one of begin, read, write, commit"),
+        (
+            '{"transaction": 2, "op": "delete"}',
+            "line 2: op must be one of begin, read, write, commit",
+        ),
         ('{"transaction": 2, "op": "read", "value": 1}', "line 2: a read needs a key"),
         ('{"transaction": 2, "op": "read", "key": "x"}', "line 2: a read needs a value .null for"),
         ('{"transaction": 2, "op": "write", "key": "x"}', "line 2: a write needs a value$"),
@@ -103,7 +106,7 @@ def refused(*lines: str) -> str:
 def test_without_versions_the_values_of_a_key_must_differ() -> None:
     text = refused(write(1, "x", "5"), write(2, "y", "5"), write(2, "x", "5"))
     assert text == (
-        "line 3: x = 5 is written on line 1, too; without versions, the values of a key must differ"
+        "line 3: x = 5 was written on line 1, too; without versions, the values of a key must differ"
     )
 
 
@@ -135,7 +138,7 @@ def test_all_committed_writes_of_a_key_state_a_version_or_none_does() -> None:
         COMMIT,
         '{"transaction": 2, "op": "commit"}',
     )
-    assert text == "line 2: other writes of x have a version, this not"
+    assert text == "line 2: other writes of x state a version, this does not"
 
 
 def test_a_version_has_one_writer() -> None:

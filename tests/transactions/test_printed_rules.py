@@ -47,7 +47,7 @@ def scripts(total: int, operations: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def refuted(
     kind: type[StampOrdered], total: int, operations: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    return [texts for texts in scripts(total, operations) if ends(kind(), texts).wrong]
+    return [texts for texts in scripts(total, operations) if ends(kind(), "", texts).wrong]
 
 
 def test_scripts_are_all_there() -> None:

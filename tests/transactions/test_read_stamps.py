@@ -11,8 +11,8 @@ from coterie.transactions.schemes.scheduler import BEGINNING
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.schemes.timestamp_ordering.read_stamps import ReadStamps
 from coterie.transactions.serializability import check
+from tests.transactions.mutants import Mutant, break_rule
 from tests.transactions.stamped import WATCHED
-from tests.transactions.stamped_mutants import Case, break_rule
 from tests.transactions.storms import storm
 
 KEYS = [f"{first}{second}" for first in "abcdef" for second in "abcdef"]
@@ -69,19 +69,19 @@ def test_a_span_without_keys_marks_nothing() -> None:
 
 
 MUTANTS = {
-    "a smaller stamp replaces a larger": Case(
-        "timestamp_ordering.read_stamps", "if self.stamps[piece] < stamp:", "if True:"
+    "a smaller stamp replaces a larger": Mutant(
+        ReadStamps, "if self.stamps[piece] < stamp:", "if True:"
     ),
-    "a new piece begins with nothing": Case(
-        "timestamp_ordering.read_stamps",
+    "a new piece begins with nothing": Mutant(
+        ReadStamps,
         "self.stamps.insert(place, self.stamps[place - 1])",
         "self.stamps.insert(place, BEGINNING)",
     ),
-    "coarser pieces take the smaller stamp": Case(
-        "timestamp_ordering.read_stamps", "max(stamp, floor)", "min(stamp, floor)"
+    "coarser pieces take the smaller stamp": Mutant(
+        ReadStamps, "max(stamp, floor)", "min(stamp, floor)"
     ),
-    "pieces are joined whatever their stamps": Case(
-        "timestamp_ordering.read_stamps",
+    "pieces are joined whatever their stamps": Mutant(
+        ReadStamps,
         "if self.stamps[piece] == self.stamps[piece - 1]:",
         "if True:",
     ),

@@ -28,7 +28,7 @@ ANOMALIES = {
     ("G2-item", "long fork"): "w1(x) w2(y) r3(x=1) r3(y) r4(y=2) r4(x) c1 c2 c3 c4",
     # Fekete, O'Neil and O'Neil 2004: snapshot isolation with a reader that only looks
     ("G2-item", "anti-dependency cycle"): "r2(x) r2(y) r1(y) w1(y) c1 r3(x) r3(y=1) c3 w2(x) c2",
-    ("garbage read", "read of a value that nobody wrote"): "w1(x) r2(x=9) c1 c2",
+    ("garbage read", "read of a value that was never written"): "w1(x) r2(x=9) c1 c2",
     ("internal", "read that misses the transaction's own write"): "w1(x) r1(x) c1",
 }
 

@@ -2,79 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
 from coterie.transactions.serializability import checker
-from tests.harness import Mutant, broken
+from coterie.transactions.serializability.certain import around, certain_pairs
+from coterie.transactions.serializability.dependencies import dependencies
+from coterie.transactions.serializability.observation import Reads, observe, oldest_first
+from coterie.transactions.serializability.search import Order, Search
 from tests.transactions.histories import SECOND_WAY, tangled, textbook
+from tests.transactions.mutants import Mutant, break_rule
 from tests.transactions.serial_oracle import explains, serializable
 
 if TYPE_CHECKING:
     from coterie.transactions.history import History
 
-PACKAGE = "coterie.transactions.serializability"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A rule that is broken."""
-
-    module: str
-    old: str
-    new: str
-
-
 MUTANTS = {
-    "no write dependencies": Case(
-        "dependencies", 'yield Edge(previous, successor, "ww", key)', "pass"
+    "no write dependencies": Mutant(
+        dependencies, 'yield Edge(previous, successor, "ww", key)', "pass"
     ),
-    "no read dependencies": Case("dependencies", 'yield Edge(writer, reader, "wr", key)', "pass"),
-    "no anti-dependencies": Case(
-        "dependencies", 'yield Edge(reader, replacing, "rw", key)', "pass"
+    "no read dependencies": Mutant(dependencies, 'yield Edge(writer, reader, "wr", key)', "pass"),
+    "no anti-dependencies": Mutant(
+        dependencies, 'yield Edge(reader, replacing, "rw", key)', "pass"
     ),
-    "to replace what one has read oneself is a conflict": Case(
-        "dependencies", " and replacing != reader", ""
+    "to replace what one has read oneself is a conflict": Mutant(
+        dependencies, " and replacing != reader", ""
     ),
-    "the beginning is no version": Case(
-        "dependencies",
+    "the beginning is no version": Mutant(
+        dependencies,
         "if replacing is not None",
         "if writer is not None and replacing is not None",
     ),
-    "the newest version comes first": Case("observation", "sorted(stated)", "sorted(stated)[::-1]"),
-    "aborted reads are let pass": Case(
-        "observation", "source.owner.outcome is Outcome.ABORTED", "False"
+    "the newest version comes first": Mutant(
+        oldest_first, "sorted(stated)", "sorted(stated)[::-1]"
     ),
-    "intermediate reads are let pass": Case(
-        "observation", "not self.sources.is_final(source)", "False"
+    "aborted reads are let pass": Mutant(Reads, "source.owner.outcome is Outcome.ABORTED", "False"),
+    "intermediate reads are let pass": Mutant(Reads, "not self.sources.is_final(source)", "False"),
+    "own writes need not be seen": Mutant(
+        Reads, "identity(access.value) != identity(own[access.key].value)", "False"
     ),
-    "own writes need not be seen": Case(
-        "observation", "identity(access.value) != identity(own[access.key].value)", "False"
+    "unknown outcomes never count": Mutant(observe, "if writer.name not in names:", "if False:"),
+    "unknown outcomes always count": Mutant(
+        observe, "if t.outcome is Outcome.COMMITTED", "if t.outcome is not Outcome.ABORTED"
     ),
-    "unknown outcomes never count": Case(
-        "observation", "if writer.name not in names:", "if False:"
+    "readers may stand behind whoever replaced the version": Mutant(
+        certain_pairs, "pairs += around(readers, list(replacing))", ""
     ),
-    "unknown outcomes always count": Case(
-        "observation", "if t.outcome is Outcome.COMMITTED", "if t.outcome is not Outcome.ABORTED"
+    "one lost update is overlooked": Mutant(around, "replacing[:2]", "replacing[:1]"),
+    "a fence stands before those who read the beginning": Mutant(
+        certain_pairs, " if other not in replacing", ""
     ),
-    "readers may stand behind whoever replaced the version": Case(
-        "certain", "pairs += _around(readers, list(replacing))", ""
+    "readers of the beginning may stand anywhere": Mutant(
+        certain_pairs, "pairs += [(reader, fence) for reader in readers]", ""
     ),
-    "one lost update is overlooked": Case("certain", "replacing[:2]", "replacing[:1]"),
-    "a fence stands before those who read the beginning": Case(
-        "certain", " if other not in replacing", ""
+    "the other way is not tried": Mutant(Search, "(order.copy(), other), ", ""),
+    "both ways share what follows": Mutant(Search, "order.copy(), other", "order, other"),
+    "contradictions are overlooked": Mutant(
+        Order, "if first == second or self.behind[second] >> first & 1:", "if first == second:"
     ),
-    "readers of the beginning may stand anywhere": Case(
-        "certain", "pairs += [(reader, fence) for reader in readers]", ""
-    ),
-    "the other way is not tried": Case("search", "(order.copy(), other), ", ""),
-    "both ways share what follows": Case("search", "order.copy(), other", "order, other"),
-    "contradictions are overlooked": Case(
-        "search", "if first == second or self.behind[second] >> first & 1:", "if first == second:"
-    ),
-    "the first order found will do": Case("search", "if rival != writer:", "if False:"),
+    "the first order found will do": Mutant(Search, "if rival != writer:", "if False:"),
 }
 PLAIN = (
     "w1(x=a) w1(x=b) r2(x=a) c1 c2",
@@ -103,20 +90,9 @@ def misjudged(history: History) -> bool:
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = MUTANTS[name]
-    module = broken(f"{PACKAGE}.{case.module}", Mutant(case.old, case.new))
-    for public in IMPORTED[case.module]:
-        monkeypatch.setattr(checker, public, getattr(module, public))
+    break_rule(MUTANTS[name], monkeypatch)
     assert notices()
 
 
 def test_nothing_is_noticed_where_nothing_is_broken() -> None:
     assert not notices(seeds=300)
-
-
-IMPORTED = {  # what the checker takes from each
-    "certain": ("certain_pairs", "likely_versions"),
-    "dependencies": ("dependencies", "serial_order"),
-    "observation": ("observe",),
-    "search": ("GivenUpError", "Search"),
-}

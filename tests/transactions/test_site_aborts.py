@@ -27,7 +27,7 @@ class Fickle(BusySite):
 
     def commit(self, name: Name, out: Outbox[Message]) -> None:
         super().commit(name, out)
-        if name in self.courses:
+        if self.is_open(name):
             out.set_timer(FICKLE + name, 0.5 + int(name.partition(".")[0]) % 8 / 2)
 
     def ring(self, timer: str, out: Outbox[Message]) -> None:
@@ -37,7 +37,7 @@ class Fickle(BusySite):
             super().ring(timer, out)
 
     def _call_off(self, name: Name, out: Outbox[Message]) -> None:
-        if name not in self.courses or not self.abort(name, out):
+        if not self.is_open(name) or not self.abort(name, out):
             return
         self.called_off.append(name)
         for client in self.clients:

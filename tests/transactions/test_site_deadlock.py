@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coterie.transactions.schemes.scheduler import Accepted, Refused
+from coterie.transactions.site.deadlock_search import DeadlockSearch
 from coterie.transactions.site.messages import Collect, Collected, Sacrifice
 from coterie.transactions.site.site import BLOCKED, Site
+from tests.transactions.broken_sites import broken_sites
 from tests.transactions.site_world import World, key_at, world
-from tests.transactions.test_site_mutants import mutated
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
 
@@ -83,7 +84,7 @@ def test_a_wait_that_ended_between_the_passes_makes_no_victim() -> None:
     while not any(isinstance(message, Collected) for message in sites.mail.get((2, 1), [])):
         sites.deliver(1, 2)
     sites.deliver(2, 1)  # the first pass shows a deadlock, the second is under way
-    assert sites.site(1).suspects
+    assert sites.site(1).deadlock_search.suspects
     sites.call(2, "abort", second)
     sites.run()
     assert sites.count(Sacrifice) == 0
@@ -96,7 +97,7 @@ def test_a_late_sacrifice_hurts_nobody() -> None:
     sites.call(1, "abort", first)
     sites.run()
     assert isinstance(sites.answer(second), Accepted)
-    count = sites.site(1).parts[second].count
+    count = sites.site(1).resource.parts[second].count
     sites.mail[2, 1] = [Sacrifice(0, second, count, (first,))]
     sites.run()
     assert isinstance(sites.answer(second), Accepted)
@@ -162,8 +163,8 @@ def test_nobody_is_refused_for_a_cycle_that_is_broken_meanwhile() -> None:
 
 MUTANTS = {
     "a deadlock is believed at first sight": (
-        "self._begin_pass(core, sorted(sites), out)",
-        "self._accuse(core, out)",
+        "self._begin_pass(core, sorted(sites), resource, step)",
+        "self._accuse(core, step)",
     ),
     "a wait counts as the same whoever it is for": (
         "_identity(waiter) == _identity(suspect) and set(suspect.targets) <= set(waiter.targets)",
@@ -174,16 +175,14 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_whoever_asks_less_hurts_somebody_in_vain(name: str) -> None:
-    site, _ = mutated("searching", *MUTANTS[name])
-    sites, youngest = stale(site.Site)
+    sites, youngest = stale(broken_sites(DeadlockSearch, *MUTANTS[name]).site)
     assert isinstance(sites.answer(youngest), Refused)
 
 
 def test_a_sacrifice_of_another_wait_would_be_obeyed_without_its_count() -> None:
-    site, _ = mutated(
-        "searching", "if (message.name, message.count) in waits:", "if message.name in self.parts:"
-    )
-    sites = world(sites=3, kind=site.Site)
+    old = "if (message.name, message.count) in waits:"
+    broken = broken_sites(DeadlockSearch, old, "if message.name in resource.parts:")
+    sites = world(sites=3, kind=broken.site)
     attempt = sites.write(1, {A: b"1"})
     sites.mail[2, 1] = [Sacrifice(0, attempt.name, 7, ())]
     sites.run()

@@ -32,14 +32,16 @@ def writer(site: Any, key: str) -> str | None:
 def all_or_nothing(seats: Sequence[Seat | None]) -> bool:
     """Each transaction writes at both sites, so both keys are the last one's; nothing is left over."""
     sites: list[Any] = [seat.process for seat in seats if seat is not None]
-    left = any(s.parts or s.courses or s.ready or s.decided for s in sites)
-    return not left and writer(sites[0], A) == writer(sites[1], B)
+    return all(site.is_settled() for site in sites) and writer(sites[0], A) == writer(sites[1], B)
 
 
 def in_doubt(seats: Sequence[Seat | None]) -> bool:
     """A site has voted, and nobody has decided."""
     sites: list[Any] = [seat.process for seat in seats if seat is not None]
-    return any(site.ready for site in sites) and not any(site.decided for site in sites)
+    facts = [site.facts() for site in sites]
+    return any(fact["in doubt"] for fact in facts) and not any(
+        fact["not acknowledged"] for fact in facts
+    )
 
 
 ATOMIC = Settles("atomic", (Together(all_or_nothing),), "the sites differ, or something is left")

@@ -93,11 +93,9 @@ def test_what_is_written_between_two_parts_is_in_none(name: str, variant: str | 
         sites.run_one()
     writer = sites.call(2, "begin")
     for key, value in NEW.items():
-        course = sites.site(2).courses.get(writer.name)
-        if course is not None and not course.awaited:
+        if sites.site(2).is_open(writer.name) and not sites.site(2).is_waiting(writer.name):
             sites.call(2, "write", writer.name, key, value)
-    course = sites.site(2).courses.get(writer.name)
-    if course is not None and not course.awaited:
+    if sites.site(2).is_open(writer.name) and not sites.site(2).is_waiting(writer.name):
         sites.call(2, "commit", writer.name)
     sites.run()
     assert values(sites, reader) == list(OLD.items())
@@ -144,7 +142,7 @@ def test_who_asks_for_more_than_there_is_breaks_the_protocol() -> None:
     sites = world(sites=3)
     name = scanning(sites)
     sites.run()
-    count = sites.site(2).parts[name].count
+    count = sites.site(2).resource.parts[name].count
     with pytest.raises(ProtocolError, match="nothing more"):
         sites.site(2).receive(1, Ask(1, name, count + 1, More()), Outbox(2))
 
@@ -190,7 +188,9 @@ def test_writes_that_are_too_large_together_are_refused_before_a_site_hears_of_t
     writer = sites.write(1, {KEYS[0]: b"x" * 500, KEYS[1]: b"x" * 400})
     sent = len(sites.sent)
     for _ in range(2):
-        with pytest.raises(UsageError, match=r"writes take 1,10\d bytes, and 1,000 are the most"):
+        with pytest.raises(
+            UsageError, match=r"would take 1,10\d bytes, and at most 1,000 go to disk"
+        ):
             sites.call(1, "write", writer.name, KEYS[2], b"x" * 200)
     assert len(sites.sent) == sent
     sites.call(1, "write", writer.name, KEYS[0], b"small")  # in the place of what was large

@@ -9,16 +9,17 @@ import pytest
 from coterie.transactions.schemes.scheduler import Committed, Declaration, Found, Refused
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.messages import Want
-from coterie.transactions.site.promising import OUTDATED
+from coterie.transactions.site.promises import OUTDATED, Promises
 from coterie.transactions.site.site import SILENCE
 from coterie.transactions.trials.clients import BusySite
+from tests.harness import broken_class
+from tests.transactions.broken_sites import with_part
 from tests.transactions.site_storms import judge, named_storm
 from tests.transactions.site_world import World, key_at, world
-from tests.transactions.test_site_mutants import mutated
 
 if TYPE_CHECKING:
-    from coterie.process import Outbox
-    from coterie.transactions.site.messages import Message
+    from coterie.transactions.site.resource import Resource
+    from coterie.transactions.site.step import Step
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
 AT_A = Declaration((Span.of(A),), (Span.of(A),))
@@ -62,7 +63,7 @@ def test_what_a_closed_site_began_before_is_refused_when_it_comes_late() -> None
     sites.lose(1, 3)
     sites.call(1, "close_source", 3)
     sites.call(1, "close_source", 2)
-    older = next(iter(sites.site(1).courses))
+    older = sites.site(1).open_transactions()[0]
     sites.call(1, "abort", older)
     sites.call(1, "read", attempt.name, A)
     assert isinstance(sites.answer(attempt.name), Found)
@@ -81,11 +82,11 @@ def test_a_closed_site_that_is_heard_again_is_waited_for_again() -> None:
     sites.call(1, "close_source", 3)
     sites.call(1, "commit", name)
     sites.run()
-    assert sites.site(1).closed == [3]
+    assert sites.site(1).promises.closed == [3]
     sites.start(3)
     back = sites.call(3, "begin", AT_A)
     sites.run()
-    assert sites.site(1).closed == []
+    assert sites.site(1).promises.closed == []
     sites.call(3, "abort", back.name)
     sites.run()
     later = sites.call(1, "begin", AT_A)
@@ -117,15 +118,15 @@ def test_a_closed_site_does_not_keep_old_versions() -> None:
     assert sites.site(1).facts()["oldest"] == ""
 
 
-def impatient(base: type[BusySite]) -> type[BusySite]:
-    """Make a site that never waits for anybody's word, whoever lives."""
+def impatient(base: type[Promises] = Promises) -> type[BusySite]:
+    """Make a site that never waits for the word of another, even of one that lives."""
 
     class Impatient(base):  # type: ignore[misc, valid-type]  # mypy knows no class from a variable
-        def _ask_for_promises(self, out: Outbox[Message]) -> None:
-            self.closed = [site for site in range(1, self.sites + 1) if site != self.me]
-            super()._ask_for_promises(out)
+        def ask(self, resource: Resource, step: Step) -> None:
+            self.closed = [site for site in range(1, step.sites + 1) if site != step.me]
+            super().ask(resource, step)
 
-    return Impatient
+    return with_part(BusySite, "promises", Impatient)
 
 
 @pytest.mark.parametrize("scheme", ["conservative", "multiversion"])
@@ -133,14 +134,14 @@ def test_sites_that_close_each_other_though_all_live_stay_serializable(scheme: s
     """It costs refusals, and never the order."""
     refusals = 0
     for seed in range(12):
-        outcome = named_storm(scheme, None, 3, seed, kind=impatient(BusySite))
+        outcome = named_storm(scheme, None, 3, seed, kind=impatient())
         judge(outcome)
         refusals += outcome.aborts
     assert refusals, "somebody came too late"
 
 
 def test_a_presumed_promise_that_is_not_kept_is_noticed() -> None:
-    old = "if self.heeds_promises() and opening.stamp <= self.promised[place]:"
-    _, broken = mutated("promising", old, "if False:")
+    old = "if heeds_promises(step.scheduler) and opening.stamp <= self.promised[place]:"
+    broken = broken_class(Promises, old, "if False:")
     with pytest.raises(AssertionError, match="was to begin there any more"):
-        judge(named_storm("conservative", None, 3, 0, kind=impatient(broken.BusySite)))
+        judge(named_storm("conservative", None, 3, 0, kind=impatient(broken)))

@@ -8,7 +8,7 @@ from coterie.clocks import Stamp
 from coterie.process import Outbox, Payload, Process
 from coterie.simulate import Crash, Fault, Restart, Simulation
 from coterie.transactions.schemes.scheduler import Item
-from coterie.transactions.site import keeper
+from coterie.transactions.site import journal
 from coterie.transactions.site.records import AnyRecord, Reserved, Wrote, recall, written
 from tests.transactions.site_world import key_at, world
 
@@ -61,7 +61,7 @@ def test_a_value_takes_the_place_of_everything_before_it() -> None:
 def test_the_log_of_a_site_is_replaced_when_it_is_longer_than_what_it_amounts_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(keeper, "RECORDS_MAX", 20)
+    monkeypatch.setattr(journal, "RECORDS_MAX", 20)
     sites = world(sites=2)
     here, there = key_at(1, 2), key_at(2, 2)
     for number in range(60):
@@ -79,7 +79,7 @@ def test_the_log_of_a_site_is_replaced_when_it_is_longer_than_what_it_amounts_to
 def test_a_snapshot_keeps_what_is_in_doubt_and_what_is_not_acknowledged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(keeper, "RECORDS_MAX", 0)
+    monkeypatch.setattr(journal, "RECORDS_MAX", 0)
     sites = world(sites=3)
     keys = [key_at(site, 3) for site in (1, 2, 3)]
     attempt = sites.write(1, dict.fromkeys(keys, b"1"))

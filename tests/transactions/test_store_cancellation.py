@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from coterie.errors import Conflict
 from coterie.transactions import Store, Transaction
-from coterie.transactions.store.local import LocalExecutor
+from tests.transactions.disk import store_on_disk
 from tests.transactions.jumbled import FORMS, assert_idle, jumbled
 
 if TYPE_CHECKING:
@@ -59,32 +58,34 @@ class CancelledAt:
                 error = thrown
 
 
+async def script(store: Store) -> None:
+    async with store.transaction() as t:
+        await t.get("a")
+        await asyncio.sleep(0)
+        await t.get("x", for_update=True)
+        await t.put("x", "script")
+        await asyncio.sleep(0)
+        await t.scan("a", "z")
+        await t.put("y", "script")
+        await asyncio.sleep(0)
+
+
+async def rival(store: Store, keys: str) -> None:
+    """Be in the way, before or after."""
+    with contextlib.suppress(Conflict):
+        async with store.transaction() as t:
+            for key in keys:
+                await t.get(key)
+                await t.put(key, "rival")
+                await asyncio.sleep(0)
+
+
 @every_form
 @pytest.mark.parametrize("late", [False, True], ids=["waiting", "answered"])
 def test_cancelled_at_any_point_it_leaves_nothing_behind(
     scheme: str, variant: str, late: bool
 ) -> None:
     """2.0 d: no locks, no writes, no waiters; and a fresh transaction on the same keys succeeds."""
-
-    async def script(store: Store) -> None:
-        async with store.transaction() as t:
-            await t.get("a")
-            await asyncio.sleep(0)
-            await t.get("x", for_update=True)
-            await t.put("x", "script")
-            await asyncio.sleep(0)
-            await t.scan("a", "z")
-            await t.put("y", "script")
-            await asyncio.sleep(0)
-
-    async def rival(store: Store, keys: str) -> None:
-        """Be in the way, before or after."""
-        with contextlib.suppress(Conflict):
-            async with store.transaction() as t:
-                for key in keys:
-                    await t.get(key)
-                    await t.put(key, "rival")
-                    await asyncio.sleep(0)
 
     async def main(k: int) -> CancelledAt:
         store = Store(scheme, variant=variant)
@@ -98,15 +99,15 @@ def test_cancelled_at_any_point_it_leaves_nothing_behind(
             return "committed"
 
         tasks = [asyncio.create_task(rival(store, keys)) for keys in ("xa", "ya", "ax")]
-        task = asyncio.create_task(victim())
-        await asyncio.wait({task, *tasks})
-        assert all(rival.exception() is None for rival in tasks)
+        hit = asyncio.create_task(victim())
+        await asyncio.wait({hit, *tasks})
+        assert all(task.exception() is None for task in tasks)
         assert_idle(store)
         async with asyncio.timeout(1), store.transaction() as t:
             values = [await t.get("x"), await t.get("y")]
             await t.put("x", "fresh")
             await t.put("y", "fresh")
-        if task.cancelled() or task.result() == "refused":
+        if hit.cancelled() or hit.result() == "refused":
             assert "script" not in values
         assert_idle(store)
         return cancelling
@@ -154,34 +155,16 @@ def test_a_waiter_that_leaves_lets_those_behind_it_go_on() -> None:
     asyncio.run(main())
 
 
-class Gate:
-    """A disk that takes its time: commits reach it when the gate is opened."""
-
-    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        executor = store._executor
-        assert isinstance(executor, LocalExecutor)
-        assert executor._log is not None
-        write = executor._log._write
-        self.reached = threading.Event()
-        self.open = threading.Event()
-
-        def slow(commits: Any) -> None:
-            self.reached.set()
-            assert self.open.wait(10)
-            write(commits)
-
-        monkeypatch.setattr(executor._log, "_write", slow)
-
-
 @pytest.mark.parametrize("scheme", ["two-phase-locking", "multiversion", "optimistic"])
 def test_a_commit_on_its_way_to_the_disk_is_not_cancelled_any_more(
-    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scheme: str, tmp_path: Path
 ) -> None:
     """2.0 d: the block ends as committed, and the cancellation comes where the task waits next."""
 
     async def main() -> None:
-        async with Store(scheme, path=tmp_path / "store") as store:
-            gate = Gate(store, monkeypatch)
+        store, disk = store_on_disk(tmp_path / "store", scheme)
+        async with store:
+            disk.open.clear()
             told: list[str] = []
 
             async def work() -> None:
@@ -192,12 +175,12 @@ def test_a_commit_on_its_way_to_the_disk_is_not_cancelled_any_more(
                 told.append("went on")
 
             task = asyncio.create_task(work())
-            await asyncio.to_thread(gate.reached.wait, 10)
+            await asyncio.to_thread(disk.reached.wait, 10)
             for _ in range(3):
                 task.cancel()
                 await asyncio.sleep(0)
             assert not task.done()
-            gate.open.set()
+            disk.open.set()
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert told == ["committed"]
@@ -209,15 +192,14 @@ def test_a_commit_on_its_way_to_the_disk_is_not_cancelled_any_more(
     asyncio.run(main())
 
 
-def test_a_deadline_that_ends_with_the_commit_has_no_say_any_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_deadline_that_ends_with_the_commit_has_no_say_any_more(tmp_path: Path) -> None:
     """The block inside the deadline has come to its end, so there is nothing to be late with."""
 
     async def main() -> None:
-        async with Store(path=tmp_path / "store") as store:
-            gate = Gate(store, monkeypatch)
-            asyncio.get_running_loop().call_later(0.05, gate.open.set)
+        store, disk = store_on_disk(tmp_path / "store")
+        async with store:
+            disk.open.clear()
+            asyncio.get_running_loop().call_later(0.05, disk.open.set)
             async with asyncio.timeout(0.01) as deadline, store.transaction() as t:
                 await t.put("x", 1)
             assert deadline.expired()
@@ -227,13 +209,12 @@ def test_a_deadline_that_ends_with_the_commit_has_no_say_any_more(
     asyncio.run(main())
 
 
-def test_work_that_goes_on_after_its_deadline_is_told_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_that_goes_on_after_its_deadline_is_told_so(tmp_path: Path) -> None:
     async def main() -> None:
-        async with Store(path=tmp_path / "store") as store:
-            gate = Gate(store, monkeypatch)
-            asyncio.get_running_loop().call_later(0.05, gate.open.set)
+        store, disk = store_on_disk(tmp_path / "store")
+        async with store:
+            disk.open.clear()
+            asyncio.get_running_loop().call_later(0.05, disk.open.set)
             with pytest.raises(TimeoutError):
                 await late(store)
             await asyncio.sleep(0.01)

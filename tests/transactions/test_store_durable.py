@@ -16,8 +16,8 @@ from coterie.errors import ConfigError, Conflict, MisuseError, OutcomeUnknown, U
 from coterie.transactions import Store, Transaction
 from coterie.transactions.schemes.scheduler import Item
 from coterie.transactions.serializability import check
-from coterie.transactions.store.local import LocalExecutor
 from coterie.transactions.store.log import STAMPS_AT_ONCE, Log
+from tests.transactions.disk import store_on_disk
 from tests.transactions.jumbled import FORMS, assert_idle
 
 if TYPE_CHECKING:
@@ -29,13 +29,6 @@ every_form = pytest.mark.parametrize(("scheme", "variant"), FORMS)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-def log_of(store: Store) -> Log:
-    executor = store._executor
-    assert isinstance(executor, LocalExecutor)
-    assert executor._log is not None
-    return executor._log
 
 
 async def increment(t: Transaction) -> int:
@@ -89,44 +82,34 @@ def test_a_scheme_can_be_changed_between_two_runs(path: Path) -> None:
     ]
 
 
-def test_a_commit_is_flushed_to_disk_and_commits_share_the_wait(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_is_flushed_to_disk_and_commits_share_the_wait(path: Path) -> None:
     """In the write-ahead mode, FULL (2) flushes at each commit of SQLite; many of ours go in one."""
-    batches: list[int] = []
 
     async def put(store: Store, key: str) -> None:
         async with store.transaction() as t:
             await t.put(key, key)
 
     async def main() -> None:
-        async with Store(path=path) as store:
-            log = log_of(store)
-            assert log._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-            assert log._connection.execute("PRAGMA synchronous").fetchone() == (2,)
-            write = log._write
-
-            def counted(commits: Any) -> None:
-                batches.append(len(commits))
-                write(commits)
-
-            monkeypatch.setattr(log, "_write", counted)
+        store, disk = store_on_disk(path)
+        async with store:
+            assert disk.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert disk.execute("PRAGMA synchronous").fetchone() == (2,)
             await asyncio.gather(*(put(store, f"key {number}") for number in range(200)))
             async with store.transaction() as t:
                 assert len(await t.scan()) == 200
-        assert sum(batches) == 200, "who only reads leaves nothing in the log"
+        assert sum(disk.batches) == 200, "who only reads leaves nothing in the log"
+        assert len(disk.batches) < 100
 
     asyncio.run(main())
-    assert len(batches) < 100
 
 
 def test_others_see_a_commit_only_when_it_is_on_disk(path: Path) -> None:
     async def main() -> None:
-        async with Store("multiversion", path=path) as store:
+        store, disk = store_on_disk(path, "multiversion")
+        async with store:
             async with store.transaction() as t:
                 await t.put("x", 1)
-            connection = log_of(store)._connection
-            (row,) = connection.execute("SELECT key, value FROM items").fetchall()
+            (row,) = disk.execute("SELECT key, value FROM items").fetchall()
             assert row == ("x", b"\x01")
 
     asyncio.run(main())
@@ -170,21 +153,6 @@ def test_an_older_version_does_not_replace_a_newer_one(path: Path) -> None:
     log.close()
 
 
-class BrokenDisk:
-    """A connection whose commits fail."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-
-    def execute(self, statement: str, *values: Any) -> Any:
-        if statement.startswith(("COMMIT", "UPDATE")):
-            raise sqlite3.OperationalError("disk I/O error")
-        return self.connection.execute(statement, *values)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.connection, name)
-
-
 @pytest.mark.parametrize("scheme", ["two-phase-locking", "optimistic"])
 def test_whoever_was_on_the_way_to_a_broken_disk_does_not_know(scheme: str, path: Path) -> None:
     """2.0 f: unknown is not aborted. Such a transaction stays in the way; nothing more commits."""
@@ -196,16 +164,16 @@ def test_whoever_was_on_the_way_to_a_broken_disk_does_not_know(scheme: str, path
         await t.put("x", 1)
 
     async def main() -> None:
-        async with Store(scheme, path=path, timeout=0.01, record=True) as store:
-            log: Any = log_of(store)
+        store, disk = store_on_disk(path, scheme, timeout=0.01)
+        async with store:
             await store.run(increment)
-            log._connection = BrokenDisk(log._connection)
+            disk.broken = True
             with pytest.raises(OutcomeUnknown, match=r"T\d+ may have been .*: disk I/O") as caught:
                 await store.run(put)
             assert not caught.value.definite
             assert calls == 1, "it is not tried again"
             assert store.counts.unknown == 1
-            with pytest.raises(Unavailable, match="cannot be written any more: disk I/O error"):
+            with pytest.raises(Unavailable, match="can no longer be written: disk I/O error"):
                 await store.run(increment)
             with pytest.raises(Conflict):
                 await store.run(put, tries=2)
@@ -218,10 +186,10 @@ def test_whoever_was_on_the_way_to_a_broken_disk_does_not_know(scheme: str, path
 
 def test_no_stamp_is_used_that_could_not_be_reserved(path: Path) -> None:
     async def main() -> None:
-        async with Store(path=path) as store:
-            log: Any = log_of(store)
-            log._connection = BrokenDisk(log._connection)
-            with pytest.raises(Unavailable, match="cannot be written any more: disk I/O error"):
+        store, disk = store_on_disk(path)
+        disk.broken = True
+        async with store:
+            with pytest.raises(Unavailable, match="can no longer be written: disk I/O error"):
                 await store.run(increment)
 
     asyncio.run(main())
@@ -231,7 +199,9 @@ def test_a_file_belongs_to_one_store_at_a_time(path: Path) -> None:
     async def main() -> None:
         async with Store(path=path) as store:
             await store.run(increment)
-            with pytest.raises(ConfigError, match="is open already; a store belongs to one"):
+            with pytest.raises(
+                ConfigError, match="is already open: one process at a time may use it"
+            ):
                 Store(path=path)
             program = f"import coterie; coterie.Store(path={str(path)!r})"
             other = await asyncio.to_thread(
@@ -260,7 +230,7 @@ def test_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     connection.close()
     for path, complaint in (
         (text, "is not a store: file is not a database"),
-        (foreign, "is not a store: it is a database of another program"),
+        (foreign, "is not a store: it is the database of another program"),
         (tmp_path, "cannot be opened: unable to open"),
         (tmp_path / "nowhere" / "store", "cannot be opened: unable to open"),
     ):
@@ -286,19 +256,19 @@ def test_a_file_of_a_later_format_or_a_damaged_one_is_refused(path: Path) -> Non
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(ConfigError, match="it has format 99, and this is a program for 1"):
+    with pytest.raises(ConfigError, match="it has format 99, and this version of coterie needs 1"):
         Store(path=path)
 
 
-def test_a_store_does_not_go_through_a_fork(path: Path) -> None:
+def test_a_store_does_not_go_through_a_fork(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with Store(path=path) as store:
             await store.run(increment)
-            pretended = os.getpid() + 1
-            log_of(store)._process = pretended
-            with pytest.raises(MisuseError, match="was opened before a fork"):
-                await store.run(increment)
-            log_of(store)._process = os.getpid()
+            child = os.getpid() + 1
+            with monkeypatch.context() as forked:
+                forked.setattr(os, "getpid", lambda: child)
+                with pytest.raises(MisuseError, match="was opened before a fork"):
+                    await store.run(increment)
             assert await store.run(increment) == 2
             assert_idle(store)
 

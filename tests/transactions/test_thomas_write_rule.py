@@ -1,4 +1,4 @@
-"""Thomas's write rule by the letters of its rules, in all interleavings, storms, and broken."""
+"""Thomas's write rule by the letters of its rules, beside timestamp ordering, and broken."""
 
 from __future__ import annotations
 
@@ -6,24 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.transactions.schemes.thomas_write_rule import SCHEME, ThomasWriteRule
+from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
 from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
 from coterie.transactions.serializability import check
+from tests.transactions.desk import page
 from tests.transactions.histories import textbook
+from tests.transactions.mutants import Mutant
 from tests.transactions.precedence import conflict_serializable
-from tests.transactions.stamped import (
-    HISTORIES,
-    Ends,
-    Hand,
-    WatchedThomasWriteRule,
-    ends,
-    explored_figures,
-    outcomes,
-    page,
-    prepared_trial,
-    stormy_restarts,
-)
-from tests.transactions.stamped_mutants import Case, break_rule, noticed
+from tests.transactions.stamped import Hand, outcomes, prepared_trial
 from tests.transactions.storms import KEYS, storm
 
 if TYPE_CHECKING:
@@ -34,42 +24,24 @@ if TYPE_CHECKING:
 READ = "a later transaction has read it"
 WRITTEN = "a later transaction has written it"
 KINDS = (TimestampOrdering, ThomasWriteRule)
-EXPLORED = {
-    "lost update": Ends(schedules=17, committed=20, refused=14),
-    "write skew": Ends(schedules=58, committed=61, refused=55),
-    "blind writes": Ends(schedules=70, committed=140, refused=0),
-    "read between writes": Ends(schedules=355, committed=940, refused=125),
-    "chain of reads": Ends(schedules=230, committed=434, refused=256),
-    "write that aborts": Ends(schedules=389, committed=766, refused=232),
-    "insertions into scans": Ends(schedules=17, committed=20, refused=14),
-    "deletion under a scan": Ends(schedules=841, committed=2039, refused=484),
-    "delete and put again": Ends(schedules=355, committed=940, refused=125),
-    "reader between writers": Ends(schedules=876, committed=2174, refused=454),
-    "circle of two": Ends(schedules=17, committed=20, refused=14),
-    "circle through a gap": Ends(schedules=17, committed=20, refused=14),
-    "circle of three": Ends(schedules=506, committed=866, refused=652),
-    "circle of writes": Ends(schedules=1082, committed=1856, refused=1390),
-    "insertion that aborts": Ends(schedules=520, committed=655, refused=385),
-    "two scans": Ends(schedules=17, committed=20, refused=14),
-}
 MUTANTS = {
-    "a write behind a later read is ignored, too": Case(
-        "timestamp_ordering.rules",
+    "a write behind a later read is ignored, too": Mutant(
+        TimestampOrdering,
         "            if stamp < cell.read:\n",
         "            if stamp < cell.read and not cell.overtaken(stamp):\n",
     ),
-    "writes behind a pending one are ignored and lost when that aborts": Case(
-        "timestamp_ordering.rules",
+    "writes behind a pending one are ignored and lost when that aborts": Mutant(
+        TimestampOrdering,
         "if cell.overtaken(stamp):\n                return self._place_behind(",
         "if cell.pending and stamp < cell.pending[-1].stamp:\n                return self._place_behind(",
     ),
-    "a late write is installed": Case(
-        "timestamp_ordering.rules",
+    "a late write is installed": Mutant(
+        TimestampOrdering,
         "if cell.overtaken(stamp):\n                return self._place_behind(",
         "if False:\n                return self._place_behind(",
     ),
-    "a late read is granted": Case(
-        "timestamp_ordering.rules",
+    "a late read is granted": Mutant(
+        TimestampOrdering,
         "if cell.overtaken(stamp):\n            return self._overtaken(",
         "if False:\n            return self._overtaken(",
     ),
@@ -202,44 +174,3 @@ def test_an_older_put_does_not_bring_back_what_was_deleted_later(hand: Hand) -> 
     assert hand.read(30, "x") == ["T30 sees x deleted"]
     hand.restart(now=30)
     assert hand.read(40, "x") == ["T40 sees x deleted"]
-
-
-@pytest.mark.parametrize("history", HISTORIES)
-def test_all_interleavings_are_serializable_and_nobody_is_stuck(history: str) -> None:
-    first, scripts = HISTORIES[history]
-    assert ends(WatchedThomasWriteRule(), scripts, first) == EXPLORED[history]
-
-
-@pytest.mark.parametrize("aborts", [0.0, 0.03, 0.3])
-def test_storms_are_serializable(aborts: float) -> None:
-    for seed in range(300):
-        trial = storm(WatchedThomasWriteRule(patience=seed % 6), seed, aborts=aborts)
-        assert not trial.waiting(), f"seed {seed}"
-        report = check(trial.history())
-        assert report.serializable, f"seed {seed}: {report}"
-
-
-def test_storms_with_restarts_are_serializable() -> None:
-    for seed in range(300):
-        trial = stormy_restarts(WatchedThomasWriteRule(), seed)
-        assert not trial.waiting(), f"seed {seed}"
-        report = check(trial.history())
-        assert report.serializable, f"seed {seed}: {report}"
-
-
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_rule_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    break_rule(MUTANTS[name], monkeypatch)
-    assert noticed("thomas-write-rule")
-
-
-def test_nothing_is_noticed_where_nothing_is_broken() -> None:
-    assert not noticed("thomas-write-rule")
-
-
-def test_the_scheme_builds_its_scheduler() -> None:
-    assert isinstance(SCHEME.build(), ThomasWriteRule)
-
-
-def test_the_page_tells_what_was_explored() -> None:
-    assert explored_figures(EXPLORED) in page("thomas-write-rule")

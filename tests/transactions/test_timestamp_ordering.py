@@ -7,11 +7,10 @@ import random
 import pytest
 
 from coterie.clocks import LamportClock, Stamp
-from coterie.errors import MisuseError
 from coterie.transactions.schemes.scheduler import Answer, Attempt, Declaration, Refused
 from coterie.transactions.schemes.span import Span
-from coterie.transactions.schemes.timestamp_ordering import SCHEME, TimestampOrdering
-from coterie.transactions.schemes.timestamp_ordering.graves import KEYS_MAX
+from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
+from coterie.transactions.schemes.timestamp_ordering.deletions import KEYS_MAX
 from tests.transactions.stamped import SCHEMES, Hand
 
 READ = "a later transaction has read it"
@@ -396,18 +395,3 @@ def test_deletions_are_forgotten_in_bulk_and_older_stamps_refused(scheme: str) -
     hand.begun.discard(4)
     assert hand.write(4, "k7", "") == [f"T4 refused: {READ}: k7"]
     assert hand.read(10_000, "k7") == ["T10000 sees no k7"]
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_requests_that_make_no_sense_raise(scheme: str) -> None:
-    hand = Hand(SCHEMES[scheme]())
-    hand.write(10, "x", "ten")
-    with pytest.raises(MisuseError, match="not prepared"):
-        hand.scheduler.commit("T10", Stamp(10, 1), [])
-    hand.prepare(10)
-    with pytest.raises(MisuseError, match="asks for nothing more"):
-        hand.read(10, "x")
-
-
-def test_the_scheme_builds_its_scheduler() -> None:
-    assert isinstance(SCHEME.build(site=2, sites=3), TimestampOrdering)

@@ -85,7 +85,7 @@ def test_the_votes_and_the_decision_are_on_disk_before_anybody_hears_of_them() -
     assert records(sites, 1) == [Ready, Decided, Settled]
     assert isinstance(sites.answer(name), Committed)
     sites.run()
-    assert not sites.site(1).decided
+    assert sites.site(1).facts()["not acknowledged"] == []
     assert records(sites, 1) == [Ready, Decided, Settled], "that all know can be written later"
     assert records(sites, 2) == [Ready, Settled]
     sites.put(1, {A: b"1"})
@@ -113,7 +113,7 @@ def test_a_site_that_gave_up_before_its_vote_refuses_a_late_prepare() -> None:
     attempt = sites.write(1, {A: b"1", B: b"1"})
     sites.call(1, "commit", attempt.name)
     late = sites.mail.pop((1, 2))
-    while attempt.name in sites.site(2).parts:
+    while sites.site(2).takes_part(attempt.name):
         sites.ring(2, SILENCE)
         sites.mail.pop((2, 1), None)
     sites.mail[1, 2] = late
@@ -180,7 +180,7 @@ def test_one_in_doubt_is_helped_by_a_peer_that_has_not_voted() -> None:
         sites.ring(2, SILENCE)
         sites.run()
     assert sites.site(2).facts()["in doubt"] == []
-    assert attempt.name not in sites.site(3).parts
+    assert not sites.site(3).takes_part(attempt.name)
     sites.start(1)
     sites.settle()
     assert sites.value(2, B) is None
@@ -219,7 +219,7 @@ def reader_left(again: bool, kind: type[Site] = Site) -> tuple[World, str]:
 def test_a_reader_that_has_left_settles_nothing(again: bool) -> None:
     """2.8 c and f: whoever knows nothing may have left because it had only read: no evidence."""
     sites, name = reader_left(again)
-    assert name not in sites.site(3).parts
+    assert not sites.site(3).takes_part(name)
     assert sites.site(2).facts()["in doubt"] == [name]
     sites.start(1)
     sites.settle()
@@ -285,7 +285,7 @@ def test_a_hundred_thousand_stamps_of_two_sites_differ_and_grow_at_each() -> Non
     seen: set[tuple[int, int]] = set()
     for number in (1, 2):
         site = sites.site(number)
-        stamps = [site.tick(out) for _ in range(50_000)]
+        stamps = [site.journal.tick(number, out) for _ in range(50_000)]
         assert stamps == sorted(set(stamps))
         seen.update(stamps)
     assert len(seen) == 100_000
@@ -298,7 +298,7 @@ def test_nobody_sees_half_of_a_transfer(name: str, variant: str | None) -> None:
     attempt = sites.write(1, {B: b"90", C: b"110"})
     sites.settle_waits()
     sites.call(1, "commit", attempt.name)
-    while not sites.site(1).decided:
+    while not sites.site(1).facts()["not acknowledged"]:
         sites.run_one()
     sites.deliver(1, 2)  # the decision reaches one of the two
     paused = sites.mail.pop((1, 3))
@@ -318,7 +318,7 @@ def test_nobody_sees_half_of_a_transfer(name: str, variant: str | None) -> None:
 
 def read_if_answered(sites: World, name: str, key: str) -> Any:
     """Read a key while site 1 is out of reach."""
-    if name not in sites.site(3).courses or sites.site(3).courses[name].awaited:
+    if not sites.site(3).is_open(name) or sites.site(3).is_waiting(name):
         return "waits"
     sites.call(3, "read", name, key)
     while sites.mail.get((2, 3)) or sites.mail.get((3, 2)):
@@ -535,7 +535,7 @@ def test_an_abort_comes_in_time_until_the_decision(name: str, variant: str | Non
             links = sorted(link for link, mail in sites.mail.items() if mail)
             if links:
                 sites.deliver(*dice.choice(links))
-        in_time = writer in sites.site(1).courses
+        in_time = sites.site(1).is_open(writer)
         assert sites.call(1, "abort", writer) is True, "one that has ended stays as it was"
         sites.settle()
         assert isinstance(sites.answer(writer), Committed) is not in_time
@@ -564,11 +564,11 @@ def test_whoever_asks_again_hears_for_whom_its_request_waits() -> None:
     for _ in range(2):
         sites.ring(1, SILENCE)
         sites.run()
-    assert sites.site(1).courses[waiter.name].blockers == [holder.name]
+    assert sites.site(1).blockers(waiter.name) == (holder.name,)
     sites.call(3, "abort", holder.name)
     sites.run()
     sites.call(1, "read", waiter.name, A)
-    assert sites.site(1).courses[waiter.name].blockers == []
+    assert sites.site(1).blockers(waiter.name) == ()
 
 
 def test_an_abort_reaches_every_site() -> None:

@@ -45,11 +45,11 @@ def transact(sites: World, shape: tuple[tuple[str, str], ...]) -> str:
 
 
 def is_running(sites: World, name: str) -> bool:
-    return sites.seats[1] is not None and name in sites.site(1).courses
+    return sites.seats[1] is not None and sites.site(1).is_open(name)
 
 
 def is_waiting(sites: World, name: str) -> bool:
-    return is_running(sites, name) and bool(sites.site(1).courses[name].awaited)
+    return sites.seats[1] is not None and sites.site(1).is_waiting(name)
 
 
 def let_pass(sites: World, until: Callable[[], bool]) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 from coterie.errors import MisuseError
 from coterie.transactions.history import Event, History
-from coterie.transactions.schemes.two_phase_locking import claims, lock_table
+from coterie.transactions.schemes.two_phase_locking import EXCLUSIVE, LockTable
 from coterie.transactions.serializability import check
-from tests.transactions.test_two_phase_locking_mutants import Mutant, broken, change
+from tests.transactions.mutants import Mutant, break_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
 
 STEPS = {  # each lets go of its first key before it locks the second
     "T1": "lock x, access x, unlock x, lock y, access y, unlock y",
@@ -25,7 +24,7 @@ STEPS = {  # each lets go of its first key before it locks the second
 Done = tuple[tuple[str, str, str], ...]  # transaction, step and key
 
 
-def interleavings(locks: Any, claims: ModuleType, done: Done = ()) -> Iterator[Done]:
+def interleavings(locks: LockTable, done: Done = ()) -> Iterator[Done]:
     """Make all steps in all orders, but none that would have to wait."""
     left = {
         name: text.split(", ")[sum(n == name for n, *_ in done) :] for name, text in STEPS.items()
@@ -38,12 +37,12 @@ def interleavings(locks: Any, claims: ModuleType, done: Done = ()) -> Iterator[D
             continue
         twin = msgspec.convert(msgspec.to_builtins(locks), type=type(locks))
         if step == "lock":
-            twin.acquire(name, key, claims.EXCLUSIVE)
+            twin.acquire(name, key, EXCLUSIVE)
         elif step == "access":
-            twin.require(name, key, claims.EXCLUSIVE)
+            twin.require(name, key, EXCLUSIVE)
         else:
             twin.release(name, key)
-        yield from interleavings(twin, claims, (*done, (name, step, key)))
+        yield from interleavings(twin, (*done, (name, step, key)))
 
 
 def history(done: Done) -> History:
@@ -57,15 +56,17 @@ def history(done: Done) -> History:
     return told
 
 
-def test_without_two_phases_400_of_402_interleavings_are_not_serializable() -> None:
+def test_without_two_phases_400_of_402_interleavings_are_not_serializable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The figure of algorithms.md 8.1: two opposite transactions, each with one lock at a time."""
-    lenient = change(
-        "lock_table",
+    lenient = Mutant(
+        LockTable,
         'if owner in self.shrinking:\n            raise MisuseError(f"{owner} asks for a lock on {key}',
         'if False:\n            raise MisuseError(f"',
     )
-    modules = broken(Mutant(lenient, "not serializable"))
-    ends = list(interleavings(modules["lock_table"].LockTable(), modules["claims"]))
+    break_rule(lenient, monkeypatch)
+    ends = list(interleavings(LockTable()))
     assert len(ends) == 402
     assert sum(not check(history(end)).serializable for end in ends) == 400
 
@@ -73,4 +74,4 @@ def test_without_two_phases_400_of_402_interleavings_are_not_serializable() -> N
 def test_the_lock_table_does_not_let_it_come_to_that() -> None:
     """2.1 a: the first to lock after it has unlocked is caught."""
     with pytest.raises(MisuseError, match="after it has released one"):
-        list(interleavings(lock_table.LockTable(), claims))
+        list(interleavings(LockTable()))

@@ -58,7 +58,7 @@ def test_the_mixes_of_ycsb_read_as_much_as_they_say(name: str, share: float) -> 
 def test_an_unknown_workload_and_an_impossible_skew_are_refused() -> None:
     with pytest.raises(UsageError, match=f"choose one of {', '.join(MIXES)}"):
         Workload("tpc-c")
-    with pytest.raises(UsageError, match="theta is from 0"):
+    with pytest.raises(UsageError, match="theta must be from 0"):
         Workload("bank", 10, -1)
-    with pytest.raises(UsageError, match="2 keys or more"):
+    with pytest.raises(UsageError, match="at least 2 keys"):
         Workload("bank", 1)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Client(Protocol):
-    """Somebody who makes transfers, as a task of the event loop."""
+    """A client that makes transfers, as a task of the event loop."""
 
     async def transfer(self, transfer: Transfer, pause: float) -> int:
         """Make one transfer, if need be again and again; give how many attempts that took."""
@@ -42,7 +42,7 @@ class Peer(ABC):
 
     @abstractmethod
     async def balances(self) -> list[int]:
-        """Read all accounts, when nobody writes any more."""
+        """Read all accounts, when no client writes any more."""
 
     async def close(self) -> None:  # noqa: B027 - most have nothing to end
         """End whatever was begun."""

@@ -1,4 +1,4 @@
-"""Redis in memory: both keys are watched, and the writes refused if somebody has changed one."""
+"""Redis in memory: both keys are watched, and the writes refused if another client has changed one."""
 
 from __future__ import annotations
 

@@ -13,20 +13,20 @@ from coterie.cli.common.output import output_option, print_json, print_table
 EXAMPLE_SIZE = 13
 
 
-@click.command("algorithms")
+@click.command("algorithms", short_help="List the algorithms and their costs.")
 @output_option
 def command(output: str) -> None:
-    """List the algorithms: family, costs, assumptions, faults borne, source."""
+    """List the algorithms: family, costs, assumptions, tolerated faults; with JSON also sources."""
     known = list(algorithms().values())
     if output == "json":
         print_json([_facts(algorithm) for algorithm in known])
         return
-    header = ["algorithm", "family", "messages", "client", "sync", "links", "ordered", "bears"]
+    header = ["algorithm", "family", "messages", "client", "sync", "links", "ordered", "tolerates"]
     print_table(header, [_row(algorithm) for algorithm in known])
     click.echo(
         "\nmessages: per entry, one requester at a time, or per election, from best to worst;"
         "\nclient and sync: delays in message times; ordered: requests are served in the"
-        "\nhappened-before order of the algorithm's own messages; bears: faults that do no harm."
+        "\nhappened-before order of the algorithm's own messages; tolerates: faults that do no harm."
     )
 
 
@@ -35,12 +35,12 @@ def _row(algorithm: Algorithm) -> list[str]:
         algorithm.name,
         algorithm.family,
         *_summary(algorithm),
-        ", ".join(algorithm.bears) or "nothing",
+        ", ".join(algorithm.tolerates) or "nothing",
     ]
 
 
 def _summary(algorithm: Algorithm) -> list[str]:
-    """Tell messages, client delay, synchronisation delay, links and order."""
+    """Return messages, client delay, synchronisation delay, links and order."""
     setup, links = algorithm.setup(EXAMPLE_SIZE), algorithm.channel.value
     match algorithm.costs:
         case Costs() as costs:
@@ -64,14 +64,14 @@ def _facts(algorithm: Algorithm) -> dict[str, Any]:
         "citation": algorithm.citation,
         "channel": algorithm.channel.value,
         "assumes": algorithm.assumes,
-        "bears": algorithm.bears,
+        "tolerates": algorithm.tolerates,
         "causal": algorithm.causal,
         "variants": [
             {
                 "name": variant.name,
                 "summary": variant.summary,
                 "sound": variant.sound,
-                "bears": algorithm.faults_borne(variant.name),
+                "tolerates": algorithm.faults_tolerated(variant.name),
             }
             for variant in algorithm.variants
         ],

@@ -1,4 +1,4 @@
-"""`coterie check`: every interleaving, and the shortest counterexample."""
+"""`coterie check`: explore every interleaving; print the shortest counterexample."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from coterie.process import Process
 
 
-@click.command("check")
+@click.command("check", short_help="Explore every interleaving of an algorithm.")
 @click.argument("algorithm", required=False)
-@click.option("--all", "everything", is_flag=True, help="Check every algorithm of the catalogue.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Check every algorithm that needs no clock."
+)
 @click.option("-N", "size", type=int, default=3, show_default=True, help="Number of processes.")
 @parameter_options
 @click.option(
@@ -33,19 +35,37 @@ if TYPE_CHECKING:
     default="1",
     show_default=True,
     metavar="K",
-    help="Entries of each process: a number, or 'any' (with --canonical where there are clocks).",
+    help="Entries per process: a number, or 'any' (with --canonical if there are logical clocks).",
 )
-@click.option("--channel", type=click.Choice([c.value for c in Channel]), help="Kind of links.")
-@click.option("--crashes", type=click.IntRange(min=0), default=0, help="Crashes, at most.")
-@click.option("--losses", type=click.IntRange(min=0), default=0, help="Lost messages, at most.")
 @click.option(
-    "--duplicates", type=click.IntRange(min=0), default=0, help="Repeated messages, at most."
+    "--channel",
+    type=click.Choice([c.value for c in Channel]),
+    help="Order of messages on a link; default: what the algorithm needs.",
 )
-@click.option("--suspicions", type=click.IntRange(min=0), default=0, help="False alarms, at most.")
-@click.option("--max-states", type=click.IntRange(min=1), help="Stop after that many states.")
-@click.option("--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop then.")
-@click.option("--exact", is_flag=True, help="Compare whole states, not their 64-bit hashes.")
-@click.option("--canonical", is_flag=True, help="Merge states that differ by a shift of time.")
+@click.option("--crashes", type=click.IntRange(min=0), default=0, help="At most this many crashes.")
+@click.option(
+    "--losses", type=click.IntRange(min=0), default=0, help="At most this many lost messages."
+)
+@click.option(
+    "--duplicates",
+    type=click.IntRange(min=0),
+    default=0,
+    help="At most this many duplicated messages.",
+)
+@click.option(
+    "--suspicions",
+    type=click.IntRange(min=0),
+    default=0,
+    help="At most this many false suspicions.",
+)
+@click.option("--max-states", type=click.IntRange(min=1), help="Stop after this many states.")
+@click.option(
+    "--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time."
+)
+@click.option("--exact", is_flag=True, help="Compare whole states instead of 64-bit hashes.")
+@click.option(
+    "--canonical", is_flag=True, help="Merge states that differ only by a shift of all clocks."
+)
 @trace_option
 @output_option
 def command(
@@ -60,11 +80,11 @@ def command(
 ) -> int:
     """Explore every interleaving of ALGORITHM with a few processes.
 
-    Links are those that the algorithm declares to need, unless --channel says otherwise. Exits
-    with 0 if everything holds, 1 if a property is violated, 3 if a budget ended the search.
+    Exits with 0 if every property holds, 1 if one is violated, 3 if the search was stopped by
+    --max-states or --max-time.
     """
     if everything == (algorithm is not None):
-        raise UsageError("name one algorithm, or say --all")
+        raise UsageError("name one algorithm, or use --all")
     search = {name: options.pop(name) for name in SEARCH_OPTIONS}
     names = list(algorithms()) if everything else [str(algorithm)]
     choices = [choose(name, size, variant, options) for name in names]
@@ -129,11 +149,15 @@ def _check_with_clock(
 ) -> Verdict:
     """Explore in ticks of one unit of time; a message takes as long as the processes allow."""
     if entries is None:
-        raise UsageError("--entries takes a number where the search has a clock")
+        raise UsageError(
+            "--entries must be a number for an algorithm that needs a clock, got 'any'"
+        )
     meaningless = ("channel", "losses", "duplicates", "suspicions", "exact", "canonical")
     for name in meaningless:
         if options.pop(name):
-            raise UsageError(f"--{name} means nothing where the search has a clock")
+            raise UsageError(
+                f"--{name} has no meaning for an algorithm that needs a clock: leave it out"
+            )
     bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
     delays = (1, int(min(bounds)))
     return check_timed(processes, delays=delays, entries=entries, crashes=crashes, **options)
@@ -144,7 +168,7 @@ def _entries(text: str) -> int | None:
         return None
     if text.isdecimal():
         return int(text)
-    raise UsageError(f"--entries takes a number or 'any', not {text!r}")
+    raise UsageError(f"--entries must be a number or 'any', got {text!r}")
 
 
 def _print(choice: Choice, verdict: Verdict) -> None:
@@ -155,7 +179,7 @@ def _print(choice: Choice, verdict: Verdict) -> None:
     rate = verdict.states / max(verdict.seconds, 1e-9)
     click.echo(f"  {verdict.seconds:.2f} s, {rate:,.0f} states/s", err=True)
     if verdict.counterexample:
-        click.echo("  shortest way there:")
+        click.echo("  shortest counterexample:")
         for line in from_trace(verdict.counterexample).splitlines():
             click.echo(f"    {line}")
 

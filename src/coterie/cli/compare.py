@@ -1,4 +1,4 @@
-"""`coterie compare`: what each algorithm costs, measured beside theory."""
+"""`coterie compare`: what each algorithm costs, measured and by formula."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command("compare")
+@click.command("compare", short_help="Measure algorithms beside their formulas.")
 @click.argument("names", metavar="[ALGORITHM]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Compare all algorithms (the default).")
 @click.option("-N", "processes", default="3,7,13", show_default=True, help="Numbers of processes.")
 @parameter_options
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
 @plot_option("compare.svg")
 @output_option
 def command(
@@ -45,12 +45,14 @@ def command(
 ) -> int:
     """Measure messages per entry and delays, or messages per election, beside their formulas.
 
-    Exits with 1 if something measured is not what theory says.
+    Exits with 1 if a measurement disagrees with its formula.
     """
     chosen = list(names) if names and not everything else list(algorithms())
     choices = [choose(name, size, variant, given) for name in chosen for size in sizes(processes)]
     if plot and not any(isinstance(choice.algorithm.costs, Costs) for choice in choices):
-        raise UsageError("the chart shows the costs of entering, and an election has none")
+        raise UsageError(
+            "--plot shows costs per entry, and elections have none: name a mutual exclusion algorithm"
+        )
     mutexes: list[Comparison] = []
     elections: list[ElectionComparison] = []
     for comparison in _compare(choices, seed):
@@ -67,7 +69,7 @@ def command(
         from coterie.diagram.charts.comparison import comparison_chart  # noqa: PLC0415 - only to draw
 
         write_file(plot, comparison_chart(mutexes))
-        click.echo(f"chart written to {plot}", err=True)
+        click.echo(f"wrote {plot}", err=True)
     agree = [comparison.agrees for comparison in mutexes]
     agree += [comparison.agrees for comparison in elections]
     return 0 if all(agree) else 1
@@ -112,9 +114,9 @@ def _print_mutexes(comparisons: Sequence[Comparison]) -> None:
     ]
     print_table(header, rows)
     click.echo(
-        "\nidle, saturated: messages per entry, one requester at a time and everyone always;"
-        "\nclient, sync: longest delay seen, in message times, of entering a free section and of"
-        "\nhanding over."
+        "\nidle, saturated: messages per entry with one requester at a time, and with all of them always;"
+        "\nclient, sync: longest delay seen, in message times, to enter a free section and to hand it"
+        "\nover."
     )
 
 
@@ -153,7 +155,7 @@ def _theory(measure: Measure) -> str:
 
 
 def _loads(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Give one object per load; the delays are those of the algorithm under either."""
+    """Yield one object per load; the delays do not depend on the load."""
     delays = {
         "client_delay": comparison.client_delay,
         "synchronisation_delay": comparison.synchronisation_delay,

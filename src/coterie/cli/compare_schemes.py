@@ -1,4 +1,4 @@
-"""`coterie compare-schemes`: which scheme of concurrency control commits most, and at what price."""
+"""`coterie compare-schemes`: what each scheme of concurrency control commits, and at what cost."""
 
 from __future__ import annotations
 
@@ -24,20 +24,40 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-@click.command("compare-schemes")
+@click.command("compare-schemes", short_help="Measure schemes of concurrency control.")
 @click.argument("names", metavar="[SCHEME[:VARIANT]]...", nargs=-1)
 @click.option(
-    "--workload", default="bank,smallbank,ycsb-b", show_default=True, help=f"Of {', '.join(MIXES)}."
+    "--workload",
+    default="bank,smallbank,ycsb-b",
+    show_default=True,
+    help=f"Workloads, of {', '.join(MIXES)}.",
 )
-@click.option("--theta", default="0,0.8,0.99", show_default=True, help="Skew of the keys.")
-@click.option("--sites", default="1", show_default=True, help="Over how many keys are spread.")
-@click.option("--clients", default="32", show_default=True, help="Of all sites together.")
-@click.option("--keys", type=click.IntRange(2), default=1000, show_default=True)
-@click.option("--think", default="1ms", show_default=True, help="Between two requests.")
-@click.option("--work", default="0ms", show_default=True, help="A request keeps its site busy for.")
-@click.option("--latency", default="0.5ms", show_default=True, help="Of a message between sites.")
-@click.option("--duration", "length", default="500ms", show_default=True, help="Of virtual time.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--theta",
+    default="0,0.8,0.99",
+    show_default=True,
+    help="Skews of the choice of keys, 0: uniform.",
+)
+@click.option("--sites", default="1", show_default=True, help="Numbers of sites.")
+@click.option(
+    "--clients", default="32", show_default=True, help="Numbers of clients of all sites together."
+)
+@click.option(
+    "--keys", type=click.IntRange(2), default=1000, show_default=True, help="Number of keys."
+)
+@click.option(
+    "--think", default="1ms", show_default=True, help="A client's pause between requests."
+)
+@click.option(
+    "--work", default="0ms", show_default=True, help="Time a site is busy with a request."
+)
+@click.option(
+    "--latency", default="0.5ms", show_default=True, help="Delay of a message between sites."
+)
+@click.option(
+    "--duration", "length", default="500ms", show_default=True, help="Virtual time of a run."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
 @plot_option("schemes.svg")
 @output_option
 def command(
@@ -58,8 +78,9 @@ def command(
 ) -> int:
     """Run the same transactions under each scheme, in virtual time.
 
-    All schemes are compared unless some are named; those with several variants by their default,
-    unless one is named like two-phase-locking:wait-die.
+    All schemes are measured unless some are named, each in its default variant unless one is named,
+    as in two-phase-locking:wait-die. --workload, --theta, --sites and
+    --clients take several values, such as 1,2,4.
     """
     common = Conditions(
         keys=keys,
@@ -85,7 +106,7 @@ def command(
         from coterie.diagram.charts.schemes import schemes_chart  # noqa: PLC0415 - only to draw
 
         write_file(plot, schemes_chart(measurements))
-        click.echo(f"chart written to {plot}", err=True)
+        click.echo(f"wrote {plot}", err=True)
     return 0
 
 
@@ -113,7 +134,7 @@ def _several(option: str, text: str, kind: Callable[[str], Value]) -> list[Value
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"{option} takes values such as 1,2,4, not {text!r}") from None
+        raise UsageError(f"{option} must be values such as 1,2,4, got {text!r}") from None
 
 
 def _milliseconds(text: str) -> float:
@@ -141,7 +162,7 @@ def _print(measurements: Sequence[Measurement]) -> None:
     ]
     print_table(header, rows)
     click.echo(
-        "\naborts: refused attempts among all; waiting: share of the time of committed transactions"
-        "\nin which a request had no answer; messages: between sites, per commit; p50, p99: from"
-        "\nthe first attempt to the commit."
+        "\naborts: share of attempts that were refused; waiting: share of the time of committed"
+        "\ntransactions in which a request had no answer; messages: between sites, per commit;"
+        "\np50, p99: time from the first attempt to the commit."
     )

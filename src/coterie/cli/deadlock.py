@@ -1,4 +1,4 @@
-"""`coterie deadlock`: who is deadlocked in a wait-for graph, and why."""
+"""`coterie deadlock`: which processes of a wait-for graph are deadlocked, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
 
 
-@click.command("deadlock")
+@click.command("deadlock", short_help="Find the deadlocks in a wait-for graph.")
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "-o",
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     help="How to print the result; svg and dot draw the graph.",
 )
 def command(file: BinaryIO, output: str) -> int:
-    r"""Say who is deadlocked in the wait-for graph of FILE (- for standard input), and why.
+    """Print which processes are deadlocked in the wait-for graph of FILE (- for stdin), and why.
 
     The graph is JSON, with a condition for each process that waits:
 
@@ -37,14 +37,14 @@ def command(file: BinaryIO, output: str) -> int:
        "P3": {"of": 2, "from": ["P1", "P2", "P4"]}}
 
     A process that is absent or null runs. {"held": ["P1"]} marks a resource and names its holders,
-    and "since" beside a condition says when the wait began. Exits with 1 if anyone is deadlocked.
-    """
+    and "since" beside a condition says when the wait began. Exits with 1 if there is a deadlock.
+    """  # noqa: D301 - Click needs the character itself
     graph = parse_graph(_text(file))
     return show(graph, output, graph.deadlocked())
 
 
 def show(graph: Graph[str], output: str, explained: Iterable[str]) -> int:
-    """Print a graph, who is deadlocked in it and why some of them are; gives 1 if anyone is."""
+    """Print a graph and its deadlocks, and explain some; return 1 if there is a deadlock."""
     explanations = [explain(graph, node) for node in explained]
     match output:
         case "json":
@@ -60,7 +60,7 @@ def _text(file: BinaryIO) -> str:
     try:
         return file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file.name}: not UTF-8 text: {error.reason}") from None
+        raise UsageError(f"{file.name} is not UTF-8 text: {error.reason}") from None
 
 
 def _picture(graph: Graph[Any], output: str) -> str:
@@ -101,14 +101,14 @@ def _print(graph: Graph[str], explanations: list[Explanation[str]]) -> None:
     told: set[tuple[str, ...]] = set()
     for explanation in explanations:
         members = tuple(sorted(explanation.members))
-        if members in told:  # the other members of a cycle have the same to say
+        if members in told:  # all members of a cycle have the same explanation
             continue
         told.add(members)
         click.echo(f"\n{explanation.node} is deadlocked{_how(explanation)}:")
         for line in explanation.text:
             click.echo(f"  {line}")
     if not explanations:
-        click.echo("\nnobody is deadlocked")
+        click.echo("\nno deadlock")
 
 
 def _how(explanation: Explanation[str]) -> str:

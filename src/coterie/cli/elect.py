@@ -11,7 +11,7 @@ import msgspec
 
 from coterie.cli.common.output import output_option
 from coterie.cli.common.signals import Signals
-from coterie.cli.lock.conduct import Conduct, conduct_options, hold, read_program
+from coterie.cli.lock.job import Job, hold, job_options, read_program
 from coterie.errors import UsageError
 from coterie.locks import connect
 
@@ -19,25 +19,31 @@ if TYPE_CHECKING:
     from coterie.locks import Party
 
 
-@click.command("elect", context_settings={"allow_interspersed_args": False})
+@click.command(
+    "elect",
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a command on the leader only.",
+)
 @click.argument("name")
-@click.option("-l", "--listen", is_flag=True, help="Follow the leader instead: a line per change.")
-@conduct_options
+@click.option(
+    "-l", "--listen", is_flag=True, help="Print the leader instead, and a line at each change."
+)
+@job_options
 @output_option
 def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
-    """Wait to lead NAME, run PROGRAM as the leader, resign when it ends.
+    """Wait to become the leader of NAME, run COMMAND, and resign when it ends.
 
-    Without a command it prints `NAME TOKEN` and leads until a signal or the end of input. Exits
-    with the status of the command, 79 if the leadership was lost, 130 if interrupted while waiting.
+    Without COMMAND, print `NAME TOKEN` and lead until a signal or the end of input. Exits with the
+    status of COMMAND, 79 if the leadership was lost, 130 if interrupted while waiting.
     """
     program = read_program(options["program"], options["shell"])
     if listen:
         if program:
-            raise UsageError("-l only watches: leave out the command")
+            raise UsageError("-l runs no command: leave out the command")
         return asyncio.run(_follow(options["url"], name, output))
-    conduct = Conduct(program, options["on_lost"], options["kill_after"])
+    job = Job(program, options["on_lost"], options["kill_after"])
     ttl = options["ttl"]
-    return hold(options["url"], lambda coordinator: coordinator.elect(name, ttl=ttl), conduct)
+    return hold(options["url"], lambda coordinator: coordinator.elect(name, ttl=ttl), job)
 
 
 async def _follow(url: str | None, name: str, output: str) -> int:

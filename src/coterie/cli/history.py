@@ -1,4 +1,4 @@
-"""`coterie history`: is what these transactions did serializable, and if not, why?"""
+"""`coterie history`: whether a history of transactions is serializable, and if not, why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coterie.transactions.serializability import Anomaly, Report
 
 
-@click.command("history")
+@click.command("history", short_help="Check whether a history is serializable.")
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "-o",
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     type=click.Choice(["table", "json", "svg"]),
     default="table",
     show_default=True,
-    help="How to print the result; svg draws the cycles, or the serial order.",
+    help="How to print the result; svg draws the cycles or the serial order.",
 )
 def command(file: BinaryIO, output: str) -> int:
-    r"""Say whether the history of FILE (- for standard input) is serializable, and if not, why.
+    """Check whether the history of FILE (- for stdin) is serializable, and if not, print why.
 
     A history is JSON lines in the order of events:
 
@@ -36,11 +36,12 @@ def command(file: BinaryIO, output: str) -> int:
       {"transaction": "T1", "op": "write", "key": "x", "value": 1, "version": 10}
       {"transaction": "T1", "op": "commit"}
 
-    The op is begin, read, write, commit or abort. A read of a key never written sees null. The version is
-    the place of a write in the order of versions of its key; without versions, the values written
-    to a key must differ. Exits with 0 if it is serializable, 1 if not, 3 if that was not found out.
-    """
-    gc.disable()  # to look for cycles among so many objects, where none are, takes long
+    The op is begin, read, write, commit or abort. A read of a key that was never written sees null.
+    The version is the place of a write in the order of the versions of its key; without versions,
+    the values written to a key must differ. Exits with 0 if the history is serializable, 1 if not,
+    3 if that could not be decided.
+    """  # noqa: D301 - Click needs the character itself
+    gc.disable()  # there is no garbage among so many objects, and looking for it takes long
     try:
         report = check(parse_history(file.read()))
     finally:
@@ -59,14 +60,18 @@ def command(file: BinaryIO, output: str) -> int:
     return {True: 0, False: 1, None: 3}[report.serializable]
 
 
-VERDICTS = {True: "serializable", False: "not serializable", None: "unknown: too hard to tell"}
+VERDICTS = {
+    True: "serializable",
+    False: "not serializable",
+    None: "undecided: too many possible orders",
+}
 
 
 def _print(report: Report) -> None:
     plural = "" if report.transactions == 1 else "s"
     click.echo(f"{VERDICTS[report.serializable]}: {report.transactions} transaction{plural}")
     for names, fate in (
-        (report.presumed_committed, "counted as committed, for others have read from them"),
+        (report.presumed_committed, "counted as committed, since others have read from them"),
         (report.left_out, "left out"),
     ):
         if names:
@@ -76,7 +81,7 @@ def _print(report: Report) -> None:
     for anomaly in report.anomalies:
         _print_anomaly(anomaly)
     if report.versions == "inferred" and any(len(a.dependencies) > 1 for a in report.anomalies):
-        click.echo("\nversions are not stated; with any order of them there is a cycle like these")
+        click.echo("\nno versions are given; every order of them has a cycle such as these")
 
 
 def _print_anomaly(anomaly: Anomaly) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.common.duration import duration
-from coterie.cli.common.end_of_input import at_end_of_input
+from coterie.cli.common.stdin import on_end_of_input
 from coterie.cluster.classic.node import Classic
 from coterie.cluster.config import Config, convert, load
 from coterie.cluster.membership import PORT
@@ -24,24 +24,44 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
 
-@click.command("serve")
-@click.option("--config", "path", metavar="FILE", help="Default: COTERIE_CONFIG, coterie.toml.")
+@click.command("serve", short_help="Run a voting node.")
 @click.option(
-    "--node", envvar="COTERIE_NODE", metavar="NAME", help="Which node of the file to run."
+    "--config",
+    "path",
+    metavar="FILE",
+    help="Cluster file; default: COTERIE_CONFIG, then coterie.toml.",
 )
-@click.option("--dev", type=click.IntRange(1, 31), metavar="N", help="Run N nodes on this machine.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help=f"First port of --dev, {PORT} by default; 0: any."
+    "--node", envvar="COTERIE_NODE", metavar="NAME", help="Which node of the cluster file to run."
 )
-@click.option("--lease", type=duration, metavar="DUR", help="Lease of --dev, 10s by default.")
-@click.option("--data", metavar="DIR", envvar="COTERIE_DATA", help="Where nodes keep their data.")
+@click.option(
+    "--dev",
+    type=click.IntRange(1, 31),
+    metavar="N",
+    help="Run N nodes on loopback, without a file.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"First port with --dev, {PORT} by default; 0: any.",
+)
+@click.option("--lease", type=duration, metavar="DUR", help="Lease with --dev, 10s by default.")
+@click.option("--data", metavar="DIR", envvar="COTERIE_DATA", help="Where a node keeps its data.")
 @click.option(
     "--new-cluster",
     is_flag=True,
-    help="Vote at once at the first start: you vouch that nobody holds a lock.",
+    help="Vote at once at the first start. You promise that no program holds a lock.",
 )
-@click.option("--until-eof", is_flag=True, help="End when the input ends, as when a parent dies.")
-@click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--until-eof", is_flag=True, help="Stop when standard input ends, as when the parent dies."
+)
+@click.option(
+    "--log",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the log on stderr.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
 def command(
     *,
@@ -56,17 +76,17 @@ def command(
     log: str,
     quiet: bool,
 ) -> None:
-    """Run a voting node until it is told to end (TERM or INT).
+    """Run a voting node until SIGTERM or SIGINT.
 
-    The cluster stands in coterie.toml. --dev N needs no file: N nodes in one process on loopback,
-    to try things out.
+    The cluster file, coterie.toml, names all nodes. --dev N needs no file: it runs N nodes on
+    loopback in one process, to try things out.
     """
     log_to_stderr(log, verbose=not quiet)
     if dev is None and (port is not None or lease is not None):
-        raise UsageError("--port and --lease belong to --dev; a cluster has them in its file")
+        raise UsageError("--port and --lease need --dev; otherwise the cluster file sets them")
     if dev is not None:
         if path or node:
-            raise UsageError("--dev needs no configuration: leave out --config and --node")
+            raise UsageError("--dev takes no cluster file: leave out --config and --node")
         config = _dev_config(
             dev, PORT if port is None else port, 10.0 if lease is None else lease, data
         )
@@ -80,7 +100,7 @@ def command(
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop if it is installed."""
+    """Run on uvloop if it is installed, otherwise on asyncio's own event loop."""
     factory = None
     with contextlib.suppress(ImportError):
         factory = importlib.import_module("uvloop").new_event_loop
@@ -91,7 +111,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 def _choose(config: Config, node: str | None) -> str:
     names = [member.name for member in config.membership.members]
     if node is None and len(names) > 1:
-        raise UsageError(f"which node is this? --node, one of: {', '.join(names)}")
+        raise UsageError(f"say which node this is with --node, one of: {', '.join(names)}")
     name = names[0] if node is None else node
     config.membership.voter(name)
     return name
@@ -110,7 +130,7 @@ async def _serve(
             await node.start()
             stack.push_async_callback(node.stop)
         if until_eof:
-            at_end_of_input(over.set)
+            on_end_of_input(over.set)
         ready()
         failures = [node.failed for node in nodes]
         for failure in failures:
@@ -130,18 +150,18 @@ def _node(config: Config, name: str, *, new_cluster: bool) -> Node | Classic:
 def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:
     ports = [port + i for i in range(size)] if port else free_ports(size)
     if max(ports) > 65535:
-        raise ConfigError(f"{size} ports from {port} on: there are only 65535")
+        raise ConfigError(f"{size} ports from {port} on exceed 65535: choose a lower --port")
     nodes = {f"n{i}": {"address": f"127.0.0.1:{each}"} for i, each in enumerate(ports, 1)}
     document = {"cluster": "dev", "lease": lease, "nodes": nodes, "data": data}
     return convert(document)
 
 
 def _introduce(config: Config) -> None:
-    """Print the URL, and tell people what to do with it."""
+    """Print the URL, and on stderr what to do with it."""
     url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
     click.echo(url)
     click.echo(
-        f"{len(config.membership.members)} nodes vote. In another terminal:\n"
+        f"{len(config.membership.members)} nodes are voting. In another terminal:\n"
         f"  export COTERIE_URL={url}\n"
         "  coterie lock nightly -- echo mine\n"
         "  coterie status",

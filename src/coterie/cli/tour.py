@@ -1,4 +1,4 @@
-"""`coterie tour`: the classic algorithms measured, proven and broken, in under a minute."""
+"""`coterie tour`: the classic algorithms measured, verified and broken, in under a minute."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ SIZES = (3, 7, 13, 31)
 CHECKED_SIZE = 3
 
 
-@click.command("tour")
+@click.command("tour", short_help="Measure, verify and break the classic algorithms.")
 @click.option(
     "--report",
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
     default="coterie-tour.html",
     show_default=True,
-    help="Where to write the page with the pictures.",
+    help="File for the page with the pictures.",
 )
 def command(path: Path) -> int:
-    """Measure, prove and break the classic algorithms, and write a page that shows it."""
+    """Measure, verify and break the classic algorithms, and write a page with pictures of it."""
     sections = []
-    for section in (_measured(), _proven(), *_broken()):
+    for section in (_measured(), _verified(), *_broken()):
         click.echo(f"\n{click.style(section.title, bold=True)}\n{section.text}\n\n{section.output}")
         sections.append(section)
     path.write_text(report("Processes that share no memory", sections), encoding="utf-8")
@@ -63,13 +63,13 @@ def _measured() -> Section:
     line.close()
     return Section(
         "1. Measured",
-        "What an entry costs in messages and message delays, beside the formula of the literature.",
+        "What an entry costs in messages and message delays, beside the formula from the literature.",
         _printed(lambda: print_comparisons(comparisons)),
         comparison_chart(comparisons),
     )
 
 
-def _proven() -> Section:
+def _verified() -> Section:
     rows = []
     for entry in mutexes().values():
         processes = entry.build(entry.setup(CHECKED_SIZE))
@@ -81,15 +81,15 @@ def _proven() -> Section:
         )
     header = ["algorithm", "verdict", "states", "transitions"]
     return Section(
-        "2. Proven",
+        "2. Verified",
         f"Every interleaving of {CHECKED_SIZE} processes that enter once each: never two inside,"
-        " and whoever waits can still enter.",
+        " and every process that waits can still enter.",
         _printed(lambda: print_table(header, rows)),
     )
 
 
 def _broken() -> Iterator[Section]:
-    """Refute the variants that are in the catalogue because they look right."""
+    """Refute the variants that are in the catalogue because they look right but are not."""
     number = 3
     for entry in algorithms().values():
         for variant in entry.variants:
@@ -107,7 +107,7 @@ def _broken() -> Iterator[Section]:
 
 
 def refute(entry: Algorithm, variant: Variant, flaw: Flaw) -> Verdict:
-    """Find the shortest way in which an unsound variant fails."""
+    """Find the shortest counterexample to an unsound variant."""
     processes = entry.build(entry.setup(flaw.size, variant.name, flaw.parameters))
     header = Header(
         algorithm=entry.name,

@@ -160,7 +160,7 @@ ALGORITHM = Algorithm(
         together=_everyone,
     ),
     assumes=("reliable links", "a perfect failure detector"),
-    bears=("reordering", "crash"),
+    tolerates=("reordering", "crash"),
     causal=False,
     variants=(
         Variant("watching", "who has lost watches those who answered, and begins again"),

@@ -188,7 +188,7 @@ ALGORITHM = Algorithm(
     build=_build,
     costs=ElectionCosts(best=_one, worst=_one, together=_together),
     assumes=("reliable links", "a perfect failure detector"),
-    bears=("reordering", "crash"),
+    tolerates=("reordering", "crash"),
     causal=False,
     variants=(
         Variant("members", "the result goes to each live process once"),

@@ -17,7 +17,7 @@ from coterie.errors import ConfigError, UsageError
 from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
-from coterie.explore.findings import NO_ERROR
+from coterie.explore.findings import DEADLOCK, NO_ERROR
 from coterie.explore.properties import ELECTION, MUTEX
 from coterie.explore.search import Search
 from coterie.explore.tables.moves import Faults, Moves
@@ -145,11 +145,11 @@ class _Question:
         finding = search.inspector.finding
         states = search.index.size
         if finding:
-            reason = finding.reason
+            reason = f"deadlock: {finding.reason}" if finding.name == DEADLOCK else finding.reason
         elif search.stopped:
-            reason = f"the budget was spent after {states:,} states, with nothing wrong so far"
+            reason = f"the budget ran out after {states:,} states; no violation was found so far"
         else:
-            reason = f"all {states:,} reachable states were seen, and nothing is wrong with them"
+            reason = f"every property holds in all {states:,} reachable states"
         return Verdict(
             verdict="violated" if finding else "unfinished" if search.stopped else "verified",
             property=finding.name if finding else None,

@@ -88,14 +88,15 @@ class Inspector:
             owed = self._owed(item, rows[:, ends])
             stuck = np.flatnonzero(owed.any(axis=0))
             if stuck.size:
-                who = _processes(np.flatnonzero(owed[:, stuck[0]]).tolist())
-                reason = f"nothing is under way any more: {who} {item.text}"
+                places = np.flatnonzero(owed[:, stuck[0]]).tolist()
+                wait = "waits" if len(places) == 1 else "wait"
+                reason = f"no message or timer is pending; {_processes(places)} {wait} forever"
                 self.finding = Finding(DEADLOCK, reason, first + int(ends[stuck[0]]))
                 return
         for settles in self._settles:
             holds = self._judge.holds(settles.conditions, rows[:, ends])
             if not holds.all():
-                reason = f"nothing is under way any more: {settles.text}"
+                reason = f"no message or timer is pending, and {settles.text}"
                 state = first + int(ends[np.argmin(holds)])
                 self.finding = Finding(settles.name, reason, state)
                 return

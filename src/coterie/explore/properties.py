@@ -120,6 +120,8 @@ def one_live_leader(seats: Sequence[Seat | None]) -> bool:
 
 
 AGREEMENT = Settles(
-    "agreement", (Together(one_live_leader),), "not everybody follows the same live leader"
+    "agreement",
+    (Together(one_live_leader),),
+    "the live processes do not all follow one live leader",
 )
 ELECTION: tuple[Property, ...] = (AGREEMENT,)

@@ -10,7 +10,6 @@ traces and drifting clocks cost nothing unless they are there.
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
 from collections import deque
 from functools import partial
 from heapq import heappop, heappush
@@ -18,8 +17,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coterie import trace
-from coterie.process import Channel, encode, seat
+from coterie.process import Channel, SeatCodec, encode, seat
 from coterie.simulate.detector import Detector
+from coterie.simulate.faults import Restart
 from coterie.simulate.monitors import ViolationError
 from coterie.simulate.network import Constant, Links
 from coterie.simulate.outbox import GroupOutbox
@@ -27,7 +27,8 @@ from coterie.simulate.outbox import GroupOutbox
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.process import Event, Outbox, Process, ProcessId
+    from coterie.process import Event, Outbox, Process, ProcessId, Seat
+    from coterie.simulate.faults import Fault
     from coterie.simulate.metrics import Stopped
     from coterie.simulate.network import Network
     from coterie.simulate.observer import Observer
@@ -44,28 +45,51 @@ BACKGROUND = -1  # keeps no run going: timers and faults
 ROUNDING = 1e-9  # how much later than its bound a message may seem
 
 
-class Engine(ABC):
-    """Processes and what is due; says nothing about users."""
+class Engine:
+    """Processes, what is due, and what befalls them; it knows no workload.
+
+    Args:
+        processes: numbers 1 to N, in this order; the run changes them.
+        network: how messages travel.
+        faults: what goes wrong.
+        seed: decides all that is random.
+        observer: sees every step.
+        detection: how long after a crash those that watch the process hear of it.
+        hear: lets the user of a process hear an event.
+        wake: lets a user go on whose process takes steps again; True if a crash has made its
+            process forget that it was inside.
+        is_over: called when all is silent: sets new things going, or returns True if nothing is
+            left to do.
+    """
 
     def __init__(
         self,
         processes: Sequence[Process[Any]],
+        *,
         network: Network,
+        faults: Sequence[Fault],
         seed: int,
         observer: Observer,
         detection: float,
+        hear: Callable[[ProcessId, Event], None],
+        wake: Callable[[ProcessId, bool], None],
+        is_over: Callable[[], bool],
     ) -> None:
         """Seat the processes; nothing happens yet."""
         self.size = len(processes)
         self.now = 0.0
+        self.events = 0  # so far
+        self.faults_due = 0  # what goes wrong, or right again, later
         self._observer = observer
-        self._events = 0
+        self._hear = hear
+        self._wake = wake
+        self._is_over = is_over
         self._belt: deque[Item] = deque()
         self._heap: list[Item] = []
         self._numbers = itertools.count()  # put events of the same time in order
         self._background = 0  # how many in the heap
 
-        self._seats = [seat(processes[0]), *map(seat, processes)]  # nobody sits at 0
+        self._seats = [seat(processes[0]), *map(seat, processes)]  # none sits at 0
         self._out = GroupOutbox()
         self._timers: dict[ProcessId, dict[str, int]] = {}  # armed, with the number of the event
         self._clocks: dict[ProcessId, tuple[float, float]] = {}  # rate and offset, if not 1 and 0
@@ -76,10 +100,17 @@ class Engine(ABC):
         self._storage: dict[ProcessId, bytes] = {}  # what outlives a crash
         self._logs: dict[ProcessId, list[bytes]] = {}  # and what was appended to it
         self._doomed: dict[ProcessId, int] = {}  # messages that still leave before it dies
-        bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
-        self._delay_max = min(bounds, default=None)
         self._detector = Detector()
         self._detection = detection
+        self._faults = faults
+        self._initial = {  # as they begin, those that will do so again
+            fault.process: SeatCodec(first).save(first)
+            for fault in faults
+            if isinstance(fault, Restart) and not fault.memory
+            for first in [self._seats[fault.process]]
+        }
+        bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
+        self._delay_max = min(bounds, default=None)
 
         fifo = network.fifo
         if fifo is None:
@@ -87,21 +118,67 @@ class Engine(ABC):
         self._links = Links(network, fifo, Random(f"{seed}/latency"), Random(f"{seed}/chance"))
         self._constant = network.latency.value if isinstance(network.latency, Constant) else None
         self._receivers: list[Receiver] = [self._receive_with_care] * (self.size + 1)
+        self._direct = False
         self._choose_paths()
 
-    @abstractmethod
-    def _hear(self, process: ProcessId, event: Event) -> None:
-        """Let the user of a process hear an event."""
+    def start(self) -> None:
+        """Schedule the faults and start all processes."""
+        for fault in self._faults:
+            fault.stage(self)
+        self._choose_paths()
+        for process in range(1, self.size + 1):
+            self._start(process)
 
-    @abstractmethod
-    def _die(self, process: ProcessId) -> None:
-        """Stop a process in the middle of a step."""
+    # What a simulation asks and does
 
-    @abstractmethod
-    def _is_over(self) -> bool:
-        """Now that all is silent, set new things going, or tell that nothing is left to do."""
+    def seat(self, process: ProcessId) -> Seat:
+        """Return a process with its user, as they are now."""
+        return self._seats[process]
 
-    def _loop(self, end: float, max_events: int) -> Stopped:
+    def live(self) -> list[ProcessId]:
+        """Return the processes that are not down."""
+        return [me for me in range(1, self.size + 1) if me not in self._dead]
+
+    def life(self, process: ProcessId) -> int:
+        """Count how often a process has begun again without memory."""
+        return self._lives.get(process, 0)
+
+    def clock(self, process: ProcessId) -> float:
+        """Return the time that the process's own clock shows."""
+        rate, offset = self._clocks.get(process, (1.0, 0.0))
+        return rate * self.now + offset
+
+    def is_silent(self) -> bool:
+        """Return whether no message is under way and no user is about to act."""
+        return not self._belt and len(self._heap) == self._background
+
+    def has_mail(self) -> bool:
+        """Return whether a message waits for a process that is paused."""
+        return any(self._mail.values())
+
+    def has_ended(self) -> bool:
+        """Return whether nothing can happen any more."""
+        return not self._heap
+
+    def is_held(self, process: ProcessId) -> bool:
+        """Return whether a process takes no steps, being down or paused."""
+        return process in self._held
+
+    def postpone(self, process: ProcessId, action: Action) -> None:
+        """Act once a process takes steps again that takes none now."""
+        self._held[process].append(action)
+
+    def call(self, process: ProcessId, name: str) -> None:
+        """Let a user make a call."""
+        self._observer.record(trace.Called(self.now, process, name))
+        self._step(process, name, partial(self._seats[process].call, name))
+
+    def after(self, delay: float, action: Action) -> None:
+        """Act later; the run goes on until then."""
+        heappush(self._heap, (self.now + delay, next(self._numbers), FOREGROUND, (), action))
+
+    def run(self, end: float, max_events: int) -> Stopped:
+        """Go on until nothing is left to do, to a time, or for so many events."""
         belt, heap, out, receivers = self._belt, self._heap, self._out, self._receivers
         received = self._observer.received
         for _ in range(max_events):
@@ -112,7 +189,7 @@ class Engine(ABC):
             if time > end:
                 self.now = end
                 return "time limit"
-            self._events += 1
+            self.events += 1
             self.now = out.now = time
             if sender > FOREGROUND:
                 for to in group:
@@ -231,7 +308,8 @@ class Engine(ABC):
                     self._transmit(process)
                 for wishes in (out.timers, out.watches, out.events):
                     wishes.clear()
-                self._die(process)
+                self.crash(process)
+                self._choose_paths()
                 return
 
     def _transmit(self, sender: ProcessId) -> None:
@@ -329,6 +407,102 @@ class Engine(ABC):
             if self._observer.trace is not None:
                 self._observer.record(trace.told(self.now, process, event))
             self._hear(process, event)
+
+    # Faults: what a script may do
+
+    def at(self, time: float, action: Action) -> None:
+        """Let something go wrong, or right again, at that time."""
+        self.faults_due += 1
+        self._background += 1
+        item = time, next(self._numbers), BACKGROUND, (), partial(self._act_on_schedule, action)
+        heappush(self._heap, item)
+
+    def _act_on_schedule(self, action: Action) -> None:
+        self.faults_due -= 1
+        action()
+        self._choose_paths()
+
+    def doom(self, process: ProcessId, messages: int) -> None:
+        """Let a process send so many more messages, and die when it would send the next."""
+        self._doomed[process] = messages
+
+    def crash(self, process: ProcessId) -> None:
+        """Stop a process; a dead one stays dead."""
+        self._doomed.pop(process, None)
+        if process in self._dead:
+            return
+        self._dead.add(process)
+        self._held.setdefault(process, [])
+        for sender, message in self._mail.pop(process, []):
+            self._refuse(sender, process, message, "receiver down")
+        self._observer.crashed(self.now, process)
+        for watcher in self._detector.watchers(process):
+            self._report(watcher, process)
+
+    def restart(self, process: ProcessId, memory: bool) -> None:
+        """Start a dead process again, without memory or as it was; a live one is left alone."""
+        if process not in self._dead:
+            return
+        self._dead.remove(process)
+        if memory:
+            self._observer.record(trace.Started(self.now, process, amnesia=False))
+            self._observer.section.returned(process)
+            self._catch_up(process)
+            return
+        del self._held[process]
+        self._timers.pop(process, None)
+        self._detector.forget(process)
+        self._lives[process] = self._lives.get(process, 0) + 1
+        codec = SeatCodec(self._seats[process])
+        self._seats[process] = codec.restore(self._initial[process])
+        was_inside = self._observer.section.forgot(process)
+        self._start(process)
+        self._wake(process, was_inside)
+
+    def pause(self, process: ProcessId) -> None:
+        """Let a process take no steps until it is resumed; a dead one takes none anyway."""
+        if process in self._held:
+            return
+        self._held[process] = []
+        self._mail[process] = []
+        self._observer.record(trace.Paused(self.now, process))
+
+    def resume(self, process: ProcessId) -> None:
+        """Let a paused process go on: first with what has arrived, then with what was due."""
+        if process not in self._mail:
+            return
+        self._observer.record(trace.Resumed(self.now, process))
+        self._catch_up(process)
+
+    def _catch_up(self, process: ProcessId) -> None:
+        held = self._held.pop(process)
+        for sender, message in self._mail.pop(process, []):
+            receive = self._seats[process].receive
+            opened = self._open(sender, process, message)
+            self._step(process, f"a message from {sender}", partial(receive, sender, opened))
+        for action in held:
+            action()
+        self._wake(process, False)
+
+    def cut(self, sides: dict[ProcessId, int]) -> None:
+        """Cut the links between different sides."""
+        self._links.cut(sides)
+
+    def heal(self, sides: dict[ProcessId, int]) -> None:
+        """Undo that."""
+        self._links.heal(sides)
+
+    def lose(self, rate: float) -> None:
+        """Lose messages with this probability on top of what the network loses."""
+        self._links.lose(rate)
+
+    def keep(self, rate: float) -> None:
+        """Undo that."""
+        self._links.keep(rate)
+
+    def set_clock(self, process: ProcessId, rate: float, offset: float) -> None:
+        """Let its clock show rate * time + offset."""
+        self._clocks[process] = rate, offset
 
 
 def _raised(error: Exception, process: ProcessId, cause: str) -> ViolationError:

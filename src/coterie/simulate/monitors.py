@@ -38,9 +38,9 @@ class Section:
     makes of it. If it comes back with its memory, it is inside again.
     """
 
-    def __init__(self) -> None:
-        """Start with nobody there, and take everybody who is inside for a holder."""
-        self.holds: Callable[[ProcessId], bool] = lambda process: True
+    def __init__(self, holds: Callable[[ProcessId], bool]) -> None:
+        """Start empty; `holds` says whether a user inside may still rely on it."""
+        self._holds = holds
         self.inside: dict[ProcessId, float] = {}  # since when; more than one is a violation
         self.waiting: dict[ProcessId, float] = {}  # since when, in the order of asking
         self._away: dict[ProcessId, tuple[bool, float]] = {}  # crashed: whether inside, since when
@@ -85,7 +85,7 @@ class Section:
         return inside
 
     def _enter(self, process: ProcessId, time: float) -> None:
-        others = [other for other in self.inside if self.holds(other)]
+        others = [other for other in self.inside if self._holds(other)]
         self.inside[process] = time
         if others:
             raise ViolationError(

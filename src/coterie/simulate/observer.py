@@ -12,6 +12,8 @@ from coterie.simulate.monitors import CausalOrder, Section, Violation, Violation
 from coterie.simulate.outages import Outages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coterie.process import Payload, ProcessId
     from coterie.simulate.metrics import Stopped
 
@@ -23,10 +25,15 @@ class Observer:
     """Sees every step and changes nothing; raises `ViolationError` when a property breaks."""
 
     def __init__(
-        self, size: int, header: trace.Header | None, order: Order, measure_bytes: bool
+        self,
+        size: int,
+        header: trace.Header | None,
+        order: Order,
+        measure_bytes: bool,
+        holds: Callable[[ProcessId], bool],
     ) -> None:
         """Look on at `size` processes; what is not asked for is not watched."""
-        self.section = Section()
+        self.section = Section(holds)
         self.delays = Delays()
         self.sent = [0] * (size + 1)  # by each process; nobody is 0
         self.received = [0] * (size + 1)

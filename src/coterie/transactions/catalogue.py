@@ -60,13 +60,13 @@ class Scheme:
 
 
 def schemes() -> dict[str, Scheme]:
-    """Give all schemes by name, in the order in which the survey of 1987 presents them."""
+    """Return all schemes by name, in the order in which the survey of 1987 presents them."""
     found: list[Any] = [importlib.import_module(f"{PACKAGE}.{name}").SCHEME for name in MODULES]
     return {scheme.name: scheme for scheme in found}
 
 
 def scheme(name: str) -> Scheme:
-    """Look up a scheme, or say which there are."""
+    """Return the scheme of that name; raise `UsageError` if there is none."""
     modules = {module.replace("_", "-"): module for module in MODULES}
     if name not in modules:
         raise UsageError(f"there is no scheme {name!r}; choose one of {', '.join(modules)}")

@@ -5,10 +5,10 @@
     {"transaction": "T1", "op": "write", "key": "x", "value": 1, "version": 10}
     {"transaction": "T1", "op": "commit"}
 
-A read tells what it saw, null for a key that nobody has written. A write may tell the place of its
+A read tells what it saw, null for a key that was never written. A write may tell the place of its
 version in the order of all versions of the key: a whole number or a list of them, such as the time
 and the site of a stamp. Without versions the values written to a key must differ, so that a value
-that was read tells who wrote it. Without a begin, a transaction begins with the first that it does.
+that was read tells which one wrote it. Without a begin, a transaction begins with the first that it does.
 Fields of other names are left aside.
 """
 
@@ -88,11 +88,11 @@ class History:
             outcome = transaction.outcome.value
             raise UsageError(
                 f"line {line}: {event.transaction} has {outcome} on line {transaction.last}"
-                " and does nothing more"
+                " and can do nothing more"
             )
         elif event.op == "begin":
             began = transaction.first
-            raise UsageError(f"line {line}: {event.transaction} has begun on line {began} already")
+            raise UsageError(f"line {line}: {event.transaction} has already begun on line {began}")
         transaction.last = line
         match event.op:
             case "begin":
@@ -105,7 +105,7 @@ class History:
                 transaction.outcome = Outcome.ABORTED
             case _:
                 choices = ", ".join(OPERATIONS)
-                raise UsageError(f"line {line}: op is one of {choices}, not {event.op!r}")
+                raise UsageError(f"line {line}: op must be one of {choices}, got {event.op!r}")
 
 
 def _access(event: Event, line: int) -> Access:
@@ -122,7 +122,7 @@ def _access(event: Event, line: int) -> Access:
 
 
 def parse_history(content: bytes) -> History:
-    """Read JSON lines, or say what is wrong and on which line."""
+    """Read JSON lines; raise `UsageError` with the line if one is wrong."""
     history = History()
     decode = msgspec.json.Decoder(Event).decode
     for line, text in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
@@ -145,7 +145,7 @@ def _complaint(error: Exception) -> str:
 
 
 def identity(value: Any) -> Any:
-    """Give something hashable that is equal for equal JSON values, and only for those."""
+    """Return something hashable that is equal for equal JSON values, and only for those."""
     if value is None or type(value) in (int, str):
         return value
     if type(value) is float and not math.isnan(value):  # which is not equal to itself

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.cli.demo.ledger import Entry
-from coterie.cli.demo.stage import Act
+from coterie.cli.demo.state import Phase
 from coterie.cli.demo.verdict import divide, growing, never_stuck, nothing_lost
 
 
@@ -13,18 +13,18 @@ def ledger(*pairs: tuple[int, int]) -> list[Entry]:
     return [Entry(number, "w1", token, float(number)) for number, token in pairs]
 
 
-def test_a_gap_belongs_to_the_act_in_which_it_ends() -> None:
+def test_a_gap_belongs_to_the_phase_in_which_it_ends() -> None:
     entries = [Entry(n, "w1", n, at) for n, at in enumerate((1.0, 2.0, 6.0, 6.5), 1)]
-    acts = [Act("before", 0.0), Act("after", 3.0)]
-    assert divide(acts, entries) == [("before", 2, 1.0), ("after", 2, 4.0)]
+    phases = [Phase("before", 0.0), Phase("after", 3.0)]
+    assert divide(phases, entries) == [("before", 2, 1.0), ("after", 2, 4.0)]
 
 
-def test_an_act_without_an_entry_is_found() -> None:
-    passages = divide([Act("all is well", 0.0), Act("n2 is killed", 5.0)], ledger((1, 7)))
+def test_a_phase_without_an_entry_is_found() -> None:
+    passages = divide([Phase("all is well", 0.0), Phase("n2 is killed", 5.0)], ledger((1, 7)))
     assert never_stuck(passages) == (
         False,
         "never stuck",
-        "nobody entered after this: n2 is killed",
+        "no worker entered after: n2 is killed",
     )
 
 

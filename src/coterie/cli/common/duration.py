@@ -1,4 +1,4 @@
-"""Durations as people write them: 5, 5s, 250ms, 2m, 1h."""
+"""Durations on the command line: 5, 5s, 250ms, 2m, 1h."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ PATTERN = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|)")
 
 
 def duration(text: str) -> float:
-    """Read a duration into seconds."""
+    """Return a duration in seconds."""
     match = PATTERN.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text!r} is no duration; write it like 5, 5s, 250ms or 2m")
+        raise UsageError(f"expected a duration such as 5, 5s, 250ms or 2m, got {text!r}")
     return float(match[1]) * UNITS[match[2]]

@@ -1,4 +1,4 @@
-"""Options that several commands share: which algorithm, how many processes, what is chosen of it."""
+"""Options that several commands share: the algorithm, its size, variant and parameters, files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from coterie.catalogue import Algorithm, Parameter, Setup, algorithm, algorithms
-from coterie.cli.common.output import write_file
+from coterie.cli.common.output import sentence, write_file
 from coterie.errors import UsageError
 from coterie.trace import Header, Trace
 
@@ -24,24 +24,24 @@ trace_option = click.option(
     "--trace",
     "trace_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write what happened: .jsonl, .svg (space-time diagram), .shiviz or .perfetto.json.",
+    help="Write the trace to a file: .jsonl, .svg (space-time diagram), .shiviz or .perfetto.json.",
 )
 
 
 def plot_option(default: str) -> Callable[[Command], Command]:
-    """Add `--plot`, which draws into a file of this name unless another is given."""
+    """Add `--plot`, which writes a chart to the default file unless another is given."""
     return click.option(
         "--plot",
         type=click.Path(dir_okay=False, path_type=Path),
         is_flag=False,
         flag_value=Path(default),
-        help=f"Draw a chart into this SVG file [{default}].",
+        help=f"Write a chart to this SVG file.  [default: {default}]",
     )
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One algorithm with everything that a user may choose about it."""
+    """An algorithm with the size, variant and parameters that the user chose."""
 
     algorithm: Algorithm
     setup: Setup
@@ -55,7 +55,7 @@ class Choice:
 def choose(
     name: str, size: int, variant: str | None, given: dict[str, str | None], seed: int | None = None
 ) -> Choice:
-    """Check a user's choices."""
+    """Check what the user chose; raise `UsageError` or `ConfigError` if it cannot be built."""
     entry = algorithm(name)
     # Click writes an option --t-max as t_max.
     parameters = {name.replace("_", "-"): v for name, v in given.items() if v is not None}
@@ -67,7 +67,7 @@ def choose(
 
 
 def parameters() -> dict[str, Parameter]:
-    """All parameters of all algorithms, by name."""
+    """Return all parameters of all algorithms, by name."""
     return {
         parameter.name: parameter
         for entry in algorithms().values()
@@ -79,23 +79,21 @@ def parameter_options(command: Command) -> Command:
     """Add `--variant` and one option per parameter that some algorithm has."""
     for parameter in reversed(parameters().values()):
         command = click.option(
-            f"--{parameter.name}", metavar="SPEC", help=f"Choose {parameter.summary}."
+            f"--{parameter.name}", metavar="SPEC", help=sentence(parameter.summary)
         )(command)
-    return click.option("--variant", metavar="NAME", help="One of the algorithm's variants.")(
-        command
-    )
+    return click.option("--variant", metavar="NAME", help="Variant of the algorithm.")(command)
 
 
 def sizes(text: str) -> list[int]:
-    """Read numbers of processes such as `3,7,13`."""
+    """Return numbers of processes, given such as `3,7,13`."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"-N takes numbers such as 3,7,13, not {text!r}") from None
+        raise UsageError(f"-N must be numbers such as 3,7,13, got {text!r}") from None
 
 
 def write_trace(trace: Trace, path: Path) -> None:
-    """Write a trace in the format that the name of the file asks for."""
+    """Write a trace in the format that the suffix of the file names."""
     from coterie.diagram import perfetto, shiviz, space_time  # noqa: PLC0415 - only when drawing
 
     formats: dict[str, Callable[[Trace], str]] = {
@@ -108,4 +106,4 @@ def write_trace(trace: Trace, path: Path) -> None:
         if path.name.endswith(suffix):
             write_file(path, write(trace))
             return
-    raise UsageError(f"--trace {path}: the name must end in one of {', '.join(formats)}")
+    raise UsageError(f"--trace file must end in one of {', '.join(formats)}, got {path.name!r}")

@@ -25,11 +25,11 @@ output_option = click.option(
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write what a user wants in a file, or say why that cannot be."""
+    """Write the file; raise `UsageError` if that is impossible."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def print_json(value: Any) -> None:
@@ -59,10 +59,10 @@ def _cell(value: Any) -> str:
 
 
 def sentence(text: str) -> str:
-    """Begin with a capital and end with a full stop."""
+    """Return the text with a capital at its beginning and a full stop at its end."""
     return text[:1].upper() + text[1:].removesuffix(".") + "."
 
 
 def number(value: float) -> str:
-    """Write with at most two decimals, and none when it is whole."""
+    """Return it with at most two decimals, and none if it is whole."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""Progress of long work, on stderr: a line that changes on a terminal, else one every ten seconds."""
+"""Progress of long work, on stderr: one changing line on a terminal, else a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProgressLine:
         self._shown = False
 
     def show(self, text: str) -> None:
-        """Show this, if it is time to."""
+        """Show this text if the interval has passed."""
         now = time.monotonic()
         if now < self._due:
             return
@@ -30,6 +30,6 @@ class ProgressLine:
         click.echo(f"\r\x1b[K{text}" if self._terminal else text, err=True, nl=not self._terminal)
 
     def close(self) -> None:
-        """Leave a clean line behind."""
+        """Clear the line on a terminal."""
         if self._shown and self._terminal:
             click.echo("\r\x1b[K", err=True, nl=False)

@@ -1,4 +1,4 @@
-"""What becomes of the signals that a command gets while it waits and while it holds."""
+"""Signals that a command gets: while it waits they end the wait, later they are forwarded."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FORWARDED = (*ENDING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Signals:
-    """Where signals go: they end the waiting, and later they go to whoever is appointed."""
+    """Where signals go: they cancel the current task until a receiver is set."""
 
     def __init__(self) -> None:
-        """Let signals cancel the task that runs."""
-        self.receiver: Callable[[int], object] | None = None
+        """Let signals cancel the current task."""
+        self._receiver: Callable[[int], object] | None = None
         self._task = asyncio.current_task()
 
     @contextlib.contextmanager
     def handled(self) -> Iterator[None]:
-        """Handle signals, except those that our caller told us to ignore, as nohup does."""
+        """Handle signals in the body, except those that our caller has us ignore, as nohup does."""
         loop = asyncio.get_running_loop()
         numbers = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
         for number in numbers:
@@ -35,8 +35,12 @@ class Signals:
             for number in numbers:
                 loop.remove_signal_handler(number)
 
+    def forward_to(self, receiver: Callable[[int], object]) -> None:
+        """Call the receiver with each signal from now on, instead of cancelling the task."""
+        self._receiver = receiver
+
     def _handle(self, number: int) -> None:
-        if self.receiver is not None:
-            self.receiver(number)
+        if self._receiver is not None:
+            self._receiver(number)
         elif number in ENDING and self._task is not None:
             self._task.cancel()

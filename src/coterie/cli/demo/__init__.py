@@ -1,4 +1,4 @@
-"""`coterie demo`: a lock that outlives dead nodes, shown with real processes in a few seconds."""
+"""`coterie demo`: a lock that survives dead nodes, shown with real processes in a few seconds."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import click
 
 from coterie.cli.common.output import print_table
 from coterie.cli.common.signals import Signals
-from coterie.cli.demo.children import Children
-from coterie.cli.demo.picture import Picture
-from coterie.cli.demo.stage import Stage
-from coterie.cli.demo.story import LEASE_SECONDS, NODES, WORKERS, perform
+from coterie.cli.demo.children import child_processes
+from coterie.cli.demo.display import Display
+from coterie.cli.demo.phases import LEASE_SECONDS, NODES, WORKERS, perform
+from coterie.cli.demo.state import DemoState
 
 if TYPE_CHECKING:
     from coterie.cli.demo.verdict import Verdict
 
 INTERRUPTED = 130
 INTRODUCTION = f"""\
-{NODES} nodes on this machine grant one lock, with a lease of {LEASE_SECONDS:g} s. {WORKERS} workers fight for it;
-inside it each reads the last number of a file, works, and writes the next one.
+{NODES} nodes on this machine grant one lock, with a lease of {LEASE_SECONDS:g} s. {WORKERS} workers compete for it;
+while it holds the lock, a worker reads the last number in a file, works, and writes the next one.
 """
 TRY_NEXT = """
 Try next:
   coterie lock nightly -- echo mine    hold a lock while a command runs, on this machine
   coterie serve --dev 3                a cluster of your own to try things on
-  coterie tour                         the classic algorithms measured, proven and broken"""
+  coterie tour                         the classic algorithms measured, verified and broken"""
 
 
-@click.command("demo")
+@click.command("demo", short_help="Show a lock that survives dead nodes.")
 def command() -> int:
-    """Show a lock that outlives dead nodes.
+    """Show a lock that survives dead nodes.
 
     Five nodes and four workers run as processes on this machine; one node is killed, one is
-    stopped, and then a worker inside. Takes less than half a minute and leaves nothing behind.
-    Exits with 0 if nothing was lost, 1 otherwise.
+    stopped, and then a worker that holds the lock. Takes less than half a minute and leaves nothing
+    behind. Exits with 0 if nothing was lost, 1 otherwise.
     """
     click.echo(INTRODUCTION, err=True)
     return asyncio.run(_interruptible())
@@ -55,11 +55,11 @@ async def _interruptible() -> int:
 
 
 async def _show() -> Verdict:
-    stage = Stage()
+    state = DemoState()
     with tempfile.TemporaryDirectory(prefix="coterie-demo-") as path:
         folder = Path(path)
-        async with Children(folder) as children, Picture(stage).shown():
-            return await perform(stage, children, folder)
+        async with child_processes(folder) as children, Display(state).shown():
+            return await perform(state, children, folder)
 
 
 def _print(verdict: Verdict) -> None:

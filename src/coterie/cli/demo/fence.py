@@ -1,4 +1,4 @@
-"""The fence around a resource: it lets nobody pass whose token is older than one it has seen."""
+"""The fence around a resource: it refuses every token older than one it has seen."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Refused(CoterieError):  # noqa: N818 - says what happened, like the errors
 class Fence:
     """The largest token seen so far, kept in a file under an OS lock.
 
-    Tokens grow with each grant of a lock, so whoever is refused has lost it to somebody who has
-    been here since. It rests on no assumption about time.
+    Tokens grow with each grant of a lock, so a holder that is refused has lost the lock to a later
+    holder that has been here since. It rests on no assumption about time.
     """
 
     def __init__(self, path: Path) -> None:
-        """Guard by the file of that name, which is made when it is needed."""
+        """Use the file of that name, which is created on first use."""
         self._path = path
 
     @contextlib.contextmanager
     def passed(self, token: int) -> Iterator[None]:
-        """Let the body run alone among all who pass the fence; raises `Refused`."""
+        """Run the body while no other process is past the fence; raise `Refused` if too old."""
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             largest = int(os.pread(file, DIGITS, 0) or b"0")
             if token < largest:
-                raise Refused(f"token {token} is older than {largest}, which has been here")
+                raise Refused(f"token {token} is older than {largest}, which the fence has seen")
             os.pwrite(file, b"%0*d" % (DIGITS, token), 0)
             yield
         finally:

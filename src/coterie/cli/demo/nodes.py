@@ -32,7 +32,7 @@ class Node:
     """A voting node."""
 
     def __init__(self, name: str, address: Address, process: Process) -> None:
-        """Take over a process that was started."""
+        """Represent a process that was started."""
         self.name = name
         self.address = address
         self.process = process
@@ -40,7 +40,7 @@ class Node:
 
     @property
     def condition(self) -> str:
-        """Say how it is: up, stopped or dead."""
+        """Return up, stopped or dead."""
         if self.process.returncode is not None:
             return "dead"
         return "stopped" if self._stopped else "up"
@@ -51,12 +51,12 @@ class Node:
         await self.process.wait()
 
     def stop(self) -> None:
-        """Let it freeze; its connections stay open, and nobody answers."""
+        """Freeze it; its connections stay open, and nothing answers on them."""
         send(self.process, signal.SIGSTOP)
         self._stopped = True
 
     def go_on(self) -> None:
-        """Let it wake up again, as if no time had passed."""
+        """Resume it; to the node no time has passed."""
         send(self.process, signal.SIGCONT)
         self._stopped = False
 
@@ -64,7 +64,7 @@ class Node:
 async def start_nodes(
     children: Children, folder: Path, count: int, lease_seconds: float
 ) -> list[Node]:
-    """Start a new cluster; returns when all of its nodes vote, raises `Unavailable` if not."""
+    """Start a new cluster and wait until all of its nodes vote; raise `Unavailable` if not."""
     addresses = [Address("127.0.0.1", port) for port in free_ports(count)]
     config = folder / "coterie.toml"
     config.write_text(_document(addresses, lease_seconds), encoding="utf-8")
@@ -76,12 +76,14 @@ async def start_nodes(
         async with asyncio.timeout(START_SECONDS_MAX):
             await _until_all_vote(nodes, children)
     except TimeoutError:
-        raise Unavailable(f"the nodes do not vote after {START_SECONDS_MAX:g} s") from None
+        raise Unavailable(
+            f"the nodes did not start to vote within {START_SECONDS_MAX:g} s"
+        ) from None
     return nodes
 
 
 def url_of(nodes: Sequence[Node]) -> str:
-    """Name the cluster as programs do."""
+    """Return the URL by which programs reach the cluster."""
     return "coterie://" + ",".join(str(node.address) for node in nodes)
 
 

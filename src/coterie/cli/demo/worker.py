@@ -1,8 +1,8 @@
 """A worker, as a process of its own: `python -m coterie.cli.demo.worker NAME URL FOLDER`.
 
-It enters again and again and says on its output what happens. SIGTERM ends it after the entry under
-way, the end of its input at once. After SIGUSR1 it stops itself inside the next entry, as the machine or a debugger would, until
-somebody sends SIGCONT.
+It enters again and again and prints what happens. SIGTERM ends it after the current entry, the end of
+its input at once. After SIGUSR1 it stops itself inside the next entry, as a paused virtual machine or
+a debugger would do, until it gets SIGCONT.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 import coterie
-from coterie.cli.common.end_of_input import at_end_of_input
+from coterie.cli.common.stdin import on_end_of_input
 from coterie.cli.demo.fence import Refused
 from coterie.cli.demo.ledger import Entry, Ledger
 
@@ -27,10 +27,10 @@ RETRY_SECONDS = 0.1
 
 
 class Program:
-    """What a worker does."""
+    """A worker: enters, writes to the ledger, prints what happened."""
 
     def __init__(self, name: str, ledger: Ledger) -> None:
-        """Listen to signals from now on."""
+        """Handle signals and the end of input from now on."""
         self._name = name
         self._ledger = ledger
         self._over = asyncio.Event()
@@ -38,10 +38,10 @@ class Program:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._over.set)
         loop.add_signal_handler(signal.SIGUSR1, self._to_stop.set)
-        at_end_of_input(lambda: os.kill(os.getpid(), signal.SIGKILL))
+        on_end_of_input(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
     async def run(self, url: str) -> None:
-        """Enter until told to end; a lock that is lost or cannot be had is tried for again."""
+        """Enter until told to end; after a loss or without a quorum, try again."""
         async with coterie.connect(url) as coordinator:
             while not self._over.is_set():
                 click.echo("waits")

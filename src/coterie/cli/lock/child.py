@@ -1,4 +1,4 @@
-"""The program that runs while a lock is held: started, watched, signalled, stopped."""
+"""The child process: the command that runs while a lock is held."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Child:
         lifelines: Sequence[int],
         guard: Guard | None,
     ) -> None:
-        """Start it; raises `OSError` if that is impossible.
+        """Start it; raise `OSError` if that is impossible.
 
         It inherits the lifelines of the lock: if we are killed, the lock stays taken until the
-        program has ended too. Where there are none, the guard ends the program then.
+        program has ended, too. Where there are none, the guard ends the program in that case.
         """
         self._guard = guard
         self._loop = asyncio.get_running_loop()
@@ -61,26 +61,26 @@ class Child:
         self._look()
 
     async def wait(self) -> int:
-        """Wait for its end and give its exit status, 128 + n if signal n killed it."""
+        """Wait for its end and return its exit status, 128 + n if signal n killed it."""
         return await asyncio.shield(self._status)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the whole group, also to what the program has started."""
+        """Send a signal to the whole group, which includes what the program has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 
     async def stop(self, seconds: float) -> None:
-        """Ask the group to end, and after that many seconds end it."""
+        """Send TERM to the group, and KILL after that many seconds."""
         if self._guard is not None:
             self._guard.hurry()
         self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)  # who is stopped cannot obey
+        self.signal(signal.SIGCONT)  # a stopped process handles no other signal
         await asyncio.wait({self._status}, timeout=max(0.0, seconds))
         self.kill()
         await self.wait()
 
     def kill(self) -> None:
-        """End the group, also what outlived the program itself."""
+        """Kill the group, also processes of it that outlived the program itself."""
         self.signal(signal.SIGKILL)
 
     def _look(self) -> None:
@@ -99,7 +99,7 @@ class Child:
         self._close()
 
     def _has_ended(self) -> bool:
-        """Tell, and leave it to be told again; False where that is impossible."""
+        """Return whether it has ended, without reaping it; False where that is impossible."""
         if not hasattr(os, "waitid"):  # as on macOS before Python 3.13
             return False
         look = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -125,5 +125,5 @@ class Child:
 
 
 def failure(error: OSError) -> int:
-    """Give the exit status by which shells say that a program could not be started."""
+    """Return the exit status by which shells report that a program could not be started."""
     return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE

@@ -1,8 +1,8 @@
-"""Ends a command if we are killed: without us nobody renews the lease, and the lock goes to others.
+"""The guard ends a command if we are killed: the lease is not renewed then, and the lock goes to others.
 
 The guard is a shell that reads from a pipe of which only we have the other end, so its input ends
-when we do, however that happens. The system by itself does nothing of the kind: it ends a group of
-orphans only if one of them is stopped and no parent of the same session is left.
+when we do, however that happens. The operating system does nothing of the kind by itself: it ends a
+group of orphans only if one of them is stopped and no parent of the same session is left.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import signal
 
 from coterie.errors import Unavailable
 
-# Each line it reads says whom to end and how long after TERM to kill; the last one counts.
-# A single sleep measures the time, since many short ones would add up to more. Beside it somebody
-# looks whether the group is gone: nobody may be killed later whose group has the same number.
+# Each line that it reads names the group to end and the seconds between TERM and KILL; the last line
+# counts. A single sleep measures the time, since many short ones would add up to more. A loop beside
+# it ends the guard once the group is gone: a later group may have the same number and must not be
+# killed.
 END_THE_GROUP = """
 trap '' HUP INT QUIT TERM
 last=
@@ -38,7 +39,7 @@ class Guard:
     """A process that ends a process group when we end without having dismissed it."""
 
     def __init__(self, kill_after: float) -> None:
-        """Start it, with nobody to watch yet; with 0 seconds it kills without asking first."""
+        """Start it with no group to watch yet; with 0 seconds it sends KILL without TERM before."""
         self._kill_after = kill_after
         self._group = 0
         input_end, self._pipe = os.pipe()
@@ -56,7 +57,9 @@ class Guard:
             )
         except OSError as error:
             os.close(self._pipe)
-            raise Unavailable(f"sh, to guard the command, cannot be run: {error}") from None
+            raise Unavailable(
+                f"cannot run sh, which guards the command: {error.strerror}"
+            ) from None
         finally:
             os.close(input_end)
 
@@ -66,11 +69,11 @@ class Guard:
         self._tell(self._kill_after)
 
     def hurry(self) -> None:
-        """Kill at once if we are killed from now on: the group has been asked, and the lease ends."""
+        """Kill at once if we are killed from now on: TERM has been sent, and the lease ends."""
         self._tell(0)
 
     def dismiss(self) -> None:
-        """Take it down; from now on it ends nobody. Safe to do twice."""
+        """End the guard; the group is safe from now on. Calling it twice does no harm."""
         if self._pid is None:
             return
         os.kill(self._pid, signal.SIGKILL)
@@ -79,6 +82,6 @@ class Guard:
         self._pid = None
 
     def _tell(self, seconds: float) -> None:
-        # Somebody may have killed the guard alone; the command does not suffer for that.
+        # The guard may have been killed by itself; the command goes on all the same.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._pipe, f"{self._group} {f'{seconds:.3f}' if seconds else 0}\n".encode())

@@ -9,22 +9,22 @@ import sys
 
 
 class Terminal:
-    """Hands the terminal over, so that the child can read from it and Ctrl-C reaches the child."""
+    """Hands the terminal to a child, so that it can read from it and Ctrl-C reaches it."""
 
     def __init__(self) -> None:
-        """Remember our own group; without a terminal on stdin there is nothing to lend."""
+        """Remember our own process group; without a terminal on stdin, do nothing later."""
         self.present = os.isatty(sys.__stdin__.fileno()) if sys.__stdin__ else False
         self._own = os.getpgrp()
         self._lent = False
 
     def lend(self, group: int) -> None:
-        """Put that group into the foreground, if we are there."""
+        """Put that group into the foreground, if we are in it."""
         if self._in_foreground():
             self._set_foreground(group)
             self._lent = True
 
     def take_back(self) -> None:
-        """Return to the foreground, if we were there."""
+        """Return to the foreground, if we have lent the terminal."""
         if self._lent:
             self._lent = False
             self._set_foreground(self._own)

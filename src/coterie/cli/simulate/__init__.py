@@ -1,4 +1,4 @@
-"""`coterie simulate`: one seeded run, summed up or traced, or a campaign of many."""
+"""`coterie simulate`: one seeded run with its summary or trace, or a campaign of many."""
 
 from __future__ import annotations
 
@@ -18,31 +18,46 @@ if TYPE_CHECKING:
     from coterie.simulate import Result, Summary
 
 
-@click.command("simulate")
+@click.command("simulate", short_help="Run an algorithm in virtual time.")
 @click.argument("algorithm")
 @click.option("-N", "size", type=int, default=5, show_default=True, help="Number of processes.")
 @parameter_options
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides everything random.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
 @click.option(
     "--workload",
     default="closed",
     show_default=True,
     metavar="KIND",
-    help="closed (everyone always wants in), one-at-a-time, burst, poisson or hot-spot.",
+    help="closed (every process always wants in), one-at-a-time, burst, poisson or hot-spot.",
 )
 @click.option("--entries", type=int, default=10, show_default=True, help="Entries per process.")
 @click.option("--rate", type=float, default=0.1, show_default=True, help="Requests per time unit.")
-@click.option("--hold", default="0", show_default=True, help="Time spent inside, as for --latency.")
+@click.option(
+    "--hold", default="0", show_default=True, help="Time inside per entry, written like --latency."
+)
 @click.option(
     "--latency",
     default="1",
     show_default=True,
-    help="1, uniform:LOW,HIGH, exponential:MEAN, lognormal:MEDIAN,SIGMA or matrix:1,9;9,1.",
+    help="Delay of a message: 1, uniform:LOW,HIGH, exponential:MEAN, lognormal:MEDIAN,SIGMA or"
+    " matrix:1,9;9,1.",
 )
-@click.option("--fifo/--unordered", default=None, help="Links; default: what it declares to need.")
+@click.option(
+    "--fifo/--unordered",
+    default=None,
+    help="Order of messages on a link; default: what the algorithm needs.",
+)
 @click.option("--loss", type=float, default=0.0, help="Probability that a message is lost.")
-@click.option("--duplication", type=float, default=0.0, help="... that it arrives twice.")
-@click.option("--fault", "faults", multiple=True, metavar="SCRIPT", help="Such as 'crash 3 @ 10'.")
+@click.option(
+    "--duplication", type=float, default=0.0, help="Probability that a message arrives twice."
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="SCRIPT",
+    help="A fault such as 'crash 3 @ 10'; repeatable.",
+)
 @click.option(
     "--random-faults",
     "crashes",
@@ -50,16 +65,19 @@ if TYPE_CHECKING:
     is_flag=False,
     flag_value=ANY_NUMBER,
     metavar="[K]",
-    help="K crashes (and pauses and cuts, if it bears no crashes anyway); without K, any number.",
+    help="K random crashes (and pauses and partitions, for an algorithm that tolerates no crash)."
+    " Without K, the seed chooses.",
 )
 @click.option("--max-time", type=float, default=1e6, show_default=True, help="Virtual time limit.")
-@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of this many seeds.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, help="Processes that run the campaign."
+)
 @click.option(
     "--chart",
     "chart_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="... and draw how long crashes kept users out, as SVG.",
+    help="SVG file for how long the crashes of the campaign kept users out.",
 )
 @trace_option
 @output_option
@@ -78,7 +96,7 @@ def command(
 ) -> int:
     """Run ALGORITHM in virtual time: once, or with --seeds many times.
 
-    Exits with 1 if a property was violated or a live process was not served.
+    Exits with 1 if a property was violated or a live process was never served.
     """
     plan = {name: options.pop(name) for name in PLAN_OPTIONS}
     draw = PlannedTrials(algorithm, size, variant, options, plan)

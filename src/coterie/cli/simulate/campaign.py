@@ -1,4 +1,4 @@
-"""How a campaign of simulations is run and shown on the command line."""
+"""A campaign of simulations on the command line."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OF_CAMPAIGNS = ("seed", "seeds", "jobs", "chart_file", "output", "trace_file")
 def run_campaign(
     draw: PlannedTrials, seeds: Sequence[int], jobs: int, chart_file: Path | None, output: str
 ) -> int:
-    """Run all seeds, print what came of it, and return the exit status."""
-    draw(seeds[0])  # what is wrong with the options is wrong with the first seed
+    """Run all seeds, print the report, and return the exit status."""
+    draw(seeds[0])  # raises what is wrong with the options before any work is done
     line = ProgressLine()
     with contextlib.ExitStack() as stack:
         stack.callback(line.close)
@@ -54,15 +54,17 @@ def run_campaign(
 
 
 def outage_chart(reports: dict[str, Report]) -> str:
-    """Draw which share of the crashes kept users out for no longer than so long."""
+    """Draw the share of crashes that kept users out for at most a given time."""
     from coterie.diagram import Panel, Series, chart  # noqa: PLC0415 - only when drawing
 
     series = [Series(name, _distribution(report.outages)) for name, report in reports.items()]
-    return chart([Panel("share of crashes that kept users out for no longer", series, "time")])
+    return chart(
+        [Panel("share of crashes that kept users out for at most this time", series, "time")]
+    )
 
 
 def _distribution(outages: Sequence[float]) -> list[tuple[float, float]]:
-    """Give the cumulative distribution at twenty places."""
+    """Return the cumulative distribution at about twenty places."""
     ranks = sorted({round(place * (len(outages) - 1) / 20) for place in range(21)})
     return [(outages[rank], (rank + 1) / len(outages)) for rank in ranks] if outages else []
 
@@ -97,7 +99,7 @@ def _print(draw: PlannedTrials, report: Report) -> None:
 
 
 def _replay_command(seed: int) -> str:
-    """Turn the command that was given into the one that shows a single seed."""
+    """Return the command that shows a single seed of the campaign."""
     context = click.get_current_context()
     words = context.command_path.split()
     for parameter in context.command.params:

@@ -1,4 +1,4 @@
-"""What the options of `coterie simulate` say about a run, whatever its seed."""
+"""The plan of a simulation: what the options of `coterie simulate` say about a run of any seed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FAULTS_DURATION = 100.0
 
 @dataclass(frozen=True)
 class PlannedTrials:
-    """Draws the run of each seed."""
+    """Builds the trial of each seed."""
 
     algorithm: str
     size: int
@@ -57,7 +57,7 @@ class PlannedTrials:
     plan: dict[str, Any]
 
     def __call__(self, seed: int) -> Trial:
-        """Build everything anew."""
+        """Build fresh processes, workload, network and faults."""
         choice = choose(self.algorithm, self.size, self.variant, self.parameters, seed)
         plan = self.plan
         return Trial(
@@ -76,7 +76,7 @@ class PlannedTrials:
 
 def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
     if isinstance(choice.algorithm.costs, ElectionCosts):
-        return Workload()  # nobody has to ask: the processes notice crashes by themselves
+        return Workload()  # no calls: the processes notice crashes by themselves
     requesters = list(choice.algorithm.requesters(choice.setup))
     entries, rate, hold = plan["entries"], plan["rate"], parse_latency(plan["hold"])
     total = entries * len(requesters)
@@ -90,7 +90,7 @@ def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
     if plan["workload"] not in kinds:
         raise UsageError(unknown("workload", plan["workload"], kinds))
     if rate <= 0:
-        raise UsageError(f"--rate must be positive, not {rate}")
+        raise UsageError(f"--rate must be positive, got {rate:g}")
     return kinds[plan["workload"]]()
 
 
@@ -99,13 +99,13 @@ def _faults(choice: Choice, plan: dict[str, Any], size: int, seed: int) -> Seque
     count = plan["crashes"]
     if count is None:
         return faults
-    # An unsound variant is put to the test that the algorithm is meant to stand.
+    # An unsound variant gets the faults that the algorithm is meant to tolerate.
     variant = choice.algorithm.variant(choice.setup.variant)
-    bears = (*choice.algorithm.bears, *variant.bears)
-    if "crash" in bears:
+    tolerated = (*choice.algorithm.tolerates, *variant.tolerates)
+    if "crash" in tolerated:
         if count == ANY_NUMBER:
             count = Random(f"{seed}/number of crashes").randrange(size)
-        returns = "recovery without memory" in bears
+        returns = "recovery without memory" in tolerated
         return faults + random_crashes(
             seed, size, duration=FAULTS_DURATION, crashes=count, returns=returns
         )

@@ -1,4 +1,4 @@
-"""`coterie status`: who is up, who holds, who waits, and who for whom."""
+"""`coterie status`: which nodes are up, which locks are held, what waits for what."""
 
 from __future__ import annotations
 
@@ -31,21 +31,30 @@ class Source(Protocol):
     default_view: str
 
     def state(self, *, locks: bool) -> State:
-        """Find out who is up, and if wanted who holds and who waits."""
+        """Return the state of the nodes, and of the locks if wanted."""
 
     def waits(self) -> tuple[Graph[str], int]:
-        """Find out who waits for whom, and the exit status for the health of the rest."""
+        """Return the wait-for graph, and the exit status for the health of the nodes."""
 
     def print_nodes(self) -> int:
-        """Print who is up, for people; gives the exit status."""
+        """Print the nodes as a table and return the exit status."""
 
 
-@click.command("status")
+@click.command("status", short_help="Show nodes, locks, waiters or the wait-for graph.")
 @click.argument("view", type=click.Choice(VIEWS), required=False)
-@click.option("--url", metavar="URL", help="Default: COTERIE_URL, then coterie.toml, then file:.")
-@click.option("--watch", is_flag=True, help="Show it again and again, until interrupted.")
 @click.option(
-    "--every", type=duration, default="2s", show_default=True, metavar="DUR", help="With --watch."
+    "--url",
+    metavar="URL",
+    help="What to look at; default: COTERIE_URL, then coterie.toml, then file:.",
+)
+@click.option("--watch", is_flag=True, help="Show it repeatedly until interrupted.")
+@click.option(
+    "--every",
+    type=duration,
+    default="2s",
+    show_default=True,
+    metavar="DUR",
+    help="Interval of --watch.",
 )
 @click.option(
     "-o",
@@ -56,18 +65,18 @@ class Source(Protocol):
     help="How to print the result; svg and dot draw the graph.",
 )
 def command(*, view: str | None, url: str | None, watch: bool, every: float, output: str) -> int:
-    """Show nodes, locks, waiters or the graph: of a cluster, or of a lock directory (file:).
+    """Show the nodes, locks, waiters or wait-for graph of a cluster or of a lock directory (file:).
 
-    graph shows which task waits for which lock, who holds it, and which waits can never end.
-    Without a view it shows the nodes of a cluster, and the locks of a directory, which has no nodes
-    and is only read.
+    graph shows which task waits for which lock, which task holds it, and which waits can never end.
+    The default is nodes for a cluster and locks for a directory, which has no nodes and is only
+    read.
 
-    Exits with 0 if all nodes vote, no program has lost its connection and nobody is found to be
-    deadlocked, 1 if not all is well but a quorum votes, 69 if there is no quorum or the directory
+    Exits with 0 if all nodes vote, no program has lost its connection and graph shows no deadlock;
+    with 1 if one of these fails but a quorum votes; with 69 if there is no quorum or the directory
     cannot be read.
     """
     if output in DRAWN and (view != "graph" or watch):
-        raise UsageError(f"-o {output} draws one picture of the graph: status graph -o {output}")
+        raise UsageError(f"-o {output} draws the graph, once: coterie status graph -o {output}")
     source = _source(url)
     while True:
         if watch and output == "table":
@@ -108,7 +117,7 @@ def _show(source: Source, view: str, output: str) -> int:
 
 
 def print_locks(locks: Sequence[LockState], view: str) -> None:
-    """Print who holds them, or who waits for them."""
+    """Print the holders of locks, or the waiters."""
     if view == "waiters":
         rows = [row for lock in locks for row in _waiters(lock)]
         print_table(["lock", "place", "waiter", "since"], rows)
@@ -118,7 +127,7 @@ def print_locks(locks: Sequence[LockState], view: str) -> None:
 
 
 def _waiters(lock: LockState) -> list[list[Any]]:
-    """Give a row for each who waits for a lock, the next first."""
+    """Return a row for each waiter of a lock, the next in line first."""
     return [
         [lock.name, place, _name(party), _since(party)]
         for place, party in enumerate(lock.waiters, 1)
@@ -126,7 +135,7 @@ def _waiters(lock: LockState) -> list[list[Any]]:
 
 
 def _holders(lock: LockState) -> list[list[Any]]:
-    """Give a row for each who holds a lock, or has its votes and does not say."""
+    """Return a row for each holder, and for each owner of votes that does not answer."""
     waiting = len(lock.waiters)
     rows: list[list[Any]] = [
         [lock.name, _name(party), str(party.token), _since(party), waiting]
@@ -134,7 +143,7 @@ def _holders(lock: LockState) -> list[list[Any]]:
     ]
     rows += [[lock.name, f"{owner} (no answer)", "", "", waiting] for owner in lock.silent]
     if not rows and lock.waiters:
-        rows = [[lock.name, "nobody", "", "", waiting]]
+        rows = [[lock.name, "-", "", "", waiting]]
     return rows
 
 

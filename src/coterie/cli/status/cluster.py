@@ -1,4 +1,4 @@
-"""The status of a cluster, as its nodes and the programs connected to them tell it."""
+"""The status of a cluster, as reported by its nodes and the programs connected to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ClusterSource:
     default_view = "nodes"
 
     def __init__(self, url: str) -> None:
-        """Find out whom to ask."""
+        """Find out which nodes to ask."""
         self._visit = make_visit(url)
 
     def state(self, *, locks: bool) -> ClusterState:
@@ -31,11 +31,11 @@ class ClusterSource:
         return asyncio.run(inspect(self._visit, locks=locks))
 
     def waits(self) -> tuple[Graph[str], int]:
-        """Ask who waits for whom; gives the health of the cluster, too."""
+        """Return the wait-for graph and the health of the cluster."""
         return asyncio.run(inspect_waits(self._visit))
 
     def print_nodes(self) -> int:
-        """Print a row for each node, and how the cluster stands."""
+        """Print a row for each node, and the health of the cluster."""
         state = self.state(locks=False)
         header = ["node", "address", "state", "up", "programs", "owned", "waiting"]
         print_table(header, [_node(node) for node in state.nodes])

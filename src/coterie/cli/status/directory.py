@@ -1,4 +1,4 @@
-"""The status of a lock directory of this machine, as its tickets tell it."""
+"""The status of a lock directory on this machine, read from its tickets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DirectorySource:
-    """Reads a lock directory; one that is not there has no locks, and is not made."""
+    """Reads a lock directory; one that does not exist has no locks, and is not created."""
 
     default_view = "locks"
 
@@ -23,25 +23,25 @@ class DirectorySource:
         self._folder = make_engine(url).folder
 
     def state(self, *, locks: bool) -> DirectoryState:
-        """Read the locks, if they are wanted."""
+        """Read the locks, if wanted."""
         if not locks:
             return DirectoryState(str(self._folder), [])
         self._say_if_absent()
         return inspect(self._folder)
 
     def waits(self) -> tuple[Graph[str], int]:
-        """Read who waits for whom; there is nothing else whose health matters."""
+        """Read the wait-for graph; a directory has no health besides."""
         self._say_if_absent()
         return inspect_waits(self._folder), 0
 
     def print_nodes(self) -> int:
-        """Say why there is nothing to list."""
+        """Print why there is nothing to list."""
         click.echo(
-            f"there are no nodes: {self._folder} is a lock directory of this machine;"
-            " see coterie status locks"
+            f"no nodes: {self._folder} is a lock directory on this machine;"
+            " try coterie status locks"
         )
         return 0
 
     def _say_if_absent(self) -> None:
         if not self._folder.exists():
-            click.echo(f"{self._folder} is not there: nobody has taken a lock yet", err=True)
+            click.echo(f"{self._folder} does not exist: no lock has been taken yet", err=True)

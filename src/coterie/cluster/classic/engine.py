@@ -132,23 +132,23 @@ class ClassicEngine:
             queue.remove(claim)
         elif self.holds(claim):
             del self._holders[claim.lock]
-            self._node.seating(claim.lock).call("release")
+            self._node.process(claim.lock).call("release")
             self._ask(claim.lock)
 
     def _ask(self, lock: str) -> None:
         """Ask for those who wait, unless a request of ours is on its way or we are inside."""
-        seating = self._node.seating(lock)
-        user = seating.seat.user
+        process = self._node.process(lock)
+        user = process.seat.user
         assert isinstance(user, MutexUser), "only mutual exclusion algorithms are chosen"
         if self._waiting.get(lock) and user.phase is Phase.IDLE:
-            seating.call("acquire")
+            process.call("acquire")
 
     def _hear(self, lock: str, event: Event) -> None:
         if not isinstance(event, Entered):
             return
         queue = self._waiting.get(lock)
         if not queue:
-            self._node.seating(lock).call("release")
+            self._node.process(lock).call("release")
             return
         claim = self._holders[lock] = queue.popleft()
         self._token = max(self._token + 1, clock.number())

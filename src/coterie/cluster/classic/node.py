@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.catalogue import Algorithm, Setup, algorithm
-from coterie.cluster.runtime.driver import Driver
+from coterie.cluster.runtime.host import Host
 from coterie.cluster.wire.handshake import new_identity
 from coterie.cluster.wire.listener import Door
 from coterie.cluster.wire.peers import Incoming, Outgoing, call_peer
-from coterie.errors import ConfigError, ProtocolError
-from coterie.process import Process, encode, seat
+from coterie.errors import ProtocolError
+from coterie.process import Seat, encode, seat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,16 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("coterie.cluster")
 
 
-def message_type(kind: type[Process[Any]]) -> Any:
-    """Find the messages of an algorithm: the argument of the base that its process names."""
-    for each in kind.__mro__:
-        for base in getattr(each, "__orig_bases__", ()):
-            for argument in get_args(base):
-                if not isinstance(argument, TypeVar):
-                    return argument
-    raise ConfigError(f"{kind.__name__} does not name its messages")
-
-
 def choose(config: Config) -> tuple[Algorithm, Setup]:
     """Look up the algorithm of a configuration."""
     choice = config.membership.algorithm
@@ -47,45 +35,15 @@ def choose(config: Config) -> tuple[Algorithm, Setup]:
     return entry, entry.setup(size, choice.variant, dict(choice.parameters))
 
 
-class Seating:
+class LockProcess(NamedTuple):
     """The process of one lock at this node, with its user."""
 
-    def __init__(self, node: Classic, lock: str, process: Process[Any]) -> None:
-        """Start it."""
-        self.seat = seat(process)
-        self.driver = Driver(
-            lambda to, message: node.send(to, lock, encode(message)),
-            self.seat.ring,
-            lambda event: node.on_event(lock, event),
-            _save_nothing,
-            me=process.me,
-        )
-        self.watched: set[ProcessId] = set()
-        self._node = node
-        self.driver.on_watch = self._watch
-        self.driver.step(self.seat.start)
+    seat: Seat
+    host: Host
 
     def call(self, verb: str) -> None:
         """Let the user acquire or release."""
-        self.driver.step(self.seat.call, verb)
-
-    def receive(self, sender: ProcessId, message: Any) -> None:
-        """Deliver a message."""
-        self.driver.step(self.seat.receive, sender, message)
-
-    def down(self, peer: ProcessId) -> None:
-        """Report a peer that is lost, if it is watched."""
-        if peer in self.watched:
-            self.watched.remove(peer)
-            self.driver.step(self.seat.down, peer)
-
-    def _watch(self, peer: ProcessId, wanted: bool) -> None:
-        if not wanted:
-            self.watched.discard(peer)
-            return
-        self.watched.add(peer)
-        if peer in self._node.lost:
-            asyncio.get_running_loop().call_soon(self.down, peer)
+        self.host.step(self.seat.call, verb)
 
 
 class Classic:
@@ -97,12 +55,10 @@ class Classic:
         self.me = config.membership.voter(name)
         self.algorithm, self.setup = choose(config)
         self.on_event = on_event
-        self.seatings: dict[str, Seating] = {}
+        self.processes: dict[str, LockProcess] = {}  # by lock
         self.lost: set[ProcessId] = set()  # peers that are away, or were
         self.failed: asyncio.Future[None]  # as every node has it; this one saves nothing
         self._config = config
-        kind = type(self.algorithm.build(self.setup)[self.me - 1])  # variants differ in messages
-        self._decode = msgspec.msgpack.Decoder(message_type(kind)).decode
         self._door = Door(config, name)
         self._outgoing: dict[ProcessId, Outgoing] = {}
         self._incoming = {
@@ -124,29 +80,37 @@ class Classic:
             self.name,
             self.algorithm.name,
             ", ".join(self.algorithm.assumes) or "nothing",
-            ", ".join(self.algorithm.bears) or "nothing else",
+            ", ".join(self.algorithm.tolerates) or "nothing else",
         )
 
     async def stop(self) -> None:
         """End; the others find this node lost."""
-        for seating in self.seatings.values():
-            seating.driver.stop()
+        for running in self.processes.values():
+            running.host.stop()
         for outgoing in self._outgoing.values():
             await outgoing.stop()
         await self._door.close()
         self.failed.cancel()
 
-    def seating(self, lock: str) -> Seating:
-        """Find the process of a lock; the first use of a name lets all nodes make theirs."""
-        if lock not in self.seatings:
+    def process(self, lock: str) -> LockProcess:
+        """Return the process of a lock; the first use of a name lets all nodes make theirs."""
+        if lock not in self.processes:
             self._make(lock)
             for peer in self._outgoing:
                 self.send(peer, lock, b"")
-        return self.seatings[lock]
+        return self.processes[lock]
 
     def _make(self, lock: str) -> None:
-        process = self.algorithm.build(self.setup)[self.me - 1]
-        self.seatings[lock] = Seating(self, lock, process)
+        seated = seat(self.algorithm.build(self.setup)[self.me - 1])
+        host = Host(
+            seated,
+            lambda to, message: self.send(to, lock, encode(message)),
+            lambda event: self.on_event(lock, event),
+            me=self.me,
+            lost=self.lost,
+        )
+        self.processes[lock] = LockProcess(seated, host)
+        host.start(0)
 
     def send(self, peer: ProcessId, lock: str, content: bytes) -> None:
         """Send a message of the process of that lock."""
@@ -161,18 +125,14 @@ class Classic:
         self._incoming[peer].admit(connection, hello)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
-        if letter.lock not in self.seatings:
+        if letter.lock not in self.processes:
             self._make(letter.lock)
         if letter.content:
-            self.seatings[letter.lock].receive(peer, self._decode(letter.content))
+            self.processes[letter.lock].host.deliver(peer, letter.content)
 
     def _lose(self, peer: ProcessId) -> None:
         name = self._config.membership.members[peer - 1].name
         logger.error("node %s is lost to node %s", name, self.name)
         self.lost.add(peer)
-        for _, seating in sorted(self.seatings.items()):
-            seating.down(peer)
-
-
-def _save_nothing(_: bytes) -> None:
-    raise ConfigError("this algorithm needs stable storage, which nodes of classics have not")
+        for _, running in sorted(self.processes.items()):
+            running.host.down(peer)

@@ -225,7 +225,7 @@ class Queues:
             return
         if queue.holder is None and not queue.waiting:
             participant = self.attending.participant
-            token = participant.again(claim.lock, claim.asked_at, shared=claim.shared)
+            token = participant.try_reacquire(claim.lock, claim.asked_at, shared=claim.shared)
             if token:
                 self._begin(queue, claim, token, claim.asked_at)
                 return
@@ -250,7 +250,7 @@ class Queues:
             queue.holder = None
             if queue.waiting:
                 self._hand_over(queue, claim.lock, now)
-            elif not self.attending.participant.keep(claim.lock, now):
+            elif not self.attending.participant.try_release(claim.lock, now):
                 self.attending.release(claim.lock)
         elif claim in queue.waiting:
             self._leave_line(queue, claim)
@@ -264,7 +264,7 @@ class Queues:
             self._let_join(queue, claim.lock)
         elif not queue.waiting:
             self.attending.withdraw(claim.lock)
-        elif queue.waiting[0].shared is not self.attending.participant.shares(claim.lock):
+        elif queue.waiting[0].shared is not self.attending.participant.is_shared(claim.lock):
             self.attending.withdraw(claim.lock)
             self.attending.acquire(claim.lock, shared=queue.waiting[0].shared)
 
@@ -292,7 +292,7 @@ class Queues:
         """Let the next task here have the lock, through the voters if others have to come first."""
         participant = self.attending.participant
         if not participant.is_wanted(lock) or queue.take_turn(now):
-            token = participant.pass_on(lock, now, shared=queue.waiting[0].shared)
+            token = participant.try_pass_on(lock, now, shared=queue.waiting[0].shared)
             if token:
                 self._begin_next(queue, token, now)
                 return

@@ -10,7 +10,7 @@ from coterie.cluster.client.claims import ClusterClaim, Queues
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.frames import AskOwner, OwnerReport, Owners, Standing
 from coterie.errors import NoQuorum
-from coterie.mutex.quorum.leased.events import Acquired, Lost, Unwanted
+from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,27 +15,33 @@ if sys.platform != "win32":
     import fcntl
 
 
-def take_folder(folder: Path, what: str) -> int:
-    """Make the folder and keep other processes out, until the descriptor given is closed.
+class FolderLock:
+    """Keeps other processes out of a folder until it is closed."""
 
-    `what` is run on it: a node or a site.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Unavailable(f"the data directory {folder}: {error.strerror}") from None
-    if sys.platform != "win32":
+    def __init__(self, folder: Path, what: str) -> None:
+        """Make the folder and take it; `what` is run on it: a node or a site."""
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise ConfigError(f"another process runs a {what} on {folder}") from None
-    return lock
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unavailable(f"the data directory {folder}: {error.strerror}") from None
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                raise ConfigError(f"another process runs a {what} on {folder}") from None
+        self._lock: int | None = lock
+
+    def close(self) -> None:
+        """Let another process have the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Put content under a name; whatever crashes when, the old or the new is found there whole."""
+    """Put content under a name; after a crash at any time the old or the new is found there whole."""
     new = path.with_suffix(".new")
     with new.open("wb") as file:
         file.write(content)

@@ -36,7 +36,7 @@ class SiteExecutor:
 
     def __init__(self, config: Config, node: str) -> None:
         """Prepare; the site starts when it is opened."""
-        self.node = StoreNode(config, node, self._hear)
+        self.node = StoreNode(config, node, self._hear, self._end)
         self._patience = config.membership.settings.lease
         self._waiting: dict[Name, asyncio.Future[Any]] = {}  # for the answer to a request
         self._deciding: dict[Name, asyncio.Future[Any]] = {}  # for the outcome of a commit
@@ -46,7 +46,6 @@ class SiteExecutor:
     async def open(self) -> None:
         """Start the site."""
         await self.node.start()
-        self.node.failed.add_done_callback(self._end)
 
     def begin(
         self,
@@ -83,7 +82,7 @@ class SiteExecutor:
 
     def validate(self, name: Name) -> Soon[Any]:
         """End the transaction without effect; raise `Conflict` if it could not have committed."""
-        if self.node.failed.done():  # which has ended it
+        if self.node.has_ended:  # which has ended it
             return None
         self._validating.add(name)
         return self._ask(name, partial(self.node.site.validate, name))
@@ -113,9 +112,7 @@ class SiteExecutor:
 
     def waits_for(self, name: Name) -> tuple[Name, ...]:
         """Name who has to end before its request is answered, here or as other sites have said."""
-        waits: dict[Name, tuple[Name, ...]] = self.node.site.scheduler.waits()
-        course = self.node.site.courses.get(name)
-        return (*waits.get(name, ()), *(course.blockers if course is not None else ()))
+        return self.node.site.blockers(name)
 
     def close_source(self, node: str) -> None:
         """Do not wait for promises of another node, until it is heard again."""
@@ -130,7 +127,7 @@ class SiteExecutor:
 
     async def close(self) -> None:
         """Wait for what is being decided, as long as a lease; abort the rest, and end the site."""
-        for name in list(self.node.site.courses):
+        for name in self.node.site.open_transactions():
             future = self._waiting.get(name)
             if name not in self._deciding and self.abort(name):
                 refused = Refused(name, "the store was closed", (), ())
@@ -141,14 +138,15 @@ class SiteExecutor:
         if self._deciding:
             await asyncio.wait(self._deciding.values(), timeout=self._patience)
         await self.node.stop()
+        self._end(Unavailable("the site has ended"))
 
     # Answers
 
     def _ended(self, name: Name) -> bool:
         """Tell whether the site has done with a transaction; how it ended has been told then."""
-        if not self.node.failed.done() and name not in self.node.site.courses:
+        if not self.node.has_ended and not self.node.site.is_open(name):
             self.node.sync()
-        return self.node.failed.done() or name not in self.node.site.courses
+        return self.node.has_ended or not self.node.site.is_open(name)
 
     def _ask(self, name: Name, verb: Callable[[Any], None]) -> Any:
         if self._ended(name) and name in self._refused:
@@ -202,12 +200,11 @@ class SiteExecutor:
         else:
             future.set_result(outcome)
 
-    def _end(self, failed: asyncio.Future[None]) -> None:
+    def _end(self, failure: Unavailable) -> None:
         """The site takes no more steps: what is being decided is not known any more."""
-        why = "the site has ended" if failed.cancelled() else str(failed.exception())
         for name in list(self._waiting):
             if name in self._deciding:
-                text = f"{name} may have been committed or not: {why}"
+                text = f"{name} may have been committed or not: {failure}"
                 self._settle(name, OutcomeUnknown(text))
             else:
-                self._settle(name, Unavailable(why))
+                self._settle(name, Unavailable(str(failure)))

@@ -18,7 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from coterie.cluster.runtime.durable import replace, sync_folder, take_folder
+from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,16 +42,17 @@ class StoreLog:
         """Take the directory, and read what is there."""
         self._folder = folder
         self._snapshot = folder / "snapshot"
-        self._lock = take_folder(folder, "site")
+        self._lock = FolderLock(folder, "site")
         try:
             snapshot = self._read_snapshot()
-            self.saved, self._number = snapshot.value, snapshot.number
-            self.records, end = self._read_log()
+            self._number = snapshot.number
+            records, end = self._read_log()
+            self._loaded = snapshot.value, records
             self._file = self._path(self._number).open("ab")
             self._file.truncate(end)
             sync_folder(self._folder)
         except BaseException:
-            os.close(self._lock)
+            self._lock.close()
             raise
 
     def belong_to(self, sites: Sequence[str]) -> None:
@@ -65,6 +66,11 @@ class StoreLog:
                 f"{self._folder} is of a store over the sites {before}, in this order; with others"
                 " its keys would be elsewhere"
             )
+
+    def load(self) -> tuple[bytes, Sequence[bytes]]:
+        """Return the snapshot and the records since, as they were read; once, as they may be large."""
+        loaded, self._loaded = self._loaded, (b"", [])
+        return loaded
 
     def append(self, records: Sequence[bytes]) -> None:
         """Put the records of a step on disk."""
@@ -87,7 +93,7 @@ class StoreLog:
     def close(self) -> None:
         """Let another process have the directory."""
         self._file.close()
-        os.close(self._lock)
+        self._lock.close()
 
     def _path(self, number: int) -> Path:
         return self._folder / f"log.{number}"

@@ -11,27 +11,25 @@ import msgspec
 
 from coterie.cluster.config import Config, NodeOptions
 from coterie.cluster.membership import Choice, Member
-from coterie.cluster.runtime import clock
-from coterie.cluster.store.driver import GatheringDriver
+from coterie.cluster.runtime.host import Host
+from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.store.log import StoreLog
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.cluster.wire.handshake import new_identity
 from coterie.cluster.wire.listener import Door
 from coterie.cluster.wire.peers import Incoming, Outgoing, call_peer
 from coterie.errors import ConfigError, ProtocolError, Unavailable
-from coterie.process import Outbox, encode, seat
+from coterie.process import encode, seat
 from coterie.transactions.catalogue import scheme
-from coterie.transactions.site.keeper import typed
-from coterie.transactions.site.messages import Message
-from coterie.transactions.site.site import Site
+from coterie.transactions.site.site import Site, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Hello, Letter
-    from coterie.process import Event, ProcessId, Seat
+    from coterie.process import Event, Outbox, ProcessId
 
 STORE = "store"  # what letters between sites are about
 RINGS_PER_LEASE = 4
@@ -39,7 +37,6 @@ CONTENT_BYTES_MAX = FRAME_BYTES_MAX - 1024  # the rest is for the letter around 
 SEARCH_SECONDS = 0.05  # of waiting, before somebody looks for a deadlock
 
 logger = logging.getLogger("coterie.cluster")
-_decode = msgspec.msgpack.Decoder(Message).decode
 
 
 def store_config(config: Config) -> Config:
@@ -76,28 +73,64 @@ def _folder(name: str, options: NodeOptions) -> Path:
 class StoreNode:
     """One site. All sites have to run for everything to be read and written."""
 
-    def __init__(self, config: Config, name: str, hear: Callable[[Event], None]) -> None:
-        """Prepare; `hear` is told what the site tells its users."""
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        hear: Callable[[Event], None],
+        on_failure: Callable[[Unavailable], None],
+    ) -> None:
+        """Take the data directory, and prepare to go on from what is in it.
+
+        `hear` is told what the site tells its users; `on_failure` is called if the disk fails.
+        """
         self._config = store_config(config)
         membership = self._config.membership
         self.name = name
         self.me = membership.voter(name)
         self.size = len(membership.members)
         self.sent = 0  # messages to other sites
-        self.failed: asyncio.Future[None]  # with what could not be put on disk
-        self._hear = hear
-        self._log: StoreLog | None = None
-        self._seat: Seat
-        self._driver: GatheringDriver | None = None
+        self.lost: set[ProcessId] = set()  # sites that are away for long
+        self.has_ended = False
+        self._on_failure = on_failure
         self._doubted: set[str] = set()
         self._door = Door(self._config, name)
-        self._lost: set[ProcessId] = set()
         self._outgoing: dict[ProcessId, Outgoing] = {}
         self._incoming = {
             peer: Incoming(peer, self._deliver)
             for peer in range(1, self.size + 1)
             if peer != self.me
         }
+        self._seat = seat(self._site())
+        data = self._config.options(name).data
+        assert data is not None, "every site has a directory"
+        self.log = StoreLog(data)
+        try:
+            self.log.belong_to([member.name for member in membership.members])
+            self._incarnation = count_start(data)
+        except BaseException:
+            self.log.close()
+            raise
+        self._host = Host(
+            self._seat,
+            self._send,
+            hear,
+            me=self.me,
+            storage=self.log,
+            on_disk_failure=self._fail,
+        )
+
+    def _site(self) -> Site:
+        choice, lease = self._config.store, self._config.membership.settings.lease
+        scheduler = scheme(choice.scheme).build(choice.variant, self.me, self.size)
+        site: Site = typed(Site, type(scheduler))(
+            self.me,
+            self.size,
+            scheduler,
+            patience=lease / RINGS_PER_LEASE,
+            search_after=min(SEARCH_SECONDS, lease / 2),
+        )
+        return site
 
     @property
     def site(self) -> Site:
@@ -106,86 +139,53 @@ class StoreNode:
         return self._seat.process
 
     def number(self, name: str) -> ProcessId:
-        """Give the number of the site of a node."""
+        """Return the number of the site of a node."""
         return self._config.membership.voter(name)
 
     async def start(self) -> None:
         """Go on from what is on disk, call the others, and listen."""
-        self.failed = asyncio.get_running_loop().create_future()
-        data = self._config.options(self.name).data
-        assert data is not None, "every site has a directory"
-        self._log = StoreLog(data)
         try:
-            self._log.belong_to([member.name for member in self._config.membership.members])
             identity = new_identity(self.name)
             for peer in self._incoming:
                 lost = partial(self._lose, peer)
                 self._outgoing[peer] = call_peer(self._config, peer, identity, lost)
-            self._begin()
+            self._host.start(self._incarnation)
             await self._door.open(lambda: 0, self._admit)
         except BaseException:
             await self.stop()
             raise
 
-    def _begin(self) -> None:
-        choice, lease = self._config.store, self._config.membership.settings.lease
-        scheduler = scheme(choice.scheme).build(choice.variant, self.me, self.size)
-        kind = typed(Site, type(scheduler))
-        site = kind(
-            self.me,
-            self.size,
-            scheduler,
-            patience=lease / RINGS_PER_LEASE,
-            search_after=min(SEARCH_SECONDS, lease / 2),
-        )
-        self._seat = seat(site)
-        driver = GatheringDriver(self._send, self._seat.ring, self._hear, self._save, me=self.me)
-        driver.on_append, driver.on_failure = self._append, self._fail
-        self._driver = driver
-        assert self._log is not None, "the log is open"
-        out: Outbox[Any] = Outbox(self.me, clock.now())
-        out.saved, out.log = self._log.saved, self._log.records
-        self._log.saved, self._log.records = b"", []
-        self._seat.start(out)
-        driver.carry_out(out)
-
     async def stop(self) -> None:
         """End; what is in doubt is settled after the next start."""
-        self.sync()
-        if self._driver is not None:
-            self._driver.stop()
+        self._host.stop()
+        self.has_ended = True
         for outgoing in self._outgoing.values():
             await outgoing.stop()
         await self._door.close()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-        if not self.failed.done():
-            self.failed.cancel()
+        self.log.close()
 
     def do(self, verb: Callable[[Outbox[Any]], None]) -> None:
-        """Let a user make a request: one step of the site, whose answer may have to wait for the disk."""
-        if self.failed.done() or self._driver is None:
+        """Let a user make a request: one step of the site, whose answer may wait for the disk."""
+        if self.has_ended:
             raise Unavailable(f"the site of node {self.name!r} has ended")
-        self._driver.step(self._do, verb)
-
-    def sync(self) -> None:
-        """Do not wait for the end of the turn to hear what waits for the disk."""
-        if self._driver is not None:
-            self._driver.sync()
+        self._host.step(self._do, verb)
 
     def _do(self, verb: Callable[[Outbox[Any]], None], out: Outbox[Any]) -> None:
         verb(out)
         self._seat.settle(out)
+
+    def sync(self) -> None:
+        """Write what waits for the disk now, and hear what waits for that."""
+        self._host.sync()
 
     # Links
 
     def _lose(self, peer: ProcessId) -> None:
         name = self._config.membership.members[peer - 1].name
         logger.warning("site %s is lost to site %s", name, self.name)
-        self._lost.add(peer)
+        self.lost.add(peer)
 
-    def _send(self, peer: ProcessId, message: Message) -> None:
+    def _send(self, peer: ProcessId, message: Any) -> None:
         """Send, unless the peer is away for long: sites ask again for what gets lost.
 
         Whatever users can make large is bounded before; so what is too large here is a crowd of
@@ -194,8 +194,8 @@ class StoreNode:
         self.sent += 1
         outgoing = self._outgoing[peer]
         if outgoing.is_up:
-            self._lost.discard(peer)
-        if peer in self._lost:
+            self.lost.discard(peer)
+        if peer in self.lost:
             return
         content = encode(message)
         if len(content) > CONTENT_BYTES_MAX:  # it would end the link, and each one after it
@@ -208,34 +208,27 @@ class StoreNode:
             raise ProtocolError("a store has no programs outside its sites: join it")
         peer = self._config.membership.voter(hello.label)
         if peer == self.me:
-            raise ProtocolError("somebody else runs this very site")
+            raise ProtocolError("another process runs this very site")
         self._incoming[peer].admit(connection, hello)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
-        assert self._driver is not None, "letters come after the start"
-        self._driver.step(self._seat.receive, peer, _decode(letter.content))
+        self._host.deliver(peer, letter.content)
         self._report_doubt()
 
     # Disk
 
-    def _save(self, value: bytes) -> None:
-        assert self._log is not None, "nothing is saved after the end"
-        self._log.save(value)
-
-    def _append(self, records: Sequence[bytes]) -> None:
-        assert self._log is not None, "nothing is appended after the end"
-        self._log.append(records)
-
     def _fail(self, error: OSError) -> None:
         logger.critical("site %s takes no more part: it cannot write its log: %s", self.name, error)
-        if not self.failed.done():
-            self.failed.set_exception(Unavailable(f"the site of node {self.name!r}: {error}"))
+        self.has_ended = True
+        failure = Unavailable(f"the site of node {self.name!r}: {error}")
+        # Later, when the request whose step has failed is known as one that waits.
+        asyncio.get_running_loop().call_soon(self._on_failure, failure)
 
     # What people should know
 
     def _report_doubt(self) -> None:
         """Log once whatever stays in doubt while its coordinator does not answer."""
-        doubted = {name for name in self.site.ready if self.site.parts[name].silence > 1}
+        doubted = self.site.in_doubt(rings=2)
         for name in sorted(doubted - self._doubted):
             logger.warning("site %s is in doubt about transaction %s", self.name, name)
         self._doubted = doubted

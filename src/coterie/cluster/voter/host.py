@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
+import secrets
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
 from coterie.cluster.runtime import clock
-from coterie.cluster.runtime.driver import ME, Driver
+from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.report import describe, describe_obstacles, report
+from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import (
     AskOwner,
@@ -27,17 +29,18 @@ from coterie.cluster.wire.frames import (
     decode_to_voter,
 )
 from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term
+from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term, Upward
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
-from coterie.process import Outbox
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coterie.cluster.client.participant import Attending
     from coterie.cluster.membership import Membership
-    from coterie.cluster.voter.storage import Memory, Storage
+    from coterie.cluster.voter.storage import Storage
     from coterie.cluster.wire.frames import Hello, LockReport, ToVoter
     from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.process import Event, ProcessId
+    from coterie.process import Event, Outbox, ProcessId
 
 ASKED_MAX = 64  # waiting participants that a question about a lock is passed on to
 
@@ -51,60 +54,136 @@ class Line(Protocol):
         """Send a frame."""
 
 
-class Voting:
-    """The voter of one node, with everybody who is connected to it."""
+class HostedVoter:
+    """The voter as its host drives it: how it begins, and what follows from its timer."""
 
-    def __init__(self, membership: Membership, node: str, storage: Storage | None) -> None:
-        """Prepare; without storage, numbers go on from the time of day."""
-        self.membership = membership
-        self.node = node
-        self.started = clock.now()
-        self.voter = Voter(membership.settings)
-        self.labels: dict[str, str] = {}  # of participants with a session or a connection
-        self.lines: dict[ProcessId, Line] = {}  # by number
-        self.received: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
+    messages: ClassVar[Any] = Upward
+
+    def __init__(
+        self,
+        voter: Voter,
+        after_ring: Callable[[], None],
+        *,
+        resumed: bool,
+        has_disk: bool,
+        new_cluster: bool,
+    ) -> None:
+        """Prepare; `resumed` says that the voter is as an orderly end has left it."""
+        self.voter = voter
+        self.resumed = resumed
+        self.recovers = False  # the disk is empty, and nothing says that it always was
         self.expired = 0  # sessions
-        self.companion: Attending | None = None  # the participant in this very process
-        self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
-        self._last_number = 0
-        self._storage = storage
-        self.recovers = False  # the disk is empty, and nobody can say that it always was
-        self.driver = Driver(self._send, self._ring, self._hear, self._save)
+        self._after_ring = after_ring
+        self._has_disk = has_disk
+        self._new_cluster = new_cluster
 
-    def start(self, name: str, *, new_cluster: bool = False) -> None:
+    def start(self, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start has had.
 
-        The voter abstains for a lease, unless it remembers everything since an orderly end, or the
-        operator vouches that no program has been granted anything before.
+        The voter abstains for a lease, since votes that it gave before this start may still count,
+        and it does not know them. It does not abstain if it remembers everything since an orderly
+        end, or if the operator vouches that no program has been granted anything before.
         """
-        memory = self._storage and self._storage.recall(self.membership.digest)
-        if memory:
-            self._resume(memory)
+        if self.resumed:
+            self.voter.armed = math.inf
+            self.voter.ring(VOTER, out)
             return
-        out: Outbox[Frame] = Outbox(ME, self.started)
-        bound = self._storage.read() if self._storage else b""
+        self.recovers = self._has_disk and not out.saved and not self._new_cluster
         by_time = self._number_by_time()
-        out.saved = bound or (b"" if new_cluster else str(by_time).encode())
-        self.voter.start(name, out)
+        if not out.saved and not self._new_cluster:
+            out.saved = str(by_time).encode()
+        self.voter.start(secrets.token_hex(16), out)
         if not out.saved:
             self.voter.floor = self.voter.clock = by_time
-        self.recovers = self._storage is not None and not bound and not new_cluster
         if self.recovers:
             self.voter.abstains_until = math.inf
-        self.driver.carry_out(out)
-        if self.voter.abstains() and not self.recovers:
-            seconds = self.voter.abstains_until - self.started
-            logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
 
     def _number_by_time(self) -> int:
-        """Give a number above all that were used, as far as everybody's time of day is right.
+        """Return a number above all that were used, as far as all times of day are right.
 
         Programs refuse nodes further away than the error, so nodes are two of them apart at most.
         """
-        settings = self.membership.settings
+        settings = self.voter.settings
         error = clock.error_borne(settings.lease)
         return clock.number() + int(2 * error * clock.NUMBERS_PER_SECOND) + settings.interval
+
+    def receive(self, sender: ProcessId, message: Upward, out: Outbox[Frame]) -> None:
+        """Handle a frame of a participant."""
+        self.voter.receive(sender, message, out)
+
+    def ring(self, timer: str, out: Outbox[Frame]) -> None:
+        """Handle the timer, and count the sessions that it ends."""
+        sessions = len(self.voter.sessions)
+        self.voter.ring(timer, out)
+        self.expired += sessions - len(self.voter.sessions)
+        self._after_ring()
+
+    def down(self, peer: ProcessId, out: Outbox[Frame]) -> None:
+        """Voters watch no process: sessions expire."""
+        raise AssertionError(f"a voter watches no process, and heard that {peer} is down")
+
+
+class Voting:
+    """The voter of one node, with all that are connected to it."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        node: str,
+        storage: Storage | None,
+        on_disk_failure: Callable[[OSError], None],
+        *,
+        new_cluster: bool = False,
+    ) -> None:
+        """Prepare; without storage, numbers go on from the time of day."""
+        memory = None if storage is None else storage.recall(membership.digest)
+        self.membership = membership
+        self.node = node
+        self.started = clock.now()
+        self.voter = memory.voter if memory else Voter(membership.settings)
+        self.labels = (
+            memory.labels if memory else {}
+        )  # of participants with a session or connection
+        self.lines: dict[ProcessId, Line] = {}  # by number
+        self.received: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
+        self.companion: Attending | None = None  # the participant in this very process
+        self._numbers = {identity: link.peer for identity, link in self.voter.sessions.items()}
+        self._last_number = max(self._numbers.values(), default=0)
+        self._storage = storage
+        self._hosted = HostedVoter(
+            self.voter,
+            self._forget_strangers,
+            resumed=memory is not None,
+            has_disk=storage is not None,
+            new_cluster=new_cluster,
+        )
+        self.host = Host(
+            self._hosted,
+            self._send,
+            self._hear,
+            storage=storage or NoDisk(),
+            on_disk_failure=on_disk_failure,
+        )
+
+    @property
+    def expired(self) -> int:
+        """How many sessions have expired."""
+        return self._hosted.expired
+
+    @property
+    def recovers(self) -> bool:
+        """Whether other nodes have to say first which numbers may have been used."""
+        return self._hosted.recovers
+
+    def start(self) -> None:
+        """Begin to vote, or to abstain."""
+        self.host.start(clock.number())
+        if self._hosted.resumed:
+            logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
+        elif self.voter.abstains() and not self.recovers:
+            seconds = self.voter.abstains_until - self.started
+            logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
 
     def raise_floor(self, floor: int) -> None:
         """Give no token up to this one: another node may have supported it together with us."""
@@ -112,20 +191,10 @@ class Voting:
 
     def end_recovery(self) -> None:
         """Vote as soon as the abstention of every restart is over."""
-        self.recovers = False
+        self._hosted.recovers = False
         settings = self.membership.settings
         self.voter.abstains_until = self.started + settings.expiry + settings.lock_delay
-        self.driver.step(self.voter.ring, VOTER)
-
-    def _resume(self, memory: Memory) -> None:
-        """Go on where an orderly end has stopped: for everybody else this was a pause."""
-        self.voter, self.labels = memory.voter, memory.labels
-        for identity, link in self.voter.sessions.items():
-            self._numbers[identity] = link.peer
-            self._last_number = max(self._last_number, link.peer)
-        self.voter.armed = float("inf")
-        self.driver.step(self.voter.ring, VOTER)
-        logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
+        self.host.step(self._hosted.ring, VOTER)
 
     def clock(self) -> int:
         """Give the voter's logical clock: no token above it is used unless its voter gave it."""
@@ -133,8 +202,8 @@ class Voting:
 
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
-        self.driver.stop()
-        if self._storage is None or self.driver.failed or self.recovers:
+        self.host.stop()
+        if self._storage is None or self.host.failed or self.recovers:
             return  # what could not be saved, or is not known, must not be remembered as if it were
         try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
@@ -180,7 +249,7 @@ class Voting:
         self.lines[number] = line
         if hello.role == "participant":
             self.labels[hello.identity] = hello.label
-            self.driver.step(self.voter.connected, hello.identity)
+            self.host.step(self.voter.connected, hello.identity)
 
     def _dismiss(self, number: ProcessId) -> None:
         self.lines.pop(number, None)
@@ -190,6 +259,10 @@ class Voting:
         number = self._numbers[identity]
         if self.lines.get(number) is line:
             del self.lines[number]
+            self._forget_stranger(identity)
+
+    def _forget_strangers(self) -> None:
+        for identity in list(self._numbers):
             self._forget_stranger(identity)
 
     def _forget_stranger(self, identity: str) -> None:
@@ -207,7 +280,7 @@ class Voting:
             case Data() | Beat() | Probe() | Term() | Bye():
                 if not identity or frame.session.participant != identity:
                     raise ProtocolError(f"a frame in the name of {frame.session.participant!r}")
-                self.driver.step(self.voter.receive, number, frame)
+                self.host.step(self.voter.receive, number, frame)
             case FindOwners():
                 self._ask_around(number, frame)
             case OwnerReport():
@@ -249,17 +322,6 @@ class Voting:
         if line is not None:
             self.sent[type(frame).__name__] += 1
             line.send(frame)
-
-    def _ring(self, timer: str, out: Outbox[Frame]) -> None:
-        sessions = len(self.voter.sessions)
-        self.voter.ring(timer, out)
-        self.expired += sessions - len(self.voter.sessions)
-        for identity in list(self._numbers):
-            self._forget_stranger(identity)
-
-    def _save(self, bound: bytes) -> None:
-        if self._storage:
-            self._storage.save(bound)
 
     def _hear(self, event: Event) -> None:
         raise AssertionError(f"a voter has no user, and told {event}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
@@ -41,9 +40,14 @@ class Node:
         """Vote, listen, and show the metrics where this is asked for."""
         self.failed = asyncio.get_running_loop().create_future()
         self._storage = Storage(self._options.data) if self._options.data else None
-        self.voting = Voting(self._config.membership, self.name, self._storage)
-        self.voting.driver.on_failure = self._fail
-        self.voting.start(secrets.token_hex(16), new_cluster=self._new_cluster)
+        self.voting = Voting(
+            self._config.membership,
+            self.name,
+            self._storage,
+            self._fail,
+            new_cluster=self._new_cluster,
+        )
+        self.voting.start()
         self._door = Door(self._config, self.name)
         try:
             await self._door.open(self.voting.clock, self.voting.admit)

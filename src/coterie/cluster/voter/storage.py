@@ -10,18 +10,18 @@ only in the run of the machine that wrote it, whose clock its times are readings
 from __future__ import annotations
 
 import contextlib
-import os
 import zlib
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie.cluster.runtime import clock
-from coterie.cluster.runtime.durable import replace, sync_folder, take_folder
+from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError
 from coterie.mutex.quorum.leased.voter import Voter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -46,25 +46,29 @@ class Storage:
         self._folder = folder
         self._bound = folder / "bound"
         self._memory = folder / "memory"
-        self._lock = take_folder(folder, "node")
+        self._lock = FolderLock(folder, "node")
 
     def close(self) -> None:
         """Let another process have the directory."""
-        os.close(self._lock)
+        self._lock.close()
 
-    def read(self) -> bytes:
-        """Give the bound; empty if there is none."""
+    def load(self) -> tuple[bytes, Sequence[bytes]]:
+        """Return the bound, empty if there is none; nothing is ever appended to it."""
         try:
             bound = self._bound.read_bytes()
         except FileNotFoundError:
-            return b""
+            return b"", ()
         number, _, checksum = bound.partition(b" ")
         if not number.isdigit() or checksum != _checksum(number):
             raise ConfigError(
                 f"{self._bound} is damaged, so tokens that only grow cannot be promised; remove"
                 " it, and the node starts from the time of day, as with a new disk"
             )
-        return number
+        return number, ()
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Refuse: a voter saves one number, and keeps no log."""
+        raise AssertionError(f"a voter keeps no log, and {len(records)} records were appended")
 
     def save(self, bound: bytes) -> None:
         """Make the bound durable."""
@@ -89,3 +93,18 @@ class Storage:
             if (memory.boot, memory.configuration) == (clock.boot(), configuration):
                 return memory
         return None
+
+
+class NoDisk:
+    """Stands in for the directory of a node that has none: numbers rest on the time of day then."""
+
+    def load(self) -> tuple[bytes, Sequence[bytes]]:
+        """Return nothing: what an earlier start has saved is forgotten."""
+        return b"", ()
+
+    def save(self, bound: bytes) -> None:
+        """Forget the bound."""
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Refuse: a voter saves one number, and keeps no log."""
+        raise AssertionError(f"a voter keeps no log, and {len(records)} records were appended")

@@ -104,9 +104,9 @@ class _Search:
         if finding is None:
             count = f"{len(self.states):,}"
             if self.stopped:
-                reason = f"the budget was spent after {count} states, with nothing wrong so far"
+                reason = f"the budget ran out after {count} states; no violation was found so far"
                 return self._verdict("unfinished", None, reason)
-            reason = f"all {count} reachable states were seen, and nothing is wrong with them"
+            reason = f"every property holds in all {count} reachable states"
             return self._verdict("verified", None, reason)
         name, reason, state, last = finding
         verdict = self._verdict("violated", name, reason)

@@ -151,7 +151,7 @@ ALGORITHM = Algorithm(
         synchronisation_delay=lambda setup: exactly(1, "1"),
     ),
     assumes=("reliable links", "no crash"),
-    bears=(),
+    tolerates=(),
     causal=True,
     variants=(
         Variant("plain", "as published: every request is acknowledged"),

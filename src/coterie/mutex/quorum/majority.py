@@ -40,7 +40,7 @@ ALGORITHM = Algorithm(
     build=lambda setup: [Majority(me, quorum) for me, quorum in _quorums(setup).items()],
     costs=voting_costs(_quorums, "M"),
     assumes=("reliable links", "no crash"),
-    bears=("reordering",),
+    tolerates=("reordering",),
     causal=False,
     variants=(Variant("eager", "whoever is not inside gives a vote back as soon as it is asked"),),
 )

@@ -114,7 +114,7 @@ ALGORITHM = Algorithm(
         synchronisation_delay=lambda setup: exactly(1, "1"),
     ),
     assumes=("reliable links", "no crash"),
-    bears=("reordering",),
+    tolerates=("reordering",),
     causal=False,
     variants=(Variant("plain", "as published"),),
 )

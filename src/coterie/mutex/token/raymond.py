@@ -134,7 +134,7 @@ ALGORITHM = Algorithm(
         synchronisation_delay=_synchronisation_delay,
     ),
     assumes=("reliable links", "no crash"),
-    bears=("reordering",),
+    tolerates=("reordering",),
     causal=False,
     variants=(Variant("plain", "as published"),),
     parameters=(

@@ -58,7 +58,7 @@ class Newest(msgspec.Struct, array_like=True):
             self._forget_deleted()
 
     def restore(self, items: Iterable[tuple[str, Item]]) -> Stamp:
-        """Begin with these versions; give the largest of their numbers."""
+        """Begin with these versions; return the largest of their numbers."""
         largest = BEGINNING
         for key, item in items:
             self.table.put(key, item)

@@ -1,17 +1,17 @@
-"""The contract between the schemes of concurrency control and whoever runs transactions by them.
+"""The contract between a scheme of concurrency control and the store or site that runs it.
 
 A scheduler is a value that keeps the items of one site. It takes one request at a time and answers
-into a list: at once, or while it handles a later request of somebody else. A request without an
-answer waits. There is at most one request of a transaction under way at a scheduler.
+into a list: at once, or while it handles a later request of another transaction. A request without
+an answer waits. There is at most one request of a transaction under way at a scheduler.
 
     begin   read, scan, write (any number, in any order)   prepare   commit or abort
 
-Writes are kept with the transaction until it commits, so an abort undoes nothing and nobody reads
-what may never have been. `Prepared` is a promise: from then on only commit or abort end the
+Writes are kept with the transaction until it commits, so an abort undoes nothing and no other
+transaction reads what may never have been. `Prepared` is a promise: from then on only commit or abort end the
 transaction, nothing local does. `Refused` may come at any time before, asked for or not: the
-scheduler has forgotten the transaction then, and whoever ran it may try again as another attempt.
+scheduler has forgotten the transaction then, and its caller may try again as another attempt.
 
-Between `Prepared` and `commit` whoever runs the scheduler puts the writes on disk. Where several
+Between `Prepared` and `commit` the caller puts the writes on disk. Where several
 sites take part, `commit` gets the largest of their proposed numbers.
 
 Commits need not come in the order of their numbers: by stamp order an earlier transaction may
@@ -80,7 +80,7 @@ class Listed(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The answer to a scan: what it has read in the order of keys, and how far it has looked.
 
     Deleted keys that were met are listed without a value. Whatever is covered and not listed has
-    never been there, or its deletion is older than anybody remembers.
+    never been there, or its deletion is older than what is remembered.
     """
 
     transaction: Name
@@ -146,7 +146,9 @@ class Scheduler(msgspec.Struct, array_like=True):
 
     name: ClassVar[str]  # as users choose it
     announced: ClassVar[bool] = False  # it has to know a transaction before its first request
-    lets_readers_go: ClassVar[bool] = True  # who has only read here is over when it is prepared
+    lets_readers_go: ClassVar[bool] = (
+        True  # one that has only read here ends here when it is prepared
+    )
 
     active: dict[Name, Active] = {}
 
@@ -179,7 +181,7 @@ class Scheduler(msgspec.Struct, array_like=True):
         self._prepare(self._running(name), out)
 
     def commit(self, name: Name, number: Number, out: list[Answer]) -> None:
-        """Let a prepared transaction take effect, and go on with whoever waited for that."""
+        """Let a prepared transaction take effect, and go on with requests that waited for that."""
         active = self._known(name)
         if not active.prepared:
             raise MisuseError(f"{name} cannot commit: it is not prepared")
@@ -187,7 +189,7 @@ class Scheduler(msgspec.Struct, array_like=True):
         self._commit(active, number, out)
 
     def abort(self, name: Name, out: list[Answer]) -> None:
-        """Forget the transaction, prepared or not, and go on with whoever waited for it."""
+        """Forget the transaction, prepared or not, and go on with requests that waited for it."""
         active = self._known(name)
         del self.active[name]
         self._abort(active, out)
@@ -202,7 +204,7 @@ class Scheduler(msgspec.Struct, array_like=True):
         *,
         above: Stamp | None = None,
     ) -> None:
-        """Abort a transaction that is not prepared, and tell whoever runs it."""
+        """Abort a transaction that is not prepared, and say so to its caller."""
         assert not self.active[name].prepared, f"{name} is prepared, so nothing local ends it"
         out.append(Refused(name, rule, tuple(keys), tuple(others), above))
         self.abort(name, out)
@@ -214,21 +216,21 @@ class Scheduler(msgspec.Struct, array_like=True):
 
     @abstractmethod
     def waits(self) -> dict[Name, tuple[Name, ...]]:
-        """Tell for each transaction whose request waits who has to end before."""
+        """Return for each transaction whose request waits which ones have to end before."""
 
     def may_deadlock(self) -> bool:
-        """Tell whether waits may go round in a circle that leads through other sites."""
+        """Return True if waits may form a cycle that leads through other sites."""
         return False
 
     def awaited(self) -> tuple[tuple[int, Stamp], ...]:
-        """Name the sites on whose promise somebody waits, and the stamp it has to reach."""
+        """Return the sites on whose promise a request waits, and the stamp it has to reach."""
         return ()
 
     def valid(self, name: Name) -> bool:
-        """Tell whether all that a transaction has read here could still be read again.
+        """Return whether all that a transaction has read here could still be read again.
 
         If not, it may have seen a mix of states that never was: what its code raises means nothing
-        then, and it has to be aborted and tried again. Schemes that never show a mix say yes.
+        then, and it has to be aborted and tried again. Schemes that never show a mix return True.
         """
         self._known(name)
         return True
@@ -278,7 +280,7 @@ class Scheduler(msgspec.Struct, array_like=True):
     def _running(self, name: Name) -> Active:
         active = self._known(name)
         if active.prepared:
-            raise MisuseError(f"{name} is prepared and asks for nothing more")
+            raise MisuseError(f"{name} is prepared and can make no more requests")
         return active
 
     def _known(self, name: Name) -> Active:

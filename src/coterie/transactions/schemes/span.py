@@ -25,11 +25,11 @@ class Span(msgspec.Struct, frozen=True, array_like=True, order=True):
         return cls(key, key + "\0")
 
     def __contains__(self, key: str) -> bool:
-        """Tell whether a key is covered."""
+        """Return whether a key is covered."""
         return self.low <= key and (self.high is None or key < self.high)
 
     def meets(self, other: Span) -> bool:
-        """Tell whether the two could have a key in common."""
+        """Return whether the two could have a key in common."""
         return (other.high is None or self.low < other.high) and (
             self.high is None or other.low < self.high
         )
@@ -46,7 +46,7 @@ class SortedTable(msgspec.Struct, Generic[ItemT], array_like=True):
     order: list[str] = []  # the same keys, sorted
 
     def get(self, key: str) -> ItemT | None:
-        """Give the item of a key, if there is one."""
+        """Return the item of a key, or None."""
         return self.items.get(key)
 
     def put(self, key: str, item: ItemT) -> None:

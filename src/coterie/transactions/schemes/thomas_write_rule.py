@@ -1,4 +1,4 @@
-"""Timestamp ordering with the write rule of Thomas (1979): a write that nobody misses is left out.
+"""Timestamp ordering with the write rule of Thomas (1979): a write that is never seen is left out.
 
 A write behind a larger committed write could have been read only by transactions in between, and
 those are refused from now on. So it is accepted and ignored, unless a later transaction has read
@@ -31,7 +31,7 @@ class ThomasWriteRule(TimestampOrdering):
 
 SCHEME = Scheme(
     name="thomas-write-rule",
-    title="timestamp ordering that ignores writes nobody can see any more",
+    title="timestamp ordering that ignores writes no transaction can see any more",
     source="R. H. Thomas, 1979",
     variants=(Variant("basic", "with pre-writes", lambda site, sites: ThomasWriteRule()),),
     refuses="a later transaction has read the key, or written what is to be read",

@@ -1,6 +1,6 @@
 """Checkers of histories: is there a serial order with the same outcome, and if not, what is wrong?
 
-`check` judges a `History`, be it one that states the versions of keys (a store that keeps a log of
+`check` judges a `History`, whether it is one that states the versions of keys (a store that keeps a log of
 them) or one of what clients saw alone (any other store).
 """
 

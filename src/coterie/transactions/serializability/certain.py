@@ -3,7 +3,7 @@
 A transaction follows those from which it reads. One that reads a version of a key and writes the
 key itself replaces that version, so every other reader of the version stands before it; two that
 do so to the same version have lost an update. Readers of a key as it was in the beginning stand
-before all who write it.
+before all that write it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 def certain_pairs(
     size: int, readings: Sequence[Reading], writers: Mapping[Key, Sequence[int]]
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Give pairs of nodes in their order, of which there are as many as reads and writes.
+    """Return pairs of nodes in their order, of which there are as many as reads and writes.
 
-    Nodes beyond the transactions' are fences, one for each key: all who read the key as it was in
-    the beginning stand before its fence and all who write it behind. Returns the number of nodes.
+    Nodes beyond the transactions' are fences, one for each key: all that read the key as it was in
+    the beginning stand before its fence and all that write it behind. Returns the number of nodes.
     """
     pairs = [(writer, reader) for reader, _, writer in readings if writer is not None]
     fences: dict[Key, int] = {}
     writing = {key: set(numbers) for key, numbers in writers.items()}
     for (key, writer), readers in _readers(readings).items():
         replacing = {reader: None for reader in readers if reader in writing[key]}
-        pairs += _around(readers, list(replacing))
+        pairs += around(readers, list(replacing))
         if writer is None:
             fence = fences.setdefault(key, size + len(fences))
             pairs += [(reader, fence) for reader in readers]
@@ -45,8 +45,8 @@ def _readers(readings: Iterable[Reading]) -> dict[tuple[Key, int | None], list[i
     return readers
 
 
-def _around(readers: Sequence[int], replacing: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Put the readers of a version before whoever has replaced it."""
+def around(readers: Sequence[int], replacing: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Put the readers of a version before the transactions that replaced it."""
     for successor in replacing[:2]:  # two already make a cycle
         yield from ((reader, successor) for reader in readers if reader != successor)
 

@@ -35,7 +35,7 @@ class _Verdict(NamedTuple):
 def check(history: History, *, effort: int = EFFORT, real_time: bool = False) -> Report:
     """Judge a history: serializable with an equivalent order, or not with the anomalies.
 
-    With `real_time` it has to be strictly serializable: whoever ended before another began stands
+    With `real_time` it has to be strictly serializable: one that ended before another began stands
     before it. That is decided for histories that state their versions.
 
     The answer is None if versions are not stated and no order was found in `effort` steps. Cycles
@@ -108,7 +108,9 @@ class _Judge:
     def strict(self) -> tuple[list[int] | None, list[Anomaly]]:
         """Order the transactions in real time, or show what is against it."""
         if self.unknown:
-            raise UsageError("real time is judged where the history states the versions of writes")
+            raise UsageError(
+                "real time can be checked only if the history states the versions of writes"
+            )
         return strict_order(
             self.observation, list(dependencies(self.observation.readings, self.known))
         )
@@ -132,7 +134,7 @@ class _Judge:
         return nodes, [*pairs, *self._stated()]
 
     def _stated(self) -> Iterator[tuple[int, int]]:
-        """Give the dependencies through keys whose versions are in a known order."""
+        """Yield the dependencies through keys whose versions are in a known order."""
         readings = [r for r in self.observation.readings if r.key not in self.unknown]
         for source, target, _, _ in dependencies(readings, self.known):
             yield source, target

@@ -81,7 +81,7 @@ def _shortest(edges: Sequence[Edge], which: _Class) -> list[Edge]:
 
 
 def _against_the_rest(edges: Sequence[Edge]) -> list[Edge]:
-    """Give the anti-dependencies that go back in an order that respects all other dependencies.
+    """Return the anti-dependencies that go back in an order that respects all other dependencies.
 
     Each cycle has one, for somewhere it must go back. They are few where little is wrong.
     """
@@ -147,7 +147,7 @@ def _anomaly(observation: Observation, cycle: list[Edge]) -> Anomaly:
 
 
 def named(cycle: Sequence[Edge]) -> tuple[str, str]:
-    """Give the class of a cycle and what else it is called."""
+    """Return the class of a cycle and what else it is called."""
     kinds = [edge.kind for edge in cycle]
     name = class_name(kinds)
     shape = min(" ".join(kinds[start:] + kinds[:start]) for start in range(len(kinds)))
@@ -156,7 +156,7 @@ def named(cycle: Sequence[Edge]) -> tuple[str, str]:
 
 
 def class_name(kinds: Sequence[Kind]) -> str:
-    """Give the class of a cycle by the kinds of its edges."""
+    """Return the class of a cycle by the kinds of its edges."""
     match kinds.count("rw"):
         case 0:
             return "G1c" if "wr" in kinds else "G0"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def dependencies(
     readings: Iterable[Reading], versions: Mapping[Key, Sequence[int]]
 ) -> Iterator[Edge]:
-    """Give the edges; a reader of a key must find the writer in its versions, oldest first."""
-    successors: dict[tuple[Key, int | None], int] = {}  # who replaced what a writer wrote
+    """Yield the edges; a reader of a key must find the writer in its versions, oldest first."""
+    successors: dict[tuple[Key, int | None], int] = {}  # which one replaced what a writer wrote
     for key, writers in versions.items():
         previous: int | None = None
         for successor in writers:

@@ -1,8 +1,8 @@
-"""Who read what from whom, and which transactions count.
+"""Which transaction read what from which, and which ones count.
 
 A committed transaction counts. One of unknown outcome counts if one that counts has read from it:
 then it must have committed, or the read was dirty. Otherwise it is left out, which never makes a
-difference: strike a transaction from which nobody reads from a serial order, and the order stands.
+difference: strike a transaction from which none reads from a serial order, and the order stands.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Observation:
 def observe(history: History) -> Observation:
     """Find out where everything that was read came from."""
     sources = Sources(history.transactions.values())
-    reads = _Reads(sources)
+    reads = Reads(sources)
     counted = [t for t in history.transactions.values() if t.outcome is Outcome.COMMITTED]
     names = {transaction.name for transaction in counted}
     for transaction in counted:  # grows on the way
@@ -75,7 +75,7 @@ def observe(history: History) -> Observation:
         ],
         writers=writers,
         versions={
-            key: _oldest_first(key, writers[key], counted, sources)
+            key: oldest_first(key, writers[key], counted, sources)
             for key in sources.versioned
             if key in writers
         },
@@ -97,7 +97,7 @@ def _writers(counted: list[Transaction]) -> dict[Key, list[int]]:
     return writers
 
 
-def _oldest_first(
+def oldest_first(
     key: Key, writers: list[int], counted: list[Transaction], sources: Sources
 ) -> list[int]:
     """Sort by version, of which each writer must have stated one."""
@@ -105,7 +105,9 @@ def _oldest_first(
     for number in writers:
         access = sources.final(counted[number].name, key)
         if access.version is None:
-            raise UsageError(f"line {access.line}: other writes of {key} have a version, this not")
+            raise UsageError(
+                f"line {access.line}: other writes of {key} state a version, this does not"
+            )
         if access.version in stated:
             raise UsageError(
                 f"line {access.line}: {counted[stated[access.version]].name} has written version"
@@ -115,19 +117,22 @@ def _oldest_first(
     try:
         return [stated[version] for version in sorted(stated)]
     except TypeError:
-        raise UsageError(f"the versions of {key} are numbers and lists: which are older?") from None
+        raise UsageError(
+            f"the versions of {key} are numbers and lists, which have no order"
+        ) from None
 
 
-class _Reads:
+class Reads:
     """Sorts reads into those that an order of transactions may explain and those that none can."""
 
     def __init__(self, sources: Sources) -> None:
+        """Begin without reads."""
         self.sources = sources
         self.clean: dict[tuple[Name, Key, Name | None], None] = {}  # reader, key, writer
         self.dirty: list[Anomaly] = []
 
     def examine(self, reader: Transaction) -> Iterator[Transaction]:
-        """Yield from whom a transaction has read properly."""
+        """Yield the transactions from which one has read properly."""
         own: dict[Key, Access] = {}
         for access in reader.accesses:
             if access.op == "write":
@@ -173,6 +178,6 @@ class _Reads:
 DIRTY = {
     "G1a": ("aborted read", "which WRITER wrote before it aborted"),
     "G1b": ("intermediate read", "which WRITER wrote and then replaced itself"),
-    "garbage read": ("read of a value that nobody wrote", "which nobody wrote"),
+    "garbage read": ("read of a value that was never written", "which was never written"),
     "internal": ("read that misses the transaction's own write", "not what it had written itself"),
 }

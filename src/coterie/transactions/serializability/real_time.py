@@ -1,6 +1,6 @@
 """Strict serializability: is there a serial order that also agrees with real time?
 
-Whoever ended before another began has to stand before it. These edges would be many; so the moments
+A transaction that ended before another began has to stand before it. These edges would be many; so the moments
 at which transactions end stand in a line, each transaction before its own, and every transaction
 behind the last moment before its beginning.
 """
@@ -25,7 +25,7 @@ STARTS = 300  # transactions from which a shortest cycle is sought, at most
 
 
 def moments(observation: Observation) -> Iterator[tuple[int, int]]:
-    """Give pairs that put all transactions in real time; nodes behind them are moments.
+    """Return pairs that put all transactions in real time; nodes behind them are moments.
 
     The moment of a transaction has its number, counted from the number of transactions on. One of
     unknown outcome may take effect at any later time, so nothing stands behind its moment.

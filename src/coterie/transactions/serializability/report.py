@@ -38,8 +38,8 @@ class Anomaly(msgspec.Struct, frozen=True):
     """Something that no serial execution shows.
 
     The name is Adya's where he has one. In a cycle each transaction stands before the next and the
-    last before the first. A read of what never was in the database is no cycle: it names who wrote
-    it, if anyone did, and who read it.
+    last before the first. A read of what never was in the database is no cycle: it names the
+    writer, if there is one, and the reader.
     """
 
     name: str

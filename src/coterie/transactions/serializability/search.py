@@ -1,6 +1,6 @@
 """A serial order that explains every read, found or proven impossible by exhaustion.
 
-To find one is NP-complete (Papadimitriou, 1979): whoever else writes the key stands before the
+To find one is NP-complete (Papadimitriou, 1979): each other writer of the key stands before the
 writer or behind the reader, and there is such a choice for each read and each other writer. What a
 choice implies is followed up at once, and most choices are implied; where one is left, both ways
 are tried.
@@ -28,15 +28,16 @@ class _ContradictionError(Exception):
     """Two transactions would each have to stand before the other."""
 
 
-class _Order:
+class Order:
     """A partial order of transactions: the sets of those before and behind each, as bits."""
 
     def __init__(self, before: list[int], behind: list[int]) -> None:
+        """Take over the sets of those before and behind each."""
         self.before = before
         self.behind = behind
 
     @classmethod
-    def of(cls, topological: Sequence[int], pairs: Iterable[tuple[int, int]]) -> _Order:
+    def of(cls, topological: Sequence[int], pairs: Iterable[tuple[int, int]]) -> Order:
         """Close pairs under transitivity; `topological` respects them."""
         before, behind = [0] * len(topological), [0] * len(topological)
         sources: list[list[int]] = [[] for _ in topological]
@@ -52,18 +53,19 @@ class _Order:
                 behind[node] |= behind[target] | 1 << target
         return cls(before, behind)
 
-    def copy(self) -> _Order:
-        return _Order(self.before.copy(), self.behind.copy())
+    def copy(self) -> Order:
+        """Return another order that goes its own way from here."""
+        return Order(self.before.copy(), self.behind.copy())
 
     def put(self, first: int, second: int) -> int:
-        """Put one before another; returns how many others that has moved."""
+        """Put one before another; return how many others that has moved."""
         if first == second or self.behind[second] >> first & 1:
             raise _ContradictionError
         if self.behind[first] >> second & 1:
             return 0
         earlier = self.before[first] | 1 << first
         later = self.behind[second] | 1 << second
-        # Whoever stands before the second already stands before all that follow, and so on.
+        # What stands before the second already stands before all that follow, and so on.
         moved_earlier = earlier & ~self.before[second]
         moved_later = later & ~self.behind[first]
         for node in members(moved_earlier):
@@ -73,7 +75,7 @@ class _Order:
         return moved_earlier.bit_count() + moved_later.bit_count()
 
     def serial(self, size: int) -> list[int]:
-        """Give a total order of the first so many that respects this one, else near theirs."""
+        """Return a total order of the first so many that respects this one, else near theirs."""
         everyone = (1 << size) - 1
 
         def place(node: int) -> tuple[int, int]:
@@ -108,7 +110,7 @@ class Search:
         writers: Mapping[Key, Sequence[int]],
         effort: int = EFFORT,
     ) -> None:
-        """Take the reads of so many transactions, and all who write the keys they read."""
+        """Take the reads of so many transactions, and all that write the keys they read."""
         self.size = size
         self.readings = readings
         # Steps take longer the longer the sets are.
@@ -131,7 +133,7 @@ class Search:
         Raises:
             GivenUpError: the effort was not enough to tell.
         """
-        untried: list[tuple[_Order, _Pair | None]] = [(_Order.of(topological, pairs), None)]
+        untried: list[tuple[Order, _Pair | None]] = [(Order.of(topological, pairs), None)]
         while untried:
             order, pair = untried.pop()
             try:
@@ -148,7 +150,7 @@ class Search:
             untried += [(order.copy(), other), (order, likely)]
         return None
 
-    def _follow_up(self, order: _Order) -> None:
+    def _follow_up(self, order: Order) -> None:
         """Put in order whatever has no choice any more, until nothing changes."""
         changed = True
         while changed:
@@ -158,11 +160,11 @@ class Search:
                 self._spend(1 + moved)
                 changed = changed or moved > 0
 
-    def _explain(self, order: _Order, reading: Reading) -> int:
+    def _explain(self, order: Order, reading: Reading) -> int:
         """Put rivals behind the reader if they stand behind the writer, and the other way round."""
         reader, key, writer = reading
         if writer is None:
-            return 0  # the pairs to start from have put everyone else behind the reader
+            return 0  # the pairs to start from have put all others behind the reader
         moved = 0
         rivals = self.writers[key] & ~(1 << reader | 1 << writer)
         for rival in members(rivals & order.behind[writer] & ~order.behind[reader]):
@@ -184,7 +186,7 @@ class Search:
                 rival = latest.get(key)
                 if rival != writer:
                     assert rival is not None  # the writer stands before, and
-                    assert writer is not None  # readers of the beginning before all who write
+                    assert writer is not None  # readers of the beginning before all writers
                     before, behind = _Pair(rival, writer), _Pair(node, rival)
                     return (before, behind) if rival < writer else (behind, before)
             for key in self.written[node]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Write(NamedTuple):
-    """A write and whose it is."""
+    """A write and its transaction."""
 
     owner: Transaction
     access: Access
@@ -37,7 +37,7 @@ class Sources:
         same = self._writes.setdefault((access.key, identity(access.value)), [])
         if same and access.version is None and same[-1].access.version is None:
             raise UsageError(
-                f"line {access.line}: {access.key} = {shown(access.value)} is written on line"
+                f"line {access.line}: {access.key} = {shown(access.value)} was written on line"
                 f" {same[-1].access.line}, too; without versions, the values of a key must differ"
             )
         same.append(write)
@@ -46,15 +46,15 @@ class Sources:
             self.versioned[access.key] = None
 
     def final(self, owner: Name, key: Key) -> Access:
-        """Give the last write of a transaction to a key: the one that stays if it commits."""
+        """Return the last write of a transaction to a key: the one that stays if it commits."""
         return self._final[owner, key]
 
     def is_final(self, write: Write) -> bool:
-        """Tell whether its owner writes the key no more."""
+        """Return whether it is the last write of its owner to the key."""
         return self._final[write.owner.name, write.access.key] is write.access
 
     def of(self, read: Access) -> Write | None:
-        """Find the write that a read saw; None if nobody has written that."""
+        """Return the write that a read saw; None if that was never written."""
         same = self._writes.get((read.key, identity(read.value)), [])
         if read.version is not None:
             same = [write for write in same if write.access.version in (None, read.version)]

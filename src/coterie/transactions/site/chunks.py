@@ -1,7 +1,7 @@
 """What a scan has found, in parts that a message may carry.
 
-A part is small beside what a link takes at once, so that nobody waits long behind it. Whoever wants
-the next one asks for it: so however much was found, little of it is on the way at any time.
+A part is small beside what a link takes at once, so that no other message waits long behind it. The
+coordinator asks for the next one: so however much was found, little of it is on the way at any time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FOUND_BYTES = 100  # of one that was found, besides its key and value, at most
 
 
 def divided(listed: Listed) -> tuple[Listed, Listed | None]:
-    """Take the first part; also give the rest, if there is any."""
+    """Return the first part, and the rest if there is any."""
     size = 0
     for place, found in enumerate(listed.items):
         size += _size(found)

@@ -1,67 +1,224 @@
-"""A site as it coordinates the transactions of its own users.
+"""The coordinator of two-phase commit, for the transactions of a site's own users.
 
-At the end all sites that were asked have to vote, unless it was one: then this one decides by itself.
-The decision to commit is on disk before anybody hears of it. There is no record of an abort: what a
-coordinator knows nothing about is aborted.
+A request goes to the site of its key; a scan to every site that may keep keys of its range. A refusal
+by one site ends the transaction everywhere.
+
+At the end all sites that were asked have to vote, unless it was one: then that one decides by itself
+(docs/transactions/several-sites.md, "The protocol"). The decision to commit is on disk before any site
+or user hears of it. There is no record of an abort: what a coordinator knows nothing about is aborted
+(presumed abort; Mohan, Lindsay and Obermarck, 1986).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.transactions.schemes.scheduler import Committed, Name, Refused
-from coterie.transactions.site.asking import Asking
+import msgspec
+
+from coterie.errors import MisuseError
+from coterie.transactions.schemes.scheduler import (
+    Accepted,
+    Attempt,
+    Committed,
+    Listed,
+    Name,
+    Refused,
+)
+from coterie.transactions.site.course import (
+    Course,
+    insist_on_declared,
+    insist_on_size,
+    merged,
+)
 from coterie.transactions.site.events import Doubted
-from coterie.transactions.site.keeper import coordinator_of, time_of
 from coterie.transactions.site.messages import (
     Acknowledge,
     Ask,
     Decide,
-    Message,
+    More,
     Pending,
     Prepare,
+    Read,
+    Reply,
+    Request,
+    Scan,
+    Validate,
     Vote,
+    Write,
 )
-from coterie.transactions.site.participant import RINGS_MAX
-from coterie.transactions.site.records import Decided
+from coterie.transactions.site.names import coordinator_of, time_of
+from coterie.transactions.site.placement import site_of, sites_of, sites_of_all
+from coterie.transactions.site.records import Decided, Ended
+from coterie.transactions.site.step import RINGS_MAX
 
 if TYPE_CHECKING:
-    from coterie.process import Outbox, ProcessId
-    from coterie.transactions.schemes.scheduler import Number
-    from coterie.transactions.site.course import Course
+    from coterie.clocks import LogicalTime, Stamp
+    from coterie.process import ProcessId
+    from coterie.transactions.schemes.scheduler import Declaration, Number, Value
+    from coterie.transactions.schemes.span import Span
+    from coterie.transactions.site.step import Step
 
 UNREACHABLE = "a site does not answer"
 
 
-class Coordinator(Asking):
-    """Runs the transactions of its own users over all sites."""
+class Coordinator(msgspec.Struct, array_like=True):
+    """Passes on the requests of its users and their answers, and runs their commits over all sites."""
 
-    def commit(self, name: Name, out: Outbox[Message]) -> None:
+    courses: dict[Name, Course] = {}  # of transactions of users here, until they have ended
+
+    # The user's verbs; the answers are told
+
+    def begin(
+        self,
+        declaration: Declaration,
+        step: Step,
+        *,
+        age: Stamp | None,
+        failures: int,
+        above: Stamp | None,
+    ) -> Attempt:
+        """Begin a transaction, or another attempt of one that was refused."""
+        insist_on_size(declaration)
+        if above is not None:
+            step.advance(above.time)
+        stamp = step.tick()
+        attempt = Attempt(str(stamp), stamp, age or stamp, failures, declaration)
+        course = self.courses[attempt.name] = Course(attempt)
+        if step.scheduler.announced:
+            spans = (*declaration.reads, *declaration.writes)
+            for site in sites_of_all(spans, step.sites):
+                self._send_request(course, site, None, step)
+        return attempt
+
+    def read(self, name: Name, key: str, step: Step, *, update: bool) -> None:
+        """Read a key; the answer is `Found`."""
+        self._ask(name, [site_of(key, step.sites)], Read(key, update), step)
+
+    def scan(self, name: Name, span: Span, limit: int | None, step: Step) -> None:
+        """Read the keys of a span, or the first few of them; the answer is `Listed`."""
+        self._ask(name, sites_of(span, step.sites), Scan(span, limit), step)
+
+    def write(self, name: Name, key: str, value: Value, step: Step) -> None:
+        """Set a key when the transaction commits; the answer is `Accepted`."""
+        self._ask(name, [site_of(key, step.sites)], Write(key, value), step)
+
+    def validate(self, name: Name, step: Step) -> None:
+        """Make sure that what was read was there at one time; the answer is `Accepted`."""
+        course = self._course(name)
+        if course.visits:
+            self._ask(name, course.sites, Validate(), step)
+        else:
+            step.answer(Accepted(name))
+
+    def commit(self, name: Name, step: Step) -> None:
         """Let it take effect at all sites or at none; the answer is `Committed`."""
         course = self._course(name)
         if not course.visits:
-            self._end_course(name, Committed(name, course.attempt.stamp), out)
+            self._end(name, Committed(name, course.attempt.stamp), step)
             return
         course.state, course.silence = "voting", 0
         course.blockers.clear()
         course.awaited = course.sites
-        self._send_prepare(course, out)
+        self._send_prepare(course, step)
+
+    def abort(self, name: Name, step: Step) -> bool:
+        """End it without effect; return False, and do nothing, if another site decides about it.
+
+        Until the decision the coordinator may abort, even if all sites have voted: a vote binds the
+        site that gives it, and not the coordinator.
+        """
+        course = self.courses.get(name)
+        if course is None:
+            return True
+        if not course.is_decided_by(step.me):
+            return False
+        del self.courses[name]
+        step.out.broadcast(course.sites, Decide(step.clock, name))
+        return True
+
+    # Requests and their answers
+
+    def _course(self, name: Name) -> Course:
+        course = self.courses.get(name)
+        if course is None:
+            raise MisuseError(f"{name} is not under way here: it has not begun, or has ended")
+        if course.state != "running" or course.awaited:
+            raise MisuseError(f"{name} has a request under way")
+        return course
+
+    def _ask(self, name: Name, sites: list[ProcessId], request: Request, step: Step) -> None:
+        course = self._course(name)
+        if step.scheduler.announced:
+            insist_on_declared(course.attempt, request)
+        if isinstance(request, Write):
+            course.weigh(request.key, request.value)
+        course.request, course.awaited, course.silence = request, list(sites), 0
+        course.blockers.clear()
+        for site in sites:
+            self._send_request(course, site, request, step)
+
+    def _send_request(
+        self, course: Course, site: ProcessId, request: Request | None, step: Step
+    ) -> None:
+        visit = course.visit(site)
+        visit.count += 1
+        visit.request = request
+        opening = course.attempt if visit.count == 1 else None
+        step.out.send(site, Ask(step.clock, course.attempt.name, visit.count, request, opening))
+
+    def on_reply(self, sender: ProcessId, message: Reply, step: Step) -> None:
+        """Answer the user once all sites have answered; a refusal by one of them is enough."""
+        course = self.courses.get(message.name)
+        if course is None:
+            return
+        answer = message.answer
+        if isinstance(answer, Refused):
+            self._refused(course, answer, sender, step)
+            return
+        running = course.state == "running" and sender in course.awaited
+        if not running or message.count != course.visit(sender).count:
+            return
+        course.silence = 0
+        if isinstance(answer, Listed):
+            course.lists.append(answer)
+            if message.more:
+                self._send_request(course, sender, More(), step)
+                return
+        course.awaited.remove(sender)
+        if course.awaited:
+            return
+        if isinstance(course.request, Scan):
+            answer = merged(course.lists, course.request)
+            course.lists.clear()
+        step.answer(answer)
+
+    def _refused(self, course: Course, refused: Refused, sender: ProcessId, step: Step) -> None:
+        """End the transaction at all other sites too, since it takes effect at all or at none."""
+        name = course.attempt.name
+        others = [site for site in course.sites if site != sender]
+        step.out.broadcast(others, Decide(step.clock, name))
+        self._end(name, refused, step)
+
+    def _end(self, name: Name, answer: Committed | Refused, step: Step) -> None:
+        del self.courses[name]
+        step.answer(answer)
 
     # Two phases
 
-    def _send_prepare(self, course: Course, out: Outbox[Message]) -> None:
-        name, sites, settled = course.attempt.name, tuple(course.sites), self._settled()
+    def _send_prepare(self, course: Course, step: Step) -> None:
+        name, sites, settled = course.attempt.name, tuple(course.sites), self._settled(step)
         for visit in course.visits:
             if visit.site in course.awaited:
-                prepare = Prepare(self.clock, name, visit.count, sites, settled)
-                out.send(visit.site, prepare)
+                prepare = Prepare(step.clock, name, visit.count, sites, settled)
+                step.out.send(visit.site, prepare)
 
-    def _settled(self) -> int:
-        """Give a time before which everything that began here is over at all sites."""
-        own = [time_of(name) for name in self.decided if coordinator_of(name) == self.me]
-        return min((*own, *(time_of(name) for name in self.courses)), default=self.clock)
+    def _settled(self, step: Step) -> LogicalTime:
+        """Return a time before which everything that began here is over at all sites."""
+        own = [time_of(name) for name in step.journal.decided if coordinator_of(name) == step.me]
+        return min((*own, *(time_of(name) for name in self.courses)), default=step.clock)
 
-    def _voted(self, sender: ProcessId, vote: Vote, out: Outbox[Message]) -> None:
+    def on_vote(self, sender: ProcessId, vote: Vote, step: Step) -> None:
+        """Count a vote; the last one decides."""
         course = self.courses.get(vote.name)
         if course is None or course.state == "running" or sender not in course.awaited:
             return
@@ -71,72 +228,95 @@ class Coordinator(Asking):
         if not vote.leaves:
             course.voters.append(sender)
         if not course.awaited:
-            self._commit(course, course.number, out)
+            self._commit(course, course.number, step)
 
-    def _commit(self, course: Course, number: Number, out: Outbox[Message]) -> None:
-        """Decide; whoever has left needs no decision, and if all have there is none."""
+    def _commit(self, course: Course, number: Number, step: Step) -> None:
+        """Decide. Sites that have left need no decision, and if all have there is none."""
         name = course.attempt.name
         if course.voters:
-            self.decided[name] = Decided(name, number, tuple(sorted(course.voters)))
-            self.log(self.decided[name], out)
-            out.broadcast(course.voters, Decide(self.clock, name, number))
-        self._end_course(name, Committed(name, number), out)
+            # This record is the commit of the whole transaction (Gray, 1978; several-sites.md, "The
+            # protocol", 3). Told before it is on disk, a crash would let this site presume an abort
+            # for the voters that still ask, while others have committed.
+            decided = Decided(name, number, tuple(sorted(course.voters)))
+            step.log(decided)
+            step.journal.decided[name] = decided
+            step.out.broadcast(course.voters, Decide(step.clock, name, number))
+        self._end(name, Committed(name, number), step)
 
-    def _decide(
-        self, sender: ProcessId, name: Name, number: Number | None, out: Outbox[Message]
-    ) -> None:
-        """Hear from the only site that took part; everything else is for participants."""
+    def expects_decision(self, name: Name) -> bool:
+        """Return whether the only site that took part decides about it, and has yet to say how."""
         course = self.courses.get(name)
-        if course is not None and course.alone and course.state != "running" and number is not None:
-            self._end_course(name, Committed(name, number), out)
-            if sender != self.me:
-                out.send(sender, Acknowledge(self.clock, name))
+        return course is not None and course.alone and course.state != "running"
+
+    def on_decide(self, sender: ProcessId, name: Name, number: Number, step: Step) -> None:
+        """Hear of the commit from the only site that took part."""
+        self._end(name, Committed(name, number), step)
+        if sender != step.me:
+            step.out.send(sender, Acknowledge(step.clock, name))
+
+    def on_acknowledge(self, sender: ProcessId, name: Name, step: Step) -> None:
+        """Forget a commit when all sites have it on disk: none of them will ask about it again."""
+        journal = step.journal
+        decided = journal.decided.get(name)
+        if decided is None:
             return
-        super()._decide(sender, name, number, out)
+        left = tuple(site for site in decided.sites if site != sender)
+        if left:
+            journal.decided[name] = Decided(name, decided.number, left)
+        else:
+            del journal.decided[name]
+            # This record may come late, or be lost: after a crash the decision is repeated, and
+            # sites acknowledge a commit that they do not remember.
+            journal.overdue.append(Ended(name))
 
     # Silence
 
-    def _inquired(self, sender: ProcessId, name: Name, out: Outbox[Message]) -> None:
-        if name in self.courses:
-            out.send(sender, Pending(self.clock, name))
-        else:
-            super()._inquired(sender, name, out)
+    def on_inquire(self, sender: ProcessId, name: Name, step: Step) -> None:
+        """Answer what has become of a transaction that began here; an unknown one is aborted.
 
-    def _heard_of(self, sender: ProcessId, name: Name, others: tuple[Name, ...]) -> None:
-        """Take note that a site that has to answer works on it, or that its coordinator does."""
+        Presumed abort: a commit is in the journal until all voters have acknowledged it. So a voter
+        that asks about something which is neither there nor under way asks about an abort.
+        """
+        if name in self.courses:
+            step.out.send(sender, Pending(step.clock, name))
+        else:
+            step.out.send(sender, Decide(step.clock, name, step.journal.commit_number(name)))
+
+    def on_pending(
+        self, sender: ProcessId, name: Name, others: tuple[Name, ...], step: Step
+    ) -> None:
+        """Take note that a site works on a request, and for which transactions it waits."""
         course = self.courses.get(name)
-        if course is not None and sender in course.awaited and sender != self.me:
+        if course is not None and sender in course.awaited and sender != step.me:
             course.silence = 0
             course.blockers += [other for other in others if other not in course.blockers]
-        part = self.parts.get(name)
-        if part is not None and sender == coordinator_of(name):
-            part.silence = 0
 
-    def _remind_sites(self, out: Outbox[Message]) -> None:
+    def remind_sites(self, step: Step) -> None:
         """Ask again for what is missing, and give up where that may be done."""
-        for name, decided in self.decided.items():
-            out.broadcast(decided.sites, Decide(self.clock, name, decided.number))
+        for name, decided in step.journal.decided.items():
+            step.out.broadcast(decided.sites, Decide(step.clock, name, decided.number))
         for name, course in list(self.courses.items()):
-            if course.awaited in ([], [self.me]):  # here everything is known: it waits
+            if course.awaited in ([], [step.me]):  # here everything is known: it waits
                 continue
             course.silence += 1
             if course.silence == 1:
                 continue
-            if course.silence <= RINGS_MAX or (course.alone and course.state != "running"):
-                self._ask_again(course, out)
+            if course.silence <= RINGS_MAX or self.expects_decision(name):
+                self._ask_again(course, step)
             else:
-                out.broadcast(course.sites, Decide(self.clock, name))
-                self._end_course(name, Refused(name, UNREACHABLE, (), ()), out)
+                step.out.broadcast(course.sites, Decide(step.clock, name))
+                self._end(name, Refused(name, UNREACHABLE, (), ()), step)
 
-    def _ask_again(self, course: Course, out: Outbox[Message]) -> None:
+    def _ask_again(self, course: Course, step: Step) -> None:
         name = course.attempt.name
         if course.state == "running":
             for site in course.awaited:
                 visit = course.visit(site)
                 opening = course.attempt if visit.count == 1 else None
-                out.send(site, Ask(self.clock, name, visit.count, visit.request, opening))
+                ask = Ask(step.clock, name, visit.count, visit.request, opening)
+                step.out.send(site, ask)
             return
-        self._send_prepare(course, out)
+        self._send_prepare(course, step)
         if course.silence > RINGS_MAX and course.state == "voting":
             course.state = "doubted"
-            out.tell(Doubted(name))
+            step.out.tell(Doubted(name))

@@ -45,17 +45,17 @@ class Course(msgspec.Struct, array_like=True):
     voters: list[ProcessId] = []  # sites that wait for the decision
     number: Stamp | None = None  # the largest that was proposed
     silence: int = 0  # rings since anything was heard
-    blockers: list[Name] = []  # for whom other sites have said that the request waits
+    blockers: list[Name] = []  # what the request waits for, as other sites have said
     sizes: dict[str, int] = {}  # of what it writes, by key, in bytes
     written: int = 0  # the sum of them
 
     @property
     def sites(self) -> list[ProcessId]:
-        """Where it has been, in order."""
+        """The sites where it has been, in order."""
         return sorted(visit.site for visit in self.visits)
 
     def is_decided_by(self, site: ProcessId) -> bool:
-        """Tell whether it is that site which decides about its commit, now or any time."""
+        """Return whether that site decides about its commit."""
         return self.state == "running" or not self.alone or self.visits[0].site == site
 
     @property
@@ -64,7 +64,7 @@ class Course(msgspec.Struct, array_like=True):
         return len(self.visits) == 1
 
     def visit(self, site: ProcessId) -> Visit:
-        """Find the visit to a site, or begin one."""
+        """Return the visit to a site; begin one if there is none."""
         for visit in self.visits:
             if visit.site == site:
                 return visit
@@ -72,20 +72,20 @@ class Course(msgspec.Struct, array_like=True):
         return self.visits[-1]
 
     def weigh(self, key: str, value: Value) -> None:
-        """Refuse a write that makes it too large, before any site hears of it."""
+        """Raise `UsageError` if a write makes it too large, before any site hears of it."""
         size = len(key.encode()) + len(value or b"")
         written = self.written + size - self.sizes.get(key, 0)
         if written > WRITTEN_BYTES_MAX:
             raise UsageError(
-                f"{self.attempt.name} cannot write {key!r:.99}: with it the keys and values that it"
-                f" writes take {written:,} bytes, and {WRITTEN_BYTES_MAX:,} are the most that goes to"
-                " disk at once: use several transactions"
+                f"{self.attempt.name} cannot write {key!r:.99}: the keys and values that it writes"
+                f" would take {written:,} bytes, and at most {WRITTEN_BYTES_MAX:,} go to disk at"
+                " once; use several transactions"
             )
         self.written, self.sizes[key] = written, size
 
 
 def insist_on_size(declaration: Declaration) -> None:
-    """Refuse to announce more than a message may carry."""
+    """Raise `UsageError` if a declaration is larger than a message may carry."""
     if declaration is EVERYTHING:
         return
     spans = (*declaration.reads, *declaration.writes)
@@ -93,13 +93,13 @@ def insist_on_size(declaration: Declaration) -> None:
     if size > DECLARED_BYTES_MAX:
         raise UsageError(
             f"a transaction that declares {len(spans):,} keys and spans of {size:,} bytes in all"
-            f" cannot be announced, and {DECLARED_BYTES_MAX:,} are the most: declare spans that"
-            " cover many keys"
+            f" cannot be announced: the limit is {DECLARED_BYTES_MAX:,} bytes; declare fewer spans"
+            " that cover more keys"
         )
 
 
 def insist_on_declared(attempt: Attempt, request: Request) -> None:
-    """Refuse a request that was not announced, before any site hears of it."""
+    """Raise `Undeclared` if a request was not announced, before any site hears of it."""
     match request:
         case Write(key):
             spans, declared, verb = Span.of(key), attempt.declaration.writes, "write"
@@ -114,7 +114,7 @@ def insist_on_declared(attempt: Attempt, request: Request) -> None:
 
 
 def merged(lists: list[Listed], scan: Scan) -> Listed:
-    """Put the answers of several sites together, as far as a limit allows."""
+    """Return the answers of several sites as one, as far as the limit of the scan allows."""
     name = lists[0].transaction
     found = sorted((item for part in lists for item in part.items), key=lambda item: item.key)
     if scan.limit is None:

@@ -1,6 +1,8 @@
-"""What sites tell their users, and clients whoever keeps account of them."""
+"""What sites tell their users, and what their clients tell a recorder."""
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 from coterie.process import Event
 from coterie.transactions.schemes.scheduler import (
@@ -14,6 +16,8 @@ from coterie.transactions.schemes.scheduler import (
     Value,
 )
 
+UserAnswer: TypeAlias = Found | Listed | Accepted | Committed | Refused
+
 
 class Installed(Event, frozen=True):
     """The writes of a transaction have taken effect at this site, by this number."""
@@ -26,7 +30,7 @@ class Installed(Event, frozen=True):
 class Answered(Event, frozen=True):
     """The answer to the last request of a transaction; a refusal may come at any time."""
 
-    answer: Found | Listed | Accepted | Committed | Refused
+    answer: UserAnswer
 
 
 class Doubted(Event, frozen=True):
@@ -51,7 +55,7 @@ class Wrote(Event, frozen=True):
 
 
 class Finished(Event, frozen=True):
-    """A transaction of a client has committed, after so many failures and so long."""
+    """A transaction of a client has committed, after that many failures and seconds."""
 
     transaction: Name
     failures: int

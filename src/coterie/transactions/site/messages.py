@@ -48,7 +48,7 @@ class Scan(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class More(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
-    """Give the next part of what the last scan has found."""
+    """Send the next part of what the last scan has found."""
 
 
 class Write(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
@@ -96,7 +96,7 @@ class Prepare(Payload, frozen=True):
 
 
 class Vote(Payload, frozen=True):
-    """Ready to commit. Who leaves has only read, and needs no decision."""
+    """Ready to commit. A site that leaves was only read at, and needs no decision."""
 
     time: LogicalTime
     name: Name
@@ -131,11 +131,11 @@ class Pending(Payload, frozen=True):
 
     time: LogicalTime
     name: Name
-    others: tuple[Name, ...] = ()  # who has to end before its request is answered here
+    others: tuple[Name, ...] = ()  # that have to end before its request is answered here
 
 
 class Want(Payload, frozen=True):
-    """Somebody waits for your promise to begin nothing at or below this stamp."""
+    """A transaction waits for your promise to begin nothing at or below this stamp."""
 
     time: LogicalTime
     stamp: Stamp
@@ -154,18 +154,18 @@ class Waiter(msgspec.Struct, frozen=True, array_like=True):
     site: int
     attempt: Attempt
     count: int
-    targets: tuple[Name, ...]  # who has to end before
+    targets: tuple[Name, ...]  # which have to end before
 
 
 class Collect(Payload, frozen=True):
-    """Who waits for whom at your site?"""
+    """Which requests wait at your site, and for which transactions?"""
 
     time: LogicalTime
     search: int
 
 
 class Collected(Payload, frozen=True):
-    """These wait for those here."""
+    """The requests that wait here."""
 
     time: LogicalTime
     search: int

@@ -1,8 +1,8 @@
 """The log of a site: what it has promised and decided, and what that amounts to after a crash.
 
 A commit is one record wherever it becomes one: `Wrote` where a single site took part, `Decided` at
-the coordinator of several. There are no records of aborts that nobody has voted for: what the log
-says nothing about is aborted.
+the coordinator of several. There are no records of aborts without a vote: what the log says
+nothing about is aborted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Decided(Record, frozen=True):
 
 
 class Ended(Record, frozen=True):
-    """Everybody knows of that commit."""
+    """All sites have acknowledged that commit."""
 
     name: Name
 
@@ -85,7 +85,7 @@ class Past(msgspec.Struct, array_like=True):
     installed: list[Wrote] = []  # what has taken effect here; not kept when the log is replaced
 
     def play(self, record: AnyRecord) -> None:
-        """Take what a record says for done."""
+        """Apply a record."""
         match record:
             case Reserved(time):
                 self.time = time
@@ -113,7 +113,7 @@ class Past(msgspec.Struct, array_like=True):
 
 
 def recall(saved: bytes, log: Iterable[bytes]) -> Past:
-    """Read what a site has left on stable storage."""
+    """Return what the stable storage of a site amounts to."""
     past = msgspec.msgpack.decode(saved, type=Past) if saved else Past()
     for record in log:
         past.play(_decode_record(record))
@@ -121,5 +121,5 @@ def recall(saved: bytes, log: Iterable[bytes]) -> Past:
 
 
 def written(record: AnyRecord) -> bytes:
-    """Write a record."""
+    """Encode a record."""
     return encode(record)

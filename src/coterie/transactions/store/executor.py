@@ -1,8 +1,8 @@
-"""What a `Store` stands on: whoever carries out the requests of its transactions.
+"""What a `Store` stands on: an executor carries out the requests of its transactions.
 
 One executor runs a scheduler in this process (`local.py`); another one may pass the requests on to
 the sites that keep the keys. All of the waiting is the store's business: an executor answers at
-once, or gives a future that it settles later. So there is one place that knows of timeouts and of
+once, or returns a future that it settles later. So there is one place that knows of timeouts and of
 cancellation, and a request that need not wait costs no turn of the event loop.
 
 A transaction has at most one request under way. An executor that refuses it raises `Conflict`, or
@@ -70,8 +70,8 @@ class Executor(Protocol):
     def commit(self, name: Name) -> Soon[Number]:
         """Let it take effect, durably if this executor promises that; the number of its versions.
 
-        Raises `Conflict` if it has not and never will, `OutcomeUnknown` if nobody can tell yet. A
-        future that is cancelled changes nothing: whoever wants no commit any more asks to abort.
+        Raises `Conflict` if it has not and never will, `OutcomeUnknown` if that is not known. A
+        future that is cancelled changes nothing: to call a commit off, ask to abort.
         """
 
     def abort(self, name: Name) -> bool:
@@ -82,7 +82,7 @@ class Executor(Protocol):
         """
 
     def waits_for(self, name: Name) -> tuple[Name, ...]:
-        """Name who has to end before its request is answered, as far as that is known here."""
+        """Name the transactions that its request waits for, as far as that is known here."""
 
     async def close(self) -> None:
         """Decide what is being decided, then take no more requests."""

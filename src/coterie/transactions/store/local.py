@@ -39,13 +39,13 @@ class LocalExecutor:
     """Runs transactions by one scheduler."""
 
     def __init__(self, scheduler: Scheduler, log: Log | None = None) -> None:
-        """Take over a scheduler that nobody has used, and go on from what the log remembers."""
-        self._scheduler = scheduler
-        self._log = log
+        """Take over an unused scheduler, and go on from what the log remembers."""
+        self.scheduler = scheduler
+        self.log = log
         self._time = 0  # of the last stamp
         self._reserved = 0  # with a log: up to here stamps will not be used again after a crash
         self._waiting: dict[Name, asyncio.Future[Any]] = {}
-        self._validating: set[Name] = set()  # of those who wait: who will not commit
+        self._validating: set[Name] = set()  # of those that wait: those that will not commit
         self._deciding: dict[Name, asyncio.Future[Number]] = {}  # on the way to the disk
         self._refused: dict[Name, Refused] = {}  # between two requests, and not told so far
         if log is not None:
@@ -62,13 +62,13 @@ class LocalExecutor:
         above: Stamp | None = None,
     ) -> Attempt:
         """Begin an attempt with a new stamp; all stamps are ours, so a new one exceeds `above`."""
-        if self._log is not None and self._time == self._reserved:
-            self._reserved = self._log.reserve(self._time)
+        if self.log is not None and self._time == self._reserved:
+            self._reserved = self.log.reserve(self._time)
         self._time += 1
         stamp = Stamp(self._time, SITE)
         attempt = Attempt(f"T{self._time}", stamp, age or stamp, failures, declaration)
         out: list[Answer] = []
-        self._scheduler.begin(attempt, out)
+        self.scheduler.begin(attempt, out)
         self._tell(out)
         return attempt
 
@@ -76,7 +76,7 @@ class LocalExecutor:
         """Read a key, with `update` on the way to writing it."""
         self._raise_if_refused(name)
         out: list[Answer] = []
-        self._scheduler.read(name, key, out, update=update)
+        self.scheduler.read(name, key, out, update=update)
         found: Soon[Found] = self._answer(name, out)
         return found
 
@@ -84,7 +84,7 @@ class LocalExecutor:
         """Read all keys of a span that are there, or the first few of them."""
         self._raise_if_refused(name)
         out: list[Answer] = []
-        self._scheduler.scan(name, span, limit, out)
+        self.scheduler.scan(name, span, limit, out)
         listed: Soon[Listed] = self._answer(name, out)
         return listed
 
@@ -92,7 +92,7 @@ class LocalExecutor:
         """Set a key when the transaction commits; None deletes it."""
         self._raise_if_refused(name)
         out: list[Answer] = []
-        self._scheduler.write(name, key, value, out)
+        self.scheduler.write(name, key, value, out)
         return self._answer(name, out)
 
     def validate(self, name: Name) -> Soon[None]:
@@ -117,63 +117,69 @@ class LocalExecutor:
         self._refused.pop(name, None)
         self._waiting.pop(name, None)
         self._validating.discard(name)
-        if name in self._scheduler.active:
+        if name in self.scheduler.active:
             out: list[Answer] = []
-            self._scheduler.abort(name, out)
+            self.scheduler.abort(name, out)
             self._tell(out)
         return True
 
     def waits_for(self, name: Name) -> tuple[Name, ...]:
-        """Name who has to end before its request is answered."""
-        return self._scheduler.waits().get(name, ())
+        """Name the transactions that have to end before its request is answered."""
+        return self.scheduler.waits().get(name, ())
+
+    @property
+    def idle(self) -> bool:
+        """Whether no transaction is under way, and nothing of an earlier one is left."""
+        left = (self._waiting, self._validating, self._deciding, self._refused)
+        return not (self.scheduler.active or self.scheduler.waits() or any(left))
 
     async def close(self) -> None:
-        """Refuse whoever is under way, wait for the disk, and let go of the log."""
+        """Refuse what is under way, wait for the disk, and close the log."""
         out: list[Answer] = []
-        for name, active in list(self._scheduler.active.items()):
-            if not active.prepared and name in self._scheduler.active:
-                self._scheduler.refuse(name, "the store was closed", (), (), out)
+        for name, active in list(self.scheduler.active.items()):
+            if not active.prepared and name in self.scheduler.active:
+                self.scheduler.refuse(name, "the store was closed", (), (), out)
         self._tell(out)
         while self._deciding:
             await asyncio.wait(self._deciding.values())
-        if self._log is not None:
-            self._log.close()
+        if self.log is not None:
+            self.log.close()
 
     def _prepare(self, name: Name) -> Any:
         self._raise_if_refused(name)
         out: list[Answer] = []
-        self._scheduler.prepare(name, out)
+        self.scheduler.prepare(name, out)
         return self._answer(name, out)
 
     def _decide(self, prepared: Prepared) -> Soon[Number]:
-        """Commit who is prepared: at once, or when the log has it. Readers leave no trace there."""
+        """Commit what is prepared: at once, or when the log has it. Readers leave no trace there."""
         name, number = prepared.transaction, prepared.number
-        if self._log is None or not prepared.writes:
+        if self.log is None or not prepared.writes:
             return self._take_effect(prepared)
         items = {key: Item(value, number) for key, value in prepared.writes.items()}
-        self._log.append(items, partial(self._logged, prepared))
+        self.log.append(items, partial(self._logged, prepared))
         future = self._waiting.pop(name) if name in self._waiting else _future()
         self._deciding[name] = future
         return future
 
     def _logged(self, prepared: Prepared, error: Exception | None) -> None:
-        """Go on with a commit that is on disk. If nobody knows, it stays prepared for ever."""
+        """Go on with a commit that is on disk. If that is not known, it stays prepared for good."""
         future = self._deciding.pop(prepared.transaction)
         if error is None:
             future.set_result(self._take_effect(prepared))
             return
-        text = f"{prepared.transaction} may have been committed or not: {error}"
+        text = f"{prepared.transaction} may have been committed or not: {error}; reopen the store to see"
         future.set_exception(OutcomeUnknown(text))
 
     def _take_effect(self, prepared: Prepared) -> Number:
         out: list[Answer] = []
-        self._scheduler.commit(prepared.transaction, prepared.number, out)
+        self.scheduler.commit(prepared.transaction, prepared.number, out)
         committed = self._answer(prepared.transaction, out)
         assert isinstance(committed, Committed), "a commit is answered at once"
         return committed.number
 
     def _answer(self, name: Name, out: list[Answer]) -> Any:
-        """Give the answer to a request, or a future of it; pass on the answers to others."""
+        """Return the answer to a request, or a future of it; pass on the answers to others."""
         if len(out) == 1 and out[0].transaction == name:  # by far the most frequent
             mine: Answer | None = out[0]
         else:
@@ -212,7 +218,7 @@ class LocalExecutor:
             return
         try:
             outcome = self._decide(prepared)
-        except CoterieError as error:  # from the log; whoever hears of it asks to abort
+        except CoterieError as error:  # from the log; the caller asks to abort
             _settle(future, error)
         else:
             if outcome is not future:

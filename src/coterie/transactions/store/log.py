@@ -1,6 +1,6 @@
 """What a site must not forget: a file of the standard library's SQLite, written by one thread.
 
-A commit is on disk as a whole or not at all, and whoever appended it is told when it is. All
+A commit is on disk as a whole or not at all, and its caller is told when it is. All
 commits that gather while the disk is busy go there together, so that many share the wait for it. In
 the write-ahead mode of SQLite, `synchronous=FULL` flushes the file at the end of each of its own
 transactions: what was acknowledged survives a crash of the process, and of the machine if its disk
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Items = Mapping[str, Item]
     Done = Callable[[Exception | None], None]
+    Connect = Callable[[str | Path], sqlite3.Connection]
 
 APPLICATION = 0x636F7465  # as `file` shows it: the first letters of our name
 FORMAT = 1
@@ -58,11 +59,14 @@ class Recovered(NamedTuple):
 class Log:
     """A file that belongs to one process until it is closed."""
 
-    def __init__(self, path: str | Path) -> None:
-        """Open the file, made if it is not there; `ConfigError` if it is not ours alone."""
+    def __init__(self, path: str | Path, connect: Connect | None = None) -> None:
+        """Open the file, or create it; raise `ConfigError` if it is not a store of this process.
+
+        `connect` may open it in another way, such as with a disk that fails in a test.
+        """
         self._path = path
         self._process = os.getpid()
-        self._connection = _opened(path)
+        self._connection = (connect or open_file)(path)
         self._writing = threading.Lock()  # held around each use of the connection
         self._queue: queue.SimpleQueue[tuple[Items, Done] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -71,7 +75,7 @@ class Log:
         self._closed = False
 
     def recover(self) -> Recovered:
-        """Read everything but deletions: nobody is left who could write an older version."""
+        """Read everything but deletions: no transaction is left that could write an older version."""
         try:
             self._connection.execute("DELETE FROM items WHERE value IS NULL")
             rows = self._connection.execute("SELECT key, value, time, site FROM items").fetchall()
@@ -83,7 +87,7 @@ class Log:
         return Recovered(items, time)
 
     def reserve(self, time: int) -> int:
-        """Make sure that stamps up to a later time count as used, and give that time."""
+        """Make sure that stamps up to a later time count as used, and return that time."""
         self._check()
         bound = time + STAMPS_AT_ONCE
         try:
@@ -115,11 +119,16 @@ class Log:
 
     def _check(self) -> None:
         if os.getpid() != self._process:
-            raise MisuseError(f"{self._path} was opened before a fork: open it in one process only")
+            raise MisuseError(
+                f"{self._path} was opened before a fork: open it after, in one process"
+            )
         if self._closed:
             raise MisuseError(f"{self._path} is closed")
         if self._broken is not None:
-            raise Unavailable(f"{self._path} cannot be written any more: {self._broken}")
+            raise Unavailable(
+                f"{self._path} can no longer be written: {self._broken};"
+                " reopen the store when the cause is removed"
+            )
 
     def _write_all(self) -> None:
         """Write whatever has gathered, again and again, until there is the end."""
@@ -134,7 +143,7 @@ class Log:
             self._report([done for _, done in commits])
 
     def _write(self, commits: Sequence[Items]) -> None:
-        """Write commits in one transaction. After a failure nobody knows what the disk has kept."""
+        """Write commits in one transaction. After a failure it is unknown what the disk has kept."""
         rows = [(k, item.value, *item.number) for items in commits for k, item in items.items()]
         if self._broken is not None or not rows:
             return
@@ -143,13 +152,13 @@ class Log:
                 self._connection.execute("BEGIN")
                 self._connection.executemany(INSTALL, rows)
                 self._connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, those that wait must be told
             self._broken = error
 
     def _report(self, told: Sequence[Done]) -> None:
         error = self._broken
-        assert self._loop is not None, "somebody has appended"
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody listens
+        assert self._loop is not None, "a commit was appended"
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and none waits for it
             self._loop.call_soon_threadsafe(_tell, told, error)
 
 
@@ -158,12 +167,13 @@ def _tell(told: Sequence[Done], error: Exception | None) -> None:
         done(error)
 
 
-def _opened(path: str | Path) -> sqlite3.Connection:
+def open_file(path: str | Path) -> sqlite3.Connection:
+    """Open the database of a store and lock it, or say why that cannot be done."""
     try:  # an absolute path, for SQLite takes some names for a database that is soon forgotten
         name = os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
         connection = sqlite3.connect(name, timeout=0, isolation_level=None, check_same_thread=False)
     except (TypeError, ValueError):
-        raise UsageError(f"a path names a file, and {path!r:.99} does not") from None
+        raise UsageError(f"expected the path of a file, got {path!r:.99}") from None
     except sqlite3.Error as error:
         raise ConfigError(f"{path} cannot be opened: {error}") from None
     try:
@@ -171,7 +181,7 @@ def _opened(path: str | Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         connection.close()
         if "locked" in str(error):
-            raise ConfigError(f"{path} is open already; a store belongs to one process") from None
+            raise ConfigError(f"{path} is already open: one process at a time may use it") from None
         raise ConfigError(f"{path} cannot be opened: {error}") from None
     except (sqlite3.Error, ConfigError) as error:
         connection.close()
@@ -188,9 +198,11 @@ def _claim(connection: sqlite3.Connection) -> None:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION:
-            raise ConfigError("it is a database of another program")
+            raise ConfigError("it is the database of another program")
         if version != FORMAT:
-            raise ConfigError(f"it has format {version}, and this is a program for {FORMAT}")
+            raise ConfigError(
+                f"it has format {version}, and this version of coterie needs {FORMAT}"
+            )
     else:
         for statement in SCHEMA.split(";"):
             connection.execute(statement)

@@ -102,14 +102,14 @@ class Record:
         del self._written[name]
 
     def history(self) -> History:
-        """Tell it so far, for `coterie.transactions.serializability.check`."""
+        """Return it so far, for `coterie.transactions.serializability.check`."""
         history = History()
         for event in self._events():
             history.add(event)
         return history
 
     def lines(self) -> bytes:
-        """Tell it so far as JSON lines, for `coterie history`."""
+        """Return it so far as JSON lines, for `coterie history`."""
         return b"".join(msgspec.json.encode(event) + b"\n" for event in self._events())
 
     def _seen(self, found: Found) -> _Read:
@@ -124,7 +124,7 @@ class Record:
         keys = sorted(self._keys())
         active = {name for name, doing in self._doings if not isinstance(doing, _Turn)}
         for place, (name, doing) in enumerate(self._doings):
-            if name in active:  # who has done nothing is not worth a line
+            if name in active:  # one that has done nothing is not worth a line
                 yield from self._told(place, name, doing, keys)
 
     def _keys(self) -> set[str]:
@@ -152,12 +152,12 @@ class Record:
                 yield Event(name, op)
 
     def _reading(self, place: int, name: Name, read: _Read) -> Event:
-        """Tell a read and its version; what is forgotten was the last deletion before the reader.
+        """Make an event of a read; what is forgotten was the last deletion before the reader.
 
-        Of whoever commits the number is not below that of anything it has seen. Nor is it above
-        that of anything that replaced it, but where somebody who has only read at a site leaves it
-        with its vote and gets a larger number from another: what replaced it there had to wait for
-        that vote, and so was not about to commit when this was read.
+        The number of a commit is not below that of any version it has seen. Nor is it above that of
+        any that replaced such a version, except where a transaction that has only read at a site
+        leaves it with its vote and gets a larger number from another site: what replaced it there
+        had to wait for that vote, and so was not about to commit when this was read.
         """
         if read.own:
             return _event(name, "read", read.key, read.value, None)
@@ -178,7 +178,7 @@ def _event(name: Name, op: str, key: str, value: Value, number: Number | None) -
 
 
 def _plain(value: bytes) -> Any:
-    """Give a value as JSON tells it; one that JSON has no form for is told by its bytes."""
+    """Return a value as JSON shows it; one that JSON has no form for is shown by its bytes."""
     try:
         return msgspec.to_builtins(decode(value), str_keys=True)
     except TypeError:  # such as a dict whose keys are lists

@@ -51,7 +51,7 @@ class Store:
     """Keys and values that are read and changed by transactions, each as if it were alone.
 
     In memory, or with a path in a file of SQLite: then a commit has reached the disk. The schemes
-    differ in who waits and who has to try again, not in what a committed transaction may see.
+    differ in which transactions wait and which try again, not in what a committed one may see.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Store:
     def over(
         cls, executor: Executor, *, timeout: float | None = None, record: bool = False
     ) -> Self:
-        """Make a store whose requests are carried out by somebody else, such as several sites."""
+        """Make a store whose requests another executor carries out, such as several sites."""
         _check(timeout)
         store = cls.__new__(cls)
         store._set_up(executor, timeout, Record() if record else None)  # noqa: SLF001 - its own
@@ -91,7 +91,7 @@ class Store:
 
     def _set_up(self, executor: Executor, timeout: float | None, record: Record | None) -> None:
         self.counts = Counts()
-        self._executor = executor
+        self.executor = executor
         self._record = record
         self._surroundings = Surroundings(executor, timeout, record, self.counts)
         self._closed = False
@@ -102,7 +102,7 @@ class Store:
         reads: Iterable[str | Span] | None = None,
         writes: Iterable[str | Span] | None = None,
     ) -> Transaction:
-        """Give one attempt of a transaction, for `async with`; `run` tries again by itself.
+        """Return one attempt of a transaction, for `async with`; `run` tries again by itself.
 
         Args:
             reads: keys and spans that it may read at most. Only the scheme `conservative` asks:
@@ -121,7 +121,7 @@ class Store:
     ) -> ResultT:
         """Run a function in a transaction, again from its beginning after every `Conflict`.
 
-        Give what it returned in the attempt that committed. Between attempts there is a pause,
+        Return what it returned in the attempt that committed. Between attempts there is a pause,
         random and longer each time. Any other exception ends this, after the attempt has been
         aborted; `OutcomeUnknown` does, too, since a further attempt might do the work twice.
 
@@ -133,9 +133,9 @@ class Store:
             writes: see `transaction`.
         """
         if not is_count(tries):
-            raise UsageError(f"there is 1 try or more, not {tries!r}")
+            raise UsageError(f"tries must be at least 1, got {tries!r}")
         if not callable(work):
-            raise UsageError(f"run takes a function, which it may call again, not {work!r:.99}")
+            raise UsageError(f"run needs a function that it can call again, got {work!r:.99}")
         declaration = _declared(reads, writes)
         attempt = self._attempt(declaration)
         for left in reversed(range(tries)):
@@ -143,7 +143,7 @@ class Store:
                 async with attempt:
                     doing = work(attempt)
                     if not isawaitable(doing):
-                        raise UsageError(f"run takes an `async def`, which {work!r:.99} is not")
+                        raise UsageError(f"run needs an `async def` function, got {work!r:.99}")
                     return await doing
             except Conflict as conflict:
                 if not left:
@@ -155,14 +155,14 @@ class Store:
         raise AssertionError("the last try returns or raises")
 
     async def _pause(self, conflict: Conflict, failures: int) -> None:
-        """Wait before another try, at random: then those who met once do not meet again."""
+        """Wait before another try, at random, so that two that met once do not meet again."""
         bound = PAUSE_SECONDS * 2 ** min(failures - 1, DOUBLINGS_MAX)
         seconds = random.random() * bound
         logger.debug("%s; trying again in %.1f ms", conflict, seconds * 1000)
         await asyncio.sleep(seconds)
 
     def oldest(self) -> Oldest | None:
-        """Tell which transaction of this process has been under way for longest, if there is one.
+        """Return the transaction of this process that has been under way for longest, or None.
 
         Others wait for it, or are refused because of it; and under `multiversion` no version that
         it could read is dropped before it ends, however often its key is written meanwhile.
@@ -173,20 +173,20 @@ class Store:
         return None
 
     def history(self) -> History:
-        """Tell what has happened so far, for `coterie.transactions.serializability.check`."""
+        """Return what has happened so far, for `coterie.transactions.serializability.check`."""
         return self._recorded().history()
 
     def history_lines(self) -> bytes:
-        """Tell what has happened so far as JSON lines, for the command `coterie history`."""
+        """Return what has happened so far as JSON lines, for the command `coterie history`."""
         return self._recorded().lines()
 
     async def close(self) -> None:
-        """Wait for what is on its way to the disk, abort the rest, and let go of the file."""
+        """Wait for what is on its way to the disk, abort the rest, and close the file."""
         self._closed = True
-        await self._executor.close()
+        await self.executor.close()
 
     async def __aenter__(self) -> Self:
-        """Give the store itself."""
+        """Return the store itself."""
         return self
 
     async def __aexit__(
@@ -216,7 +216,7 @@ class Store:
 
 def _check(timeout: object) -> None:
     if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
-        raise UsageError(f"a timeout is more than 0 seconds, not {timeout!r}")
+        raise UsageError(f"timeout must be more than 0 seconds, got {timeout!r}")
 
 
 def _declared(
@@ -233,7 +233,7 @@ def _spans(parts: Iterable[str | Span] | None) -> tuple[Span, ...]:
     if parts is None:
         return ()
     if isinstance(parts, str | Span) or not isinstance(parts, Iterable):
-        raise UsageError(f"declared are several keys and spans, such as a list, not {parts!r:.99}")
+        raise UsageError(f"reads and writes are lists of keys and spans, got {parts!r:.99}")
     return tuple(map(_span, parts))
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from coterie.transactions.store.record import Record
 
 AnswerT = TypeVar("AnswerT")
-ADVICE = "which the same task has begun: end that one before, or do all of it in one transaction"
-LOOK_SECONDS = 0.1  # between two looks at whom a wait is for
+ADVICE = "which the same task has begun: end that one first, or do everything in one transaction"
+LOOK_SECONDS = 0.1  # between two looks at what a wait is for
 State = Literal["new", "running", "committed", "aborted", "refused", "unknown"]
 
 
@@ -39,7 +39,7 @@ class Counts:
 
 
 class Owner(NamedTuple):
-    """Who has begun a transaction, and when."""
+    """The task that has begun a transaction, and when."""
 
     task: asyncio.Task[Any] | None
     since: float  # by the monotonic clock
@@ -114,10 +114,10 @@ class Transaction:
         return self.attempt.failures
 
     async def get(self, key: str, default: Any = None, *, for_update: bool = False) -> Any:
-        """Give a copy of the value of a key, or the default if the key is absent.
+        """Return a copy of the value of a key, or the default if the key is absent.
 
-        With `for_update`, others who want to write the key are kept out from now on, where the
-        scheme can do that: two who read and then write do not come into each other's way.
+        With `for_update`, others that want to write the key are kept out from now on, where the
+        scheme can do that: two that read and then write do not get in each other's way.
         """
         self._check()
         try:
@@ -136,13 +136,13 @@ class Transaction:
         await self._write(key, encode(key, value))
 
     async def delete(self, key: str) -> None:
-        """Make a key absent, be it there or not."""
+        """Make a key absent, whether it is there or not."""
         await self._write(key, None)
 
     async def scan(
         self, low: str = "", high: str | None = None, *, limit: int | None = None
     ) -> list[tuple[str, Any]]:
-        """Give all keys from `low` up to but not including `high` with their values, in order.
+        """Return all keys from `low` up to but not including `high` with their values, in order.
 
         No other transaction adds or removes any until this one has ended, or one of the two does
         not commit. With a limit, that holds as far as the last key given.
@@ -150,7 +150,7 @@ class Transaction:
         self._check()
         span = Span(checked(low), None if high is None else checked(high))
         if limit is not None and not is_count(limit):
-            raise UsageError(f"a scan gives 1 key or more, not {limit!r}")
+            raise UsageError(f"limit must be at least 1, got {limit!r}")
         if high is not None and high <= low:
             return []
         try:
@@ -165,11 +165,11 @@ class Transaction:
         return [(item.key, decode(item.value)) for item in listed.items if item.value is not None]
 
     async def scan_prefix(self, prefix: str, *, limit: int | None = None) -> list[tuple[str, Any]]:
-        """Give all keys that begin so with their values, in order."""
+        """Return all keys that begin so with their values, in order."""
         return await self.scan(prefix, end_of_prefix(checked(prefix)), limit=limit)
 
     def abort(self) -> None:
-        """Give up: nothing of this has happened, and the rest of the block may not ask for more."""
+        """Abort: nothing of this has happened, and the rest of the block can make no more requests."""
         self._check()
         self._executor.abort(self._name)
         self._end("aborted")
@@ -177,7 +177,7 @@ class Transaction:
     async def __aenter__(self) -> Self:
         """Begin."""
         if self.state != "new":
-            raise MisuseError("a transaction begins once; ask the store for another one")
+            raise MisuseError("a transaction can begin only once; ask the store for another one")
         earlier = self._earlier
         if earlier is None:
             self._attempt = self._executor.begin(self._declaration)
@@ -252,7 +252,9 @@ class Transaction:
         except MisuseError as hopeless:
             if self._executor.abort(self._name):
                 raise
-            text = f"{self._name} may yet be committed, though the task does not wait for it"
+            text = (
+                f"{self._name} may yet be committed: its task has stopped waiting for the outcome"
+            )
             raise OutcomeUnknown(text) from hopeless
         except (TimeoutError, asyncio.CancelledError) as interruption:
             late = isinstance(interruption, TimeoutError)
@@ -278,7 +280,7 @@ class Transaction:
         self._end("aborted")
 
     async def _wait(self, future: Future[AnswerT], what: str, *keys: str) -> AnswerT:
-        """Wait for the answer to a request; who stops waiting leaves nothing behind (2.0 d)."""
+        """Wait for the answer to a request; one that stops waiting leaves nothing behind (2.0 d)."""
         try:
             async with asyncio.timeout(self._surroundings.timeout):
                 return await self._answer(future)
@@ -292,9 +294,9 @@ class Transaction:
             raise
 
     async def _answer(self, future: Future[AnswerT]) -> AnswerT:
-        """Wait; who has begun another transaction as well looks now and then whether that is it.
+        """Wait; if the task has begun another transaction as well, look now and then for that one.
 
-        Those for whom this one waits may come to wait for the other, and what happens at other
+        Those that this one waits for may come to wait for the other, and what happens at other
         sites is heard of late.
         """
         while self._own() and not future.done():
@@ -306,7 +308,7 @@ class Transaction:
         """Do not wait for another transaction of this very task: it cannot go on meanwhile."""
         own = self._own_among(self._executor.waits_for(self._name))
         if own is not None:
-            raise MisuseError(f"{self._name} would wait for ever for {own}, {ADVICE}")
+            raise MisuseError(f"{self._name} would wait forever for {own}, {ADVICE}")
 
     def _refuse(self, refusal: Conflict) -> None:
         """End because of others; if one of them is of this very task, no further try would help.
@@ -321,7 +323,7 @@ class Transaction:
         raise MisuseError(f"{self._name} cannot go on because of {own}, {ADVICE}") from refusal
 
     def _own_among(self, others: tuple[str, ...]) -> str | None:
-        """Find one of this very task among others and those for whom they wait in turn."""
+        """Find one of this very task among others and those that they wait for in turn."""
         own = self._own()
         names = list(others) if own else []
         for name in names:  # grows on the way
@@ -361,9 +363,11 @@ class Transaction:
         if self.state != "running":
             if self._refusal is not None:
                 raise self._refusal
-            raise MisuseError(f"a transaction that is {self.state} takes no requests")
+            if self.state == "new":
+                raise MisuseError("the transaction has not begun: use `async with`")
+            raise MisuseError(f"{self._name} has ended ({self.state}): it takes no more requests")
         if asyncio.current_task() is not self._task:
             raise MisuseError(
                 f"{self._name} belongs to the task that began it;"
-                " another one needs a transaction of its own"
+                " another task needs a transaction of its own"
             )

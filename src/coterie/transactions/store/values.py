@@ -1,4 +1,4 @@
-"""Keys and values as they are kept: bytes, which nobody can change under the store's hands."""
+"""Keys and values as they are kept: bytes, which cannot be changed from outside."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def encode(key: str, value: Any) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise UsageError(f"the value of {key!r:.99} cannot be stored: {error}") from None
     if len(encoded) > VALUE_BYTES_MAX:
-        text = f"{len(encoded):,} bytes, and {VALUE_BYTES_MAX:,} are the most"
+        text = f"{len(encoded):,} bytes, more than {VALUE_BYTES_MAX:,}"
         raise UsageError(f"the value of {key!r:.99} cannot be stored: it takes {text}")
     return encoded
 
 
 def checked(key: Any) -> str:
-    """Give the key if it can be one: a string that has a form in UTF-8."""
+    """Return the key if it can be one: a string that has a form in UTF-8."""
     if type(key) is not str or not (key.isascii() or _has_bytes(key)):
-        raise UsageError(f"a key is a string, not {key!r:.99}")
+        raise UsageError(f"a key must be a string, got {key!r:.99}")
     if len(key) > KEY_LENGTH_MAX:
-        raise UsageError(f"a key has at most {KEY_LENGTH_MAX:,} characters, not {len(key):,}")
+        raise UsageError(f"a key may have at most {KEY_LENGTH_MAX:,} characters, got {len(key):,}")
     return key
 
 
 def is_count(number: object) -> bool:
-    """Tell whether it is a whole number from 1 on."""
+    """Return whether it is a whole number from 1 on."""
     return isinstance(number, int) and number >= 1
 
 
@@ -50,7 +50,7 @@ def _has_bytes(key: str) -> bool:
 
 
 def end_of_prefix(prefix: str) -> str | None:
-    """Give the first key behind all that begin so; None if nothing is behind them."""
+    """Return the first key behind all that begin so; None if nothing is behind them."""
     rest = prefix.rstrip("\U0010ffff")
     if not rest:
         return None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from coterie.process import Event
     from coterie.transactions.schemes.scheduler import Name, Number, Value
+    from coterie.transactions.site.events import UserAnswer
 
 
 class Chronicle:
@@ -37,7 +38,7 @@ class Chronicle:
         self._count = 0
 
     def add(self, event: Event) -> None:
-        """Take an event."""
+        """Take note of an event."""
         self._count += 1
         match event:
             case Began(name):
@@ -61,7 +62,7 @@ class Chronicle:
         self.written[name][key] = value
         self._line(Line(name, "write", key, None if value is None else value.decode()))
 
-    def _answered(self, answer: Found | Listed | Accepted | Committed | Refused) -> None:
+    def _answered(self, answer: UserAnswer) -> None:
         name = answer.transaction
         match answer:
             case Found():
@@ -91,7 +92,7 @@ class Chronicle:
         self.lines.append((self._count, line))
 
     def history(self) -> History:
-        """Tell what happened; what nobody has installed has not."""
+        """Return what happened; writes that no site has installed have not."""
         history = History()
         for count, line in self.lines:
             version = line.version

@@ -12,21 +12,14 @@ from zlib import crc32
 import msgspec
 
 from coterie.clocks import Stamp
-from coterie.transactions.schemes.scheduler import (
-    Accepted,
-    Attempt,
-    Committed,
-    Found,
-    Listed,
-    Name,
-    Refused,
-)
+from coterie.transactions.schemes.scheduler import Attempt, Committed, Name, Refused
 from coterie.transactions.site.events import Began, Finished, Wrote
 from coterie.transactions.site.site import Site
 from coterie.transactions.trials.trial import Program, Request, declaration
 
 if TYPE_CHECKING:
     from coterie.process import Outbox
+    from coterie.transactions.site.events import UserAnswer
     from coterie.transactions.site.messages import Message
 
 CLIENT = "client "  # has thought, or rested
@@ -135,9 +128,7 @@ class BusySite(Site):
                 out.tell(Wrote(name, request.key, value))
                 self.write(name, request.key, value, out)
 
-    def answer(
-        self, answer: Found | Listed | Accepted | Committed | Refused, out: Outbox[Message]
-    ) -> None:
+    def answer(self, answer: UserAnswer, out: Outbox[Message]) -> None:
         """Let the client go on when it has thought about the answer."""
         super().answer(answer, out)
         for place, client in enumerate(self.clients):
@@ -145,13 +136,7 @@ class BusySite(Site):
                 client.waited += out.now - client.asked
                 self._react(place, client, answer, out)
 
-    def _react(
-        self,
-        place: int,
-        client: Client,
-        answer: Found | Listed | Accepted | Committed | Refused,
-        out: Outbox[Message],
-    ) -> None:
+    def _react(self, place: int, client: Client, answer: UserAnswer, out: Outbox[Message]) -> None:
         if isinstance(answer, Refused):
             self._fail(place, client, answer, out)
         elif isinstance(answer, Committed):
@@ -180,7 +165,7 @@ class BusySite(Site):
             out.set_timer(f"{CLIENT}{self.clients.index(client)}", self.rest)
 
     def _pause(self, client: Client) -> float:
-        """Wait longer after each failure, and differently from whoever was in the way."""
+        """Return a pause that grows with each failure, and differs from those of its rivals."""
         assert client.attempt is not None, "it was refused"
         share = crc32(client.attempt.name.encode()) % 1000 / 1000
         return self.backoff * (0.5 + share) * 2.0 ** min(client.failures, 6)

@@ -1,4 +1,4 @@
-"""Sites with clients in the simulator: what they did as a history, and what it took."""
+"""Sites with clients in the simulator: what they did as a history, and what it cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coterie.simulate.workload import Workload, World
 from coterie.transactions.catalogue import scheme as find_scheme
 from coterie.transactions.schemes.scheduler import Refused
 from coterie.transactions.site.events import Answered, Finished
-from coterie.transactions.site.keeper import typed
+from coterie.transactions.site.site import typed
 from coterie.transactions.trials.chronicle import Chronicle
 from coterie.transactions.trials.clients import BusySite, Client
 
@@ -125,7 +125,7 @@ def simulate_store(
         settings: of the sites: `think`, `rest`, `backoff`, `patience`, `search_after`.
     """
     if sites < 1 or clients < 1:
-        raise UsageError(f"a store needs a site and a client at least, not {sites} and {clients}")
+        raise UsageError(f"a store needs at least 1 site and 1 client, got {sites} and {clients}")
     dice = Random(f"{seed}/programs")
     count = transactions if 0 <= transactions < PROGRAMS else PROGRAMS
     programs = [

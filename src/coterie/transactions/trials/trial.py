@@ -1,7 +1,7 @@
 """A scheduler on trial: scripted transactions run against it one request at a time.
 
-Whoever makes the moves decides the interleaving: by hand in a test, at random, or all of them in
-`explore`. Everything that happens is recorded as a history, in which the checkers have the last
+The caller makes the moves and so decides the interleaving: by hand in a test, at random, or all of
+them in `explore`. Everything that happens is recorded as a history, in which the checkers have the last
 word. A trial is a value, so it can be copied and continued in two ways.
 
 Transactions are written as in the literature: `r(x)` reads, `u(x)` reads on the way to writing,
@@ -11,7 +11,7 @@ Transactions are written as in the literature: `r(x)` reads, `u(x)` reads on the
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
 
@@ -73,7 +73,7 @@ def declaration(script: Program) -> Declaration:
 
 
 class Doing(msgspec.Struct, frozen=True, array_like=True):
-    """Something that a transaction did, as the history will tell it."""
+    """Something that a transaction did, as the history will show it."""
 
     time: int
     op: str
@@ -118,10 +118,10 @@ class Trial(msgspec.Struct, array_like=True):
         attempt = Attempt(name, Stamp(stamp, 1), Stamp(first, 1), failures, declared)
         self.runners[name] = Runner(attempt, requests)
 
-    def copy(self) -> Trial:
+    def copy(self) -> Self:
         """Make another trial that goes its own way from here."""
         scheduler = self.scheduler
-        twin = msgspec.convert(msgspec.to_builtins(self), type=Trial)
+        twin = msgspec.convert(msgspec.to_builtins(self), type=type(self))
         twin.scheduler = msgspec.convert(msgspec.to_builtins(scheduler), type=type(scheduler))
         return twin
 
@@ -134,7 +134,7 @@ class Trial(msgspec.Struct, array_like=True):
         return [n for n, runner in self.runners.items() if runner.waiting]
 
     def move(self, name: str) -> list[Answer]:
-        """Let a transaction make its next request; give all answers that came of it."""
+        """Let a transaction make its next request; return all answers that came of it."""
         runner = self.runners[name]
         assert not runner.over, f"{name} is {runner.state}"
         assert not runner.waiting, f"{name} waits"
@@ -155,7 +155,7 @@ class Trial(msgspec.Struct, array_like=True):
         self._hear(out)
 
     def abort(self, name: str) -> None:
-        """Let the user of a transaction give it up, wherever it stands."""
+        """Let the user of a transaction abort it, wherever it stands."""
         self.clock += 1
         runner, out = self.runners[name], list[Answer]()
         if runner.state != "new":
@@ -164,7 +164,7 @@ class Trial(msgspec.Struct, array_like=True):
         self._hear(out)
 
     def history(self) -> History:
-        """Tell what the transactions did, for the checkers."""
+        """Return what the transactions did, for the checkers."""
         history = History()
         numbers = {runner.number for runner in self.runners.values()}
         for name, runner in self.runners.items():
@@ -246,9 +246,9 @@ class Trial(msgspec.Struct, array_like=True):
 
 
 def explore(trial: Trial) -> Iterator[Trial]:
-    """Make all moves in all orders; give every trial in which nobody can move any more.
+    """Make all moves in all orders; yield every trial in which no transaction can move.
 
-    If somebody waits in it, that wait never ends.
+    If one waits in it, that wait never ends.
     """
     names = trial.movable()
     if not names:

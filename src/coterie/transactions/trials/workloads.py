@@ -31,9 +31,9 @@ class Zipf:
     def __init__(self, size: int, theta: float) -> None:
         """Prepare; that takes time in proportion to the number of keys, a drawing does not."""
         if size < 2:
-            raise UsageError(f"a workload needs 2 keys or more, not {size}")
+            raise UsageError(f"a workload needs at least 2 keys, got {size}")
         if not 0 <= theta < 2:
-            raise UsageError(f"theta is from 0 (all keys alike) to less than 2, not {theta}")
+            raise UsageError(f"theta must be from 0 (all keys alike) to less than 2, got {theta}")
         weights = (1 / rank**theta for rank in range(1, size + 1))
         self._sums = list(itertools.accumulate(weights))
         self._keys = list(range(size))

@@ -102,7 +102,7 @@ ALGORITHM = Algorithm(
         synchronisation_delay=lambda setup: exactly(2, "2"),
     ),
     assumes=("reliable links", "no crash"),
-    bears=("reordering",),
+    tolerates=("reordering",),
     causal=True,
     variants=(
         Variant("silent", "those who must wait hear nothing until it is their turn"),
@@ -110,7 +110,7 @@ ALGORITHM = Algorithm(
         Variant(
             "failover",
             "when the coordinator crashes the next one makes the queue anew",
-            bears=("crash",),
+            tolerates=("crash",),
         ),
     ),
     parameters=(

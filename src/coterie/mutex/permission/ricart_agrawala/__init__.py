@@ -59,7 +59,7 @@ ALGORITHM = Algorithm(
         synchronisation_delay=lambda setup: exactly(1, "1"),
     ),
     assumes=("reliable links", "no crash"),
-    bears=("reordering",),
+    tolerates=("reordering",),
     causal=False,  # replies carry no time
     variants=(
         Variant("plain", "as published: ask everyone each time"),

@@ -99,7 +99,7 @@ ALGORITHM = Algorithm(
         synchronisation_delay=_synchronisation_delay,
     ),
     assumes=("reliable links", "no crash"),
-    bears=("reordering",),
+    tolerates=("reordering",),
     causal=False,
     variants=(Variant("retry", "who is denied pauses and tries again"),),
     parameters=(

@@ -55,13 +55,13 @@ ALGORITHM = Algorithm(
         synchronisation_delay=_voting.synchronisation_delay,
     ),
     assumes=("reliable links", "messages take sigma at most, answers lambda"),
-    bears=("crash",),
+    tolerates=("crash",),
     causal=False,
     variants=(
         Variant(
             "repaired",
             "whoever is inside when a quorum changes says so, and others wait",
-            bears=("recovery without memory",),
+            tolerates=("recovery without memory",),
         ),
         Variant("published", "as printed: whoever is inside is forgotten", sound=False),
     ),

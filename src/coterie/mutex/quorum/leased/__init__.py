@@ -1,7 +1,7 @@
 """The leased quorum lock: votes with leases, fencing tokens and lazy release, over any coterie.
 
 How to embed it. `Participant` and `Voter` are values that handle any number of named locks over one
-session per pair. Whoever runs them owns the sockets, the clock and the file:
+session per pair. The program that runs them owns the sockets, the clock and the file:
 
     part = participant(settings, home)      home: the voter whose quorum is asked first
     part = participant(settings, home, lease)         the same with a shorter lease of its own
@@ -13,12 +13,12 @@ session per pair. Whoever runs them owns the sockets, the clock and the file:
     part.acquire(lock, out)      then wait for `Acquired(lock, token)` among out.events; it comes
                                  within the step if the votes are still in hand
     part.acquire(lock, out, shared=True)
-                                 the same for the shared mode: with all others that share, and
-                                 nobody else; so with reenter, again and pass_on
+                                 the same for the shared mode: together with others that share, and
+                                 with no other; so with reenter, try_reacquire and try_pass_on
     part.release(lock, out)      also after `Lost(lock, token)`, when the body has ended
     part.reenter(lock, out)      release and acquire in one step, for the next task of the process
-    part.withdraw(lock, out)     cancel or time-out of one that waits
-    part.again(lock, now), part.keep(lock, now), part.pass_on(lock, now)
+    part.withdraw(lock, out)     cancel or time-out of a request that waits
+    part.try_reacquire(lock, now), part.try_release(lock, now), part.try_pass_on(lock, now)
                                  acquire, release and reenter without an outbox, where the votes in
                                  hand decide; falsy, with nothing done, where they do not
     part.close(out)              orderly end, nothing held: voters need not wait for expiry
@@ -37,15 +37,18 @@ outbox out in the order save, send, arm, tell. `out.save` (by voters, seldom) mu
 the frames leave. A process that has slept delivers what has arrived before it lets timers ring.
 Frames may be lost, doubled, late or out of order; within one connection they should be in order.
 Participants are told apart by the name in the frames; `peer_id` only says where answers go.
+
+The protocol with its proofs is docs/protocol/leased.md; numbers such as 5.4 in this package are its
+sections.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import Algorithm, Parameter, Variant
+from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Variant, between, exactly
+from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
-from coterie.mutex.quorum.leased.costs import COSTS
 from coterie.mutex.quorum.leased.participant import participant
 from coterie.mutex.quorum.leased.process import Leased
 from coterie.mutex.quorum.leased.settings import Settings
@@ -110,6 +113,59 @@ def _parse_lease(text: str, _size: int) -> float:
     return lease
 
 
+# What it costs, counted in frames: lock messages of one step share one. Heartbeats come on top, two
+# frames a session and period, however many locks there are.
+
+
+def _asked(setup: Setup) -> tuple[int, int]:
+    """Return the fewest and the most voters that one process asks, where asking oneself is free."""
+    voters = setup.parameters["voters"]
+    quorums = parse_coterie(setup.parameters["coterie"], voters)
+    counts = []
+    for me in range(1, setup.size + 1):
+        home = (me - 1) % voters + 1
+        everyone = setup.parameters["policy"] == "all"
+        asked = set(quorums.members) if everyone else set(quorums.quorum_for(home))
+        counts.append(len(asked - {me}))
+    return min(counts), max(counts)
+
+
+def _idle(setup: Setup) -> Cost:
+    """Request and Grant, and where another kept the votes Inquire and Release before the Grant.
+
+    A session that begins with a request that has to wait costs an Ack; releases that nothing
+    follows are asked after by a heartbeat.
+    """
+    low, high = _asked(setup)
+    return between(2 * low, 7 * high, "2K to 4K + beats")
+
+
+def _saturated(setup: Setup) -> Cost:
+    """Request, Grant and Release; a displaced vote costs Inquire, Yield and another Grant."""
+    low, high = _asked(setup)
+    return between(2 * low, 7 * high, "3K + beats")
+
+
+def _client_delay(setup: Setup) -> Cost:
+    _, high = _asked(setup)
+    return between(0, 4 if high else 0, "2 or 4")
+
+
+def _synchronisation_delay(setup: Setup) -> Cost:
+    if setup.size == 1:
+        return exactly(0, "0")
+    return between(1, 2, "1 or 2")
+
+
+COSTS = Costs(
+    idle=_idle,
+    again=lambda setup: exactly(0, "0"),
+    saturated=_saturated,
+    client_delay=_client_delay,
+    synchronisation_delay=_synchronisation_delay,
+)
+
+
 ALGORITHM = Algorithm(
     name="leased",
     family="quorum",
@@ -122,9 +178,9 @@ ALGORITHM = Algorithm(
     build=_build,
     costs=COSTS,
     assumes=("clock rates within 0.5 %", "a voter's storage survives"),
-    bears=("crash", "restart", "pause", "partition", "loss", "duplication", "reordering"),
+    tolerates=("crash", "restart", "pause", "partition", "loss", "duplication", "reordering"),
     causal=False,
-    variants=(Variant("lazy", "whoever leaves keeps the votes until somebody else asks"),),
+    variants=(Variant("lazy", "a process that leaves keeps its votes until another asks"),),
     parameters=(
         Parameter(
             "coterie",
@@ -135,7 +191,7 @@ ALGORITHM = Algorithm(
         Parameter(
             "voters", "all", "how many processes vote: the first ones, or all", _parse_voters
         ),
-        Parameter("policy", "quorum", "whom to ask: one quorum, or all voters", _parse_policy),
+        Parameter("policy", "quorum", "which voters to ask: one quorum, or all", _parse_policy),
         Parameter("lease", "1000", "how long a vote counts, in message delays", _parse_lease),
     ),
 )

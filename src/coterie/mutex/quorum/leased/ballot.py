@@ -1,4 +1,4 @@
-"""One lock at one voter: who has the vote, who waits, and which tokens are used up (section 6)."""
+"""One lock at one voter: the owners of the vote, the queue, and the tokens used up (section 6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import insort
 import msgspec
 from msgspec import field
 
-from coterie.mutex.quorum.leased.tokens import Interval
+from coterie.mutex.quorum.leased.votes import Interval
 
 
 class Claim(msgspec.Struct, array_like=True):
@@ -34,7 +34,7 @@ class Tenure(msgspec.Struct, array_like=True):
     told: int = 0  # the highest level that the owner was told of
 
     def belongs_to(self, participant: str, number: int) -> bool:
-        """Tell whether this very request has the vote."""
+        """Return whether this very request has the vote."""
         return (self.claim.participant, self.claim.number) == (participant, number)
 
 
@@ -46,7 +46,7 @@ class Ballot(msgspec.Struct, array_like=True):
     queue: list[Claim] = field(default_factory=list)  # in order
 
     def owned_by(self, participant: str, number: int) -> Tenure | None:
-        """Give the tenure of this very request, if it has the vote."""
+        """Return the tenure of this very request, if it has the vote."""
         for owner in self.owners:
             if owner.belongs_to(participant, number):
                 return owner
@@ -70,36 +70,37 @@ class Ballot(msgspec.Struct, array_like=True):
         self.queue = [claim for claim in self.queue if claim.participant != participant]
 
     def take_back(self, tenure: Tenure, floor: int) -> None:
-        """End a tenure; tokens up to `floor` may have been used.
-
-        Those of a sharer count as well: the next exclusive owner begins above them all.
-        """
+        """End a tenure; tokens up to `floor` may have been used."""
+        # Every later interval begins above the floor, so a token is never handed out twice and
+        # later owners have larger ones (11.4). Tokens of a sharer count as well: the next exclusive
+        # owner has to begin above them all.
         self.floor = max(self.floor, floor)
         self.owners.remove(tenure)
 
     def has_queued(self, participant: str, number: int) -> bool:
-        """Tell whether this very request is in the queue."""
+        """Return whether this very request is in the queue."""
         return any((c.participant, c.number) == (participant, number) for c in self.queue)
 
     def concerns(self, participant: str) -> bool:
-        """Tell whether the participant has the vote or waits for it."""
+        """Return whether the participant has the vote or waits for it."""
         claims = [*self.queue, *(owner.claim for owner in self.owners)]
         return any(claim.participant == participant for claim in claims)
 
     def next(self) -> Claim | None:
-        """6.5, 17: give the head of the queue if it may have the vote: alone, or with its like.
+        """6.5, 17: return the head of the queue if it may have the vote: alone, or with sharers.
 
-        Nobody behind it is looked at: so a sharer does not pass an exclusive request that is older.
+        No request behind it is looked at, so a sharer does not pass an older exclusive request.
         """
         if not self.queue:
             return None
         head = self.queue[0]
+        # Exclusion rests on this line (11.1, I1): one owner, or owners that all share.
         if self.owners and not (head.shared and self.owners[0].claim.shared):
             return None
         return head
 
     def level(self, tenure: Tenure) -> int:
-        """6.5: tell how urgent the head of the queue is for an owner; 0 if nobody waits."""
+        """6.5: return how urgent the head of the queue is for an owner; 0 if none waits."""
         if not self.queue:
             return 0
         return 2 if self.queue[0].order() < tenure.claim.order() else 1
@@ -111,14 +112,13 @@ class Ballot(msgspec.Struct, array_like=True):
         return hopeless
 
     def elect(self, length: int) -> Tenure:
-        """6.5: give the vote to the next, with tokens that nobody has used before.
-
-        Only a repair with proof gets a token that may be used: its own, and no other. Those who
-        share at the same time may use the same tokens, for none of them has to come first.
-        """
+        """6.5: give the vote to the next request, with tokens that were never used before."""
         claim = self.next()
-        assert claim is not None, "somebody may have the vote"
+        assert claim is not None, "the head of the queue may have the vote"
         self.queue.remove(claim)
+        # Intervals begin above the floor. Only a repair with proof gets a token that is in use: its
+        # own, and no other, which a quorum without this voter supports. Sharers that own the vote
+        # at the same time may get the same tokens, as none of them has to come first.
         if claim.hold == 2:
             interval = Interval(claim.stamp, claim.stamp)
         else:
@@ -129,5 +129,5 @@ class Ballot(msgspec.Struct, array_like=True):
         return tenure
 
     def is_idle(self) -> bool:
-        """Tell whether nobody has the vote or wants it."""
+        """Return whether no participant has the vote or waits for it."""
         return not self.owners and not self.queue

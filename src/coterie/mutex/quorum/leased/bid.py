@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.mutex.quorum.leased.tokens import NEVER, Interval, last_instant
+from coterie.mutex.quorum.leased.votes import NEVER, Interval, last_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ class Share(msgspec.Struct, array_like=True):
     raising: int = 0  # it was asked to move the interval up to this token
     frozen: float = NEVER  # the session is lost, but the vote supports the hold up to then
     repair: int = 0  # level of hold that it was asked for
-    wanted: bool = False  # somebody else waits there for what we share
+    wanted: bool = False  # another participant waits there for what we share
 
 
 class Bid(msgspec.Struct, array_like=True):
@@ -42,7 +42,7 @@ class Bid(msgspec.Struct, array_like=True):
     stamp: int
     shares: list[Share]  # of voters 1 and up
     state: State = State.WAIT
-    wanted: bool = False  # somebody else waits
+    wanted: bool = False  # another participant waits
     parked: bool = False  # withdrawn until a quorum can be reached
     token: int = 0  # of the latest hold
     lost: bool = False  # the hold lapsed; final
@@ -51,7 +51,7 @@ class Bid(msgspec.Struct, array_like=True):
     shared: bool = False  # with others that share; holds made with these votes are shared, too
 
     def share(self, voter: ProcessId) -> Share:
-        """Give what a voter has to do with the bid."""
+        """Return what a voter has to do with the bid."""
         return self.shares[voter - 1]
 
     @property
@@ -64,15 +64,15 @@ class Bid(msgspec.Struct, array_like=True):
         return [voter for voter, vote in self.votes.items() if vote.supports(self.token)]
 
     def frozen(self) -> dict[ProcessId, float]:
-        """Give the votes of lost sessions that support the hold, and until when."""
+        """Return the votes of lost sessions that support the hold, and until when."""
         shares = enumerate(self.shares, 1)
         return {voter: share.frozen for voter, share in shares if share.frozen > NEVER}
 
     def valid_until(self, lease: Callable[[ProcessId], float], quorums: Coterie) -> float:
-        """Give the time up to which the hold is ours if no further frame comes.
+        """Return the time up to which the hold is ours if no further frame comes.
 
-        The vote of a lost session counts up to the lease it had: until then the voter is in grace,
-        or it has expired the session, and then the lease is over.
+        The vote of a lost session counts up to the lease it had (8.3): until then the voter is down
+        or abstains, or it has expired the session, and then that lease is over.
         """
         if self.state is not State.HELD or self.lost:
             return NEVER
@@ -95,7 +95,7 @@ class Bid(msgspec.Struct, array_like=True):
         share.wanted = False
 
     def hear(self, voter: ProcessId, *, wanted: bool) -> None:
-        """Take note that somebody waits at a voter, or none any more, which only sharers are told."""
+        """Note that another waits at a voter, or that none does any more, which only sharers hear."""
         if not self.shared:
             self.wanted = self.wanted or wanted
             return

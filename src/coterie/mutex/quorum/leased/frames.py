@@ -34,7 +34,7 @@ class Request(Body, frozen=True):
     age: int  # stamp of the first issue; with the participant's name the order of requests
     stamp: int  # tokens begin here if nothing stands against it; the token itself in a repair
     hold: int = 0  # 1: repair of a hold; 2: the same, and a valid quorum supports it without you
-    shared: bool = False  # others who share may have it beside me
+    shared: bool = False  # others that share may have it beside me
 
     def __str__(self) -> str:
         """Write the mode only where it is not the usual one."""
@@ -76,9 +76,9 @@ class Raised(Body, frozen=True):
 
 
 class Inquire(Body, frozen=True):
-    """Somebody waits (level 1), somebody older than you or a repair waits (level 2).
+    """A request waits (level 1); an older one than yours, or a repair, waits (level 2).
 
-    To one who shares also: nobody waits any more (level 0).
+    To an owner that shares also: none waits any more (level 0).
     """
 
     level: int
@@ -129,7 +129,7 @@ class Probe(Payload, frozen=True):
 
 
 class Term(Payload, frozen=True):
-    """I count votes of this session for so long only, so you may expire it sooner.
+    """I count votes of this session for this lease only, so you may expire it sooner.
 
     One that gets lost does no harm: the session then expires by the lease of all, which is longer.
     """

@@ -1,44 +1,82 @@
-"""A participant: the part of a program that wants locks."""
+"""A participant: the part of a program that asks for locks, holds them and keeps their votes.
+
+Numbers such as 5.4 in this package are sections of docs/protocol/leased.md.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import field
+
 from coterie.errors import MisuseError, ProtocolError
-from coterie.mutex.quorum.leased.bid import State
-from coterie.mutex.quorum.leased.events import Acquired
+from coterie.mutex.quorum.leased.bid import Bid, Share, State
 from coterie.mutex.quorum.leased.frames import (
     DownBody,
     Downward,
     Frame,
     Grant,
     Inquire,
+    Raise,
     Raised,
+    Release,
+    Request,
+    Yield,
 )
-from coterie.mutex.quorum.leased.reusing import Reuser
 from coterie.mutex.quorum.leased.sessions import Sessions
-from coterie.mutex.quorum.leased.tokens import Interval
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.votes import Interval, fit, voters_to_ask
+from coterie.process import Entered, Event, Outbox, ProcessId
 
 if TYPE_CHECKING:
-    from coterie.mutex.quorum.leased.settings import Settings
-    from coterie.process import Outbox, ProcessId
+    from coterie.mutex.quorum.leased.sessions import Loss
 
 PARTICIPANT = "participant"  # the one timer of this part
+
+
+class Acquired(Entered, frozen=True):
+    """The lock is ours. A resource that compares tokens accepts no smaller one after this."""
+
+    lock: str
+    token: int
+
+
+class Lost(Event, frozen=True):
+    """The hold has lapsed, for good: stop, then release. Another process may hold the lock now."""
+
+    lock: str
+    token: int
+
+
+class Unwanted(Event, frozen=True):
+    """No other participant waits any more for the lock that we share: local tasks may join it."""
+
+    lock: str
 
 
 def participant(settings: Settings, home: ProcessId, lease: float | None = None) -> Participant:
     """Make a participant that asks the quorum of the voter `home` first.
 
-    A `lease` shorter than that of the settings is its own: it is lost, and given to others, sooner.
+    `lease`, if given, is shorter than that of the settings: its holds lapse sooner, and its voters
+    give its votes to others sooner.
     """
     own = settings if lease is None else settings.shortened(lease)
     return Participant(own, Sessions(own, shortened=lease is not None), home)
 
 
-class Participant(Reuser):
-    """Any number of locks over one session per voter."""
+class Participant(msgspec.Struct, array_like=True):
+    """Any number of locks, one request at a time for each, over one session per voter."""
 
+    settings: Settings
+    sessions: Sessions
+    home: ProcessId  # the voter whose quorum is asked first
+    requests: int = 0  # made so far, over all locks
+    bids: dict[str, Bid] = field(default_factory=dict)  # locks that are not idle
+    cached: set[str] = field(default_factory=set)  # those of them that are kept unused
+    sound_until: float = math.inf  # up to then no hold can have lapsed since it was last looked at
+    unwinds_at: float = math.inf  # when votes of a lost hold are to be given back at the latest
     armed: float = math.inf  # when the timer rings
     standing: list[int] = []  # of the voters, when the locks were last looked at
 
@@ -50,47 +88,32 @@ class Participant(Reuser):
 
     def acquire(self, lock: str, out: Outbox[Frame], *, shared: bool = False) -> None:
         """Ask for a lock, alone or shared; `Acquired` is told once, maybe within this step."""
-        token = self.again(lock, out.now, shared=shared)
+        token = self.try_reacquire(lock, out.now, shared=shared)
         if token:
             out.tell(Acquired(lock, token))
             return
-        self._look_at_the_clock(out)
+        self._check_clock(out)
         self._acquire(lock, out, shared=shared)
         self._finish_call(lock, out)
 
-    def _acquire(self, lock: str, out: Outbox[Frame], *, shared: bool) -> None:
-        bid = self.bids.get(lock)
-        if bid is None:
-            self._ask_anew(lock, out, shared=shared)
-        elif bid.state is State.CACHED:
-            self._take_again(lock, out, shared=shared)
-        else:
-            raise MisuseError(f"lock {lock!r} is asked for already")
-
     def release(self, lock: str, out: Outbox[Frame]) -> None:
-        """Leave; also a hold that was lost ends with this."""
-        if self.keep(lock, out.now):
+        """Leave; a hold that was lost ends with this, too."""
+        if self.try_release(lock, out.now):
             return
-        self._look_at_the_clock(out)
+        self._check_clock(out)
         self._release(lock, out)
         self._finish_call(lock, out)
 
-    def _release(self, lock: str, out: Outbox[Frame]) -> None:
-        bid = self.bids.get(lock)
-        if bid is None or bid.state is not State.HELD:
-            raise MisuseError(f"lock {lock!r} is not held")
-        self._leave(lock, out)
-
     def reenter(self, lock: str, out: Outbox[Frame], *, shared: bool = False) -> None:
         """Leave, and ask again for another task of this process: one frame to each voter."""
-        self._look_at_the_clock(out)
+        self._check_clock(out)
         self._release(lock, out)
         self._acquire(lock, out, shared=shared)
         self._finish(out)
 
     def withdraw(self, lock: str, out: Outbox[Frame]) -> None:
         """Give up waiting; nothing is told about this request any more."""
-        self._look_at_the_clock(out)
+        self._check_clock(out)
         bid = self.bids.get(lock)
         if bid is None or bid.state is not State.WAIT:
             raise MisuseError(f"lock {lock!r} is not waited for")
@@ -99,21 +122,133 @@ class Participant(Reuser):
 
     def close(self, out: Outbox[Frame]) -> None:
         """End in good order, so that voters need not wait for a lease to lapse."""
-        self._look_at_the_clock(out)
+        self._check_clock(out)
         if set(self.bids) != self.cached:
-            raise MisuseError("locks that are held or waited for are to be given back before")
+            raise MisuseError("release all locks, and withdraw from those waited for, before close")
         for lock in sorted(self.cached):
             self._release_all(lock)
         self.sessions.flush(out)
-        self.sessions.bid_farewell(out)
+        self.sessions.close(out)
+
+    def _acquire(self, lock: str, out: Outbox[Frame], *, shared: bool) -> None:
+        bid = self.bids.get(lock)
+        if bid is None:
+            self._start_request(lock, out, shared=shared)
+        elif bid.state is State.CACHED:
+            self._reacquire(lock, out, shared=shared)
+        else:
+            raise MisuseError(f"lock {lock!r} is already waited for or held")
+
+    def _release(self, lock: str, out: Outbox[Frame]) -> None:
+        bid = self.bids.get(lock)
+        if bid is None or bid.state is not State.HELD:
+            raise MisuseError(f"lock {lock!r} is not held")
+        self._leave(lock, out)
+
+    # Without an outbox: votes in hand decide alone (5.2, 5.7, 5.11)
+    #
+    # A program that works on an uncontended lock takes it many thousand times a second. As long as
+    # nothing has happened to the votes in hand, a short look at them shows that the full rules
+    # would come to the same result: nothing to send, no timer to arm, no hold that has lapsed.
+    # Where it does not show that, these return 0 or False, have changed nothing, and the caller
+    # takes the full rule.
+
+    def try_reacquire(self, lock: str, now: float, *, shared: bool = False) -> int:
+        """Reacquire a cached lock without messages; return the token, or 0."""
+        bid = self.bids.get(lock)
+        # 17: votes cached in the other mode do not serve. Shared ones do not keep others out, and
+        # exclusive ones would keep out participants that may share.
+        if bid is None or bid.state is not State.CACHED or bid.shared is not shared:
+            return 0
+        token = bid.token + 1
+        if not self._supports(bid, token, now):
+            return 0
+        self._begin(lock, token)
+        return token
+
+    def try_release(self, lock: str, now: float) -> bool:
+        """Leave a hold and cache its votes without messages; return False if that is not possible."""
+        bid = self.bids.get(lock)
+        if bid is None or bid.state is not State.HELD or self._must_give_back(bid):
+            return False
+        if len(self.cached) >= self.settings.cached_max:
+            return False
+        enough = bid.token + self.settings.interval // 2  # tokens are left; else more are fetched
+        if not self._supports(bid, enough, now):
+            return False
+        self._cache(lock, now)
+        return True
+
+    def try_pass_on(self, lock: str, now: float, *, shared: bool = False) -> int:
+        """End a hold and begin the next with the same votes, for another task of this process.
+
+        Return the token, or 0. Other participants may wait meanwhile (5.11), so the caller has to
+        bound how often and for how long it does this.
+        """
+        bid = self.bids.get(lock)
+        if bid is None or bid.state is not State.HELD or bid.lost or bid.repaired:
+            return 0
+        if bid.shared is not shared:
+            return 0
+        token = bid.token + 1
+        if not self._supports(bid, token, now):
+            return 0
+        self._begin(lock, token)
+        return token
+
+    def _supports(self, bid: Bid, token: int, now: float) -> bool:
+        """Return whether no hold has lapsed, and a quorum of the votes in hand supports the token.
+
+        The votes counted last at least until `sound_until`, so that time stays right, and the
+        timer need not be armed again.
+        """
+        sound_until = self.sound_until
+        if now >= sound_until:
+            return False
+        sound: list[ProcessId] = []
+        for voter, uplink in enumerate(self.sessions.uplinks, 1):
+            vote = bid.shares[voter - 1].vote
+            # With now < sound_until <= lease, the vote is leased now (lease lemma, 11.2). This is
+            # what stops a process that has slept past its leases from using a cached lock.
+            if vote and vote.low <= token <= vote.high and uplink.lease >= sound_until:
+                sound.append(voter)
+        return len(sound) == len(bid.shares) or self.settings.quorums.contains_quorum(sound)
+
+    # What it can be asked
+
+    def valid(self, lock: str, now: float) -> bool:
+        """Return whether the lock is ours at this time of our own clock.
+
+        No two participants get True for a lock at the same real instant, as long as clocks keep
+        their rate bound, unless both share it. It is computed from the clock, not from a flag that
+        may be late.
+        """
+        return self.remaining(lock, now) > 0
+
+    def remaining(self, lock: str, now: float) -> float:
+        """Return how long the lock stays ours even if no further frame comes; 0 if it is not ours."""
+        bid = self.bids.get(lock)
+        if bid is None:
+            return 0.0
+        return max(0.0, self._valid_until(bid) - now)
+
+    def is_wanted(self, lock: str) -> bool:
+        """Return whether another participant is known to wait for what we hold or keep."""
+        bid = self.bids.get(lock)
+        return bid is not None and bid.wanted
+
+    def is_shared(self, lock: str) -> bool:
+        """Return whether what we ask for, hold or keep is in shared mode."""
+        bid = self.bids.get(lock)
+        return bid is not None and bid.shared
 
     # What happens to it
 
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
         """Handle a frame from a voter."""
         if not 1 <= voter <= self.settings.voters:
-            raise ProtocolError(f"process {voter} is no voter, and sent {frame}")
-        self._look_at_the_clock(out)
+            raise ProtocolError(f"process {voter} is not a voter, and sent {frame}")
+        self._check_clock(out)
         arrival = self.sessions.receive(voter, frame, out)
         if arrival.lost is not None:
             self._lose_session(voter, arrival.lost, out)
@@ -123,43 +258,339 @@ class Participant(Reuser):
             self._retry(voter, out)
         self._finish(out)
 
+    def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
+        """Go on over a new connection to a voter."""
+        self._check_clock(out)
+        self.sessions.connected(voter, out)
+        self._finish(out)
+
+    def down(self, voter: ProcessId, out: Outbox[Frame]) -> None:
+        """Count a voter as out of reach at once, in a world that is told of crashes."""
+        self.sessions.uplink(voter).silent = True
+        self._finish(out)
+
+    def ring(self, timer: str, out: Outbox[Frame]) -> None:
+        """Handle the timer: heartbeats, silence, suspicion, repair, and the end of patience."""
+        self.armed = math.inf
+        self._check_clock(out)
+        self.sessions.beat(out)
+        self._finish(out)
+
     def _handle(self, voter: ProcessId, body: DownBody, out: Outbox[Frame]) -> None:
         lock = body.lock
         bid = self.bids.get(lock)
-        # A Release for anything else was sent in this session before.
+        # A vote for an earlier request must not be counted: its Release is on the way already, in
+        # this very session, so the voter may give it to another participant (11.1, I2).
         if bid is None or body.number != bid.number:
             return
         if lock not in self.sessions.uplink(voter).locks:
             return
         match body:
             case Grant(_, _, low, high, more):
-                self._count(lock, voter, Interval(low, high), more, out)
+                self._take_grant(lock, voter, Interval(low, high), more, out)
             case Raised(_, _, _, high):
                 self._take_raised(lock, voter, high, out)
             case Inquire(_, _, level):
-                self._answer(lock, voter, level, out)
+                self._take_inquiry(lock, voter, level, out)
+
+    def _take_grant(
+        self, lock: str, voter: ProcessId, vote: Interval, more: bool, out: Outbox[Frame]
+    ) -> None:
+        """5.4: a vote has come."""
+        bid = self.bids[lock]
+        bid.take(voter, vote)
+        bid.hear(voter, wanted=more)
+        if bid.state is State.WAIT:
+            self._try_to_enter(lock, out)
+        elif bid.state is State.CACHED and bid.wanted:
+            self._release_all(lock)
+
+    def _take_raised(self, lock: str, voter: ProcessId, high: int, out: Outbox[Frame]) -> None:
+        """5.5: an interval reaches further up."""
+        bid = self.bids[lock]
+        vote = bid.share(voter).vote
+        if vote is None:
+            return
+        # The lower end stays where it was, although the voter has moved its own. A hold may have
+        # begun with a token below the new lower end since the Raise was sent; the vote still
+        # supports it, since those tokens were above the floor when the vote was given and the
+        # tenure has not ended. With the new lower end the hold would lose a vote that it has.
+        bid.take(voter, vote._replace(high=high))
+        if bid.state is State.WAIT:
+            self._try_to_enter(lock, out)
+
+    def _take_inquiry(self, lock: str, voter: ProcessId, level: int, out: Outbox[Frame]) -> None:
+        """5.6: others wait. A participant that waits itself yields to an older one, at once.
+
+        A lock that is only kept goes back as a whole at the first sign of a waiter.
+        """
+        bid = self.bids[lock]
+        if bid.share(voter).vote is None:
+            return
+        bid.hear(voter, wanted=level > 0)
+        if not level:
+            if bid.state is State.HELD and not bid.wanted:
+                out.tell(Unwanted(lock))
+        elif bid.state is State.CACHED:
+            self._release_all(lock)
+        elif bid.state is State.WAIT and level == 2:
+            # Forget the vote first: it must not be counted once the Yield is on its way. A holder
+            # never yields; that is what keeps a hold exclusive (11.3).
+            bid.drop(voter)
+            self.sessions.post(voter, Yield(lock, bid.number, bid.token))
 
     def _retry(self, voter: ProcessId, out: Outbox[Frame]) -> None:
-        """5.9: votes of a voter whose lease runs again count for those who wait."""
+        """5.9: votes of a voter whose lease runs again count for requests that wait."""
         for lock in sorted(self.sessions.uplink(voter).locks):
             bid = self.bids[lock]
             if bid.state is State.WAIT and bid.share(voter).vote:
-                self._try(lock, out)
+                self._try_to_enter(lock, out)
 
-    def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
-        """Go on over a new connection to a voter."""
-        self._look_at_the_clock(out)
-        self.sessions.connected(voter, out)
-        self._finish(out)
+    # Asking
 
-    def ring(self, timer: str, out: Outbox[Frame]) -> None:
-        """Handle the timer: heartbeats, silence, suspicion, repair, and the end of patience."""
-        self.armed = math.inf
-        self._look_at_the_clock(out)
-        self.sessions.beat(out)
-        self._finish(out)
+    def _start_request(self, lock: str, out: Outbox[Frame], *, shared: bool, age: int = 0) -> None:
+        """5.1: make a request that is younger than all requests heard of, unless it has an age."""
+        self.sessions.clock += 1
+        self.requests += 1
+        stamp = self.sessions.clock
+        shares = [Share() for _ in range(self.settings.voters)]
+        self.bids[lock] = Bid(self.requests, age or stamp, stamp, shares, shared=shared)
+        self._reconsider(lock, out)
 
-    def _look_at_voters(self, out: Outbox[Frame]) -> None:
+    def _reconsider(self, lock: str, out: Outbox[Frame]) -> None:
+        """10: ask others in place of suspects; park where no quorum can be reached, and resume."""
+        bid = self.bids[lock]
+        if not self.settings.quorums.contains_quorum(self.sessions.reachable()):
+            self._withdraw_votes(lock)
+            bid.parked = True
+        elif bid.parked:
+            self._start_request(lock, out, shared=bid.shared, age=bid.age)
+        else:
+            self._ask(lock, out)
+            self._try_to_enter(lock, out)
+
+    def _ask(self, lock: str, out: Outbox[Frame]) -> None:
+        """Send the request to the voters of a quorum that have not got it."""
+        asked = self.sessions.asked(lock)
+        suspects = self.sessions.suspects(out.now)
+        for voter in voters_to_ask(self.settings, self.home, asked, suspects):
+            self._request(lock, voter)
+
+    def _request(self, lock: str, voter: ProcessId, hold: int = 0) -> None:
+        bid = self.bids[lock]
+        stamp = bid.token if hold else bid.stamp
+        self.sessions.uplink(voter).locks.add(lock)
+        self.sessions.post(voter, Request(lock, bid.number, bid.age, stamp, hold, bid.shared))
+
+    # Entering
+
+    def _try_to_enter(self, lock: str, out: Outbox[Frame]) -> None:
+        """5.4: enter if a quorum of leased votes has a common token; else make it have one."""
+        token = self._fit(lock, out)
+        if token:
+            self._enter(lock, token, out)
+        elif token == 0:
+            self._raise(lock, out)
+
+    def _reacquire(self, lock: str, out: Outbox[Frame], *, shared: bool) -> None:
+        """5.2: the votes are in hand, so no message is needed unless they have lapsed.
+
+        17: nor are they of use in the other mode. Exclusive ones would keep out others that share.
+        """
+        bid = self.bids[lock]
+        token = self._fit(lock, out) if bid.shared is shared else None
+        if token:
+            self._enter(lock, token, out)
+        elif token == 0:
+            bid.state = State.WAIT
+            self.cached.discard(lock)
+            self._raise(lock, out)
+        else:
+            self._release_all(lock)
+            self._start_request(lock, out, shared=shared)
+
+    def _fit(self, lock: str, out: Outbox[Frame]) -> int | None:
+        return fit(self._leased_votes(lock, out), self.bids[lock].token, self.settings.quorums)
+
+    def _leased_votes(self, lock: str, out: Outbox[Frame]) -> dict[ProcessId, Interval]:
+        # A vote whose lease is over may have been given away: the voter expires the session some
+        # time after (11.2), and nothing tells us before we ask.
+        votes, lease = self.bids[lock].votes, self.sessions.lease
+        return {voter: vote for voter, vote in votes.items() if lease(voter) > out.now}
+
+    def _enter(self, lock: str, token: int, out: Outbox[Frame]) -> None:
+        """5.3: the lock is granted here, with a token of its own, above all used before."""
+        self._begin(lock, token)
+        self.sound_until = min(self.sound_until, self._valid_until(self.bids[lock]))
+        out.tell(Acquired(lock, token))
+
+    def _begin(self, lock: str, token: int) -> None:
+        self.bids[lock].enter(token)
+        self.cached.discard(lock)
+        self.sessions.merge(token)  # so that our next stamp lies above it
+
+    def _raise(self, lock: str, out: Outbox[Frame]) -> None:
+        """5.4: ask the voters whose intervals end too early to move them up; the votes stay ours."""
+        bid = self.bids[lock]
+        votes = self._leased_votes(lock, out)
+        token = max([bid.token + 1, *(vote.low for vote in votes.values())])
+        for voter, vote in votes.items():
+            share = bid.share(voter)
+            if vote.high < token and share.raising != token:
+                share.raising = token
+                self.sessions.post(voter, Raise(lock, bid.number, token))
+
+    def _fetch_ahead(self, lock: str, bid: Bid) -> None:
+        """7: have intervals moved up when half of them is used, so that no entry waits for it."""
+        for voter, vote in bid.votes.items():
+            share = bid.share(voter)
+            is_short = vote.high - bid.token < self.settings.interval // 2
+            if is_short and not share.raising:
+                share.raising = bid.token
+                self.sessions.post(voter, Raise(lock, bid.number, bid.token))
+
+    # Giving back
+
+    def _leave(self, lock: str, out: Outbox[Frame]) -> None:
+        """5.7: keep the votes for next time, if no other has asked and nothing went wrong."""
+        bid = self.bids[lock]
+        if self._must_give_back(bid) or not self.settings.quorums.contains_quorum(bid.votes):
+            self._release_all(lock)
+            return
+        self._cache(lock, out.now)
+        self._fetch_ahead(lock, bid)
+        if len(self.cached) > self.settings.cached_max:
+            self._evict()
+
+    def _must_give_back(self, bid: Bid) -> bool:
+        return bid.wanted or bid.lost or bid.repaired or not self.settings.lazy
+
+    def _cache(self, lock: str, now: float) -> None:
+        bid = self.bids[lock]
+        bid.state = State.CACHED
+        bid.since = now
+        self.cached.add(lock)
+
+    def _evict(self) -> None:
+        """5.7: give back the eighth of the kept locks that was used longest ago, in few frames."""
+        oldest = sorted(self.cached, key=lambda lock: (self.bids[lock].since, lock))
+        for lock in oldest[: 1 + len(oldest) // 8]:
+            self._release_all(lock)
+
+    def _withdraw_votes(self, lock: str) -> None:
+        # What goes back says which tokens were used: the voter's floor rises to that number, so
+        # that the next owner begins above it (11.4). Then we count none of these votes any more.
+        bid = self.bids[lock]
+        for voter in self.sessions.asked(lock):
+            self.sessions.uplink(voter).locks.remove(lock)
+            self.sessions.post(voter, Release(lock, bid.number, bid.token))
+            bid.drop(voter)
+
+    def _release_all(self, lock: str) -> None:
+        """5.7: all votes go back together, and every request is withdrawn."""
+        self._withdraw_votes(lock)
+        self.cached.discard(lock)
+        del self.bids[lock]
+
+    # Validity and loss
+
+    def _valid_until(self, bid: Bid) -> float:
+        return bid.valid_until(self.sessions.lease, self.settings.quorums)
+
+    def _check_clock(self, out: Outbox[Frame]) -> None:
+        """8.1: before any input, find out which holds have lapsed; no later frame revives them.
+
+        Leases only grow while a session lives, so nothing needs a look before the earliest end.
+        """
+        # This comes first in every step. A process that was stopped past its leases may find an
+        # acknowledgement in its socket that renews them; if that were handled first, a hold that
+        # voters may have given away in between would become valid again.
+        self.sessions.check(out.now)
+        if out.now < self.sound_until:
+            return
+        self.sound_until = math.inf
+        for lock, bid in self._holds():
+            until = self._valid_until(bid)
+            if until <= out.now:
+                bid.lost = True
+                bid.since = out.now
+                self.unwinds_at = min(self.unwinds_at, out.now + self.settings.unwind)
+                out.tell(Lost(lock, bid.token))
+            else:
+                self.sound_until = min(self.sound_until, until)
+
+    def _holds(self) -> list[tuple[str, Bid]]:
+        """List what is held and not lost, in the order of the names."""
+        return [
+            (lock, bid)
+            for lock, bid in sorted(self.bids.items())
+            if bid.state is State.HELD and not bid.lost
+        ]
+
+    def _unwind(self, out: Outbox[Frame]) -> None:
+        """8.2: give back the votes of lost holds whose users take too long."""
+        if out.now < self.unwinds_at:
+            return
+        self.unwinds_at = math.inf
+        for lock, bid in sorted(self.bids.items()):
+            if bid.lost and bid.since + self.settings.unwind <= out.now:
+                self._withdraw_votes(lock)
+            elif bid.lost:
+                self.unwinds_at = min(self.unwinds_at, bid.since + self.settings.unwind)
+
+    def _lose_session(self, voter: ProcessId, loss: Loss, out: Outbox[Frame]) -> None:
+        """5.8: a voter has forgotten all our requests, and the votes it gave us."""
+        for lock in loss.locks:
+            bid = self.bids[lock]
+            vote = bid.share(voter).vote
+            bid.drop(voter)
+            if bid.state is State.WAIT:
+                self._request(lock, voter)
+            elif bid.state is State.CACHED:
+                self._release_without_quorum(lock, bid, out)
+            elif not bid.lost:
+                # 8.3: for the hold that is under way, and for no other, the vote counts up to the
+                # lease it had. Until then the voter gives it to no other participant: it abstains
+                # after a restart, or has expired the session and then that lease is over.
+                if vote is not None and vote.supports(bid.token):
+                    bid.share(voter).frozen = loss.lease
+                self._repair(lock, bid, out)
+
+    def _release_without_quorum(self, lock: str, bid: Bid, out: Outbox[Frame]) -> None:
+        """5.8: a kept lock is of no use without a quorum.
+
+        Nor with one that rests on a voter in doubt: the next hold would begin without repair, and
+        be lost when that voter's lease ends.
+        """
+        suspects = self.sessions.suspects(out.now)
+        if not self.settings.quorums.contains_quorum(set(bid.votes) - set(suspects)):
+            self._release_all(lock)
+
+    def _repair(self, lock: str, bid: Bid, out: Outbox[Frame]) -> None:
+        """8.4: get votes for the same token elsewhere, or again, before the old ones lapse.
+
+        A repair vote lies above the floor of its voter, so no larger token can have been used
+        there; or it rests on the quorum that supports the hold anyway (level 2).
+        """
+        suspects = self.sessions.suspects(out.now)
+        supporters = [voter for voter in bid.supporters() if voter not in suspects]
+        if not self.settings.quorums.contains_quorum(supporters):
+            for voter in voters_to_ask(self.settings, self.home, supporters, suspects):
+                self._request_repair(lock, bid, voter, 1)
+        elif self.settings.policy == "all":
+            for voter in bid.frozen():
+                self._request_repair(lock, bid, voter, 2)
+
+    def _request_repair(self, lock: str, bid: Bid, voter: ProcessId, level: int) -> None:
+        share = bid.share(voter)
+        if share.repair < level and share.vote is None:
+            share.repair = level
+            bid.repaired = True
+            self._request(lock, voter, level)
+
+    # The end of a step
+
+    def _check_voters(self, out: Outbox[Frame]) -> None:
         """8.4, 10: if voters stand otherwise than before, requests may have to go elsewhere."""
         standing = self.sessions.standing(out.now)
         if standing == self.standing:
@@ -176,7 +607,7 @@ class Participant(Reuser):
     def _finish(self, out: Outbox[Frame]) -> None:
         """End a step: send what it created, and arm the timer if it has to ring earlier."""
         self._unwind(out)
-        self._look_at_voters(out)
+        self._check_voters(out)
         self.sessions.flush(out)
         self._arm(self.sessions.deadline(out.now), out)
 

@@ -1,4 +1,4 @@
-"""The process that simulator, explorer and scenarios run: one lock, a participant and maybe a voter."""
+"""The process that simulator, explorer and scenarios run: one lock, a participant and perhaps a voter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOCK = "lock"
 
 
 class Leased(Mutex[Frame]):
-    """A participant, and a voter if it is one of those."""
+    """A participant, and a voter if this process votes."""
 
     messages: ClassVar[Any] = Frame
     channel: ClassVar[Channel] = Channel.FIFO
@@ -53,7 +53,7 @@ class Leased(Mutex[Frame]):
         match message:
             case Data() | Beat() | Probe() | Term() | Bye():
                 if self.voter is None:
-                    raise ProtocolError(f"process {self.me} is no voter, and got {message}")
+                    raise ProtocolError(f"process {self.me} is not a voter, and got {message}")
                 self.voter.receive(sender, message, out)
             case Reply() | Ack() | Answer() | Nack():
                 self.participant.receive(sender, message, out)
@@ -67,5 +67,5 @@ class Leased(Mutex[Frame]):
             self.voter.ring(timer, out)
 
     def holds(self, now: float) -> bool:
-        """Tell whether the lock is ours at this time of our own clock."""
+        """Return whether the lock is ours at this time of our own clock."""
         return self.participant.valid(LOCK, now)

@@ -1,29 +1,150 @@
-"""All sessions of a participant: sending, resending, heartbeats and probes.
+"""The session layer: what a participant and a voter know of their link (section 4).
 
-Frames may be lost, doubled or late, and links may break: both directions are numbered, so each lock
-message is handled once and in order, and whatever is missing is sent again when a later frame has
-got through or a new connection stands.
+Frames may be lost, doubled or late, and connections may break: both directions are numbered, so
+each lock message is handled once and in order, and what is missing is sent again when a later frame
+has got through or a new connection stands.
+
+The participant's end is `Sessions`, with an `Uplink` for each voter. The lease runs from the sending
+of the latest frame that the voter has answered in this very session. When it lapses, the participant
+falls silent and only probes: a participant that cannot hear a voter must not keep its own session
+there alive. The voter's end is a `Downlink` for each participant.
 """
 
 from __future__ import annotations
 
+import enum
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+from msgspec import field
+
 from coterie.mutex.quorum.leased.frames import (
+    BODIES_MAX,
     Ack,
     Answer,
+    Beat,
+    Bye,
+    Data,
     DownBody,
     Downward,
     Frame,
     Nack,
+    Probe,
     Reply,
     SessionName,
+    Term,
+    UpBody,
 )
-from coterie.mutex.quorum.leased.sending import Sender
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.votes import NEVER
+from coterie.process import Outbox, ProcessId
 
 if TYPE_CHECKING:
-    from coterie.mutex.quorum.leased.uplink import Uplink
-    from coterie.process import Outbox, ProcessId
+    from collections.abc import Iterable
+
+# The participant's end
+
+
+class Parcel(msgspec.Struct, array_like=True):
+    """Lock messages under one sequence number, kept until they are acknowledged."""
+
+    seq: int
+    bodies: tuple[UpBody, ...]
+    first: float  # when they were first handed over for sending
+    sent: float  # when they were last sent; never, if the session was silent
+
+
+class Standing(enum.IntEnum):
+    """How far a voter is to be counted on."""
+
+    TRUSTED = 0
+    DOUBTFUL = 1  # in grace, or an answer is overdue
+    SILENT = 2  # no answer for a whole lease
+
+
+class Uplink(msgspec.Struct, array_like=True):
+    """One session with one voter, or the place for the next one."""
+
+    number: int = 0  # of the session; rises with each
+    is_open: bool = False
+    nonce: str | None = None  # the voter's; None while opening
+    posted: int = 0  # sequence number of the last parcel
+    delivered: int = 0  # sequence number of the last reply taken
+    unacked: list[Parcel] = field(default_factory=list)
+    pending: list[UpBody] = field(default_factory=list)  # of the present step
+    locks: set[str] = field(default_factory=set)  # whose request lies with the voter
+    lease: float = NEVER
+    silent: bool = False
+    grace: bool = False  # the voter says that it gives no votes yet
+    resumed: float = NEVER  # when the session began, or went on after a silence
+    sent: float = NEVER  # when the last frame was sent
+    heard: float = NEVER  # when the last frame came
+    asked: float = math.inf  # when the first heartbeat since then was sent
+
+    def is_used(self) -> bool:
+        """Return whether anything depends on the session."""
+        return bool(self.locks or self.unacked)
+
+    def lapses(self, settings: Settings) -> float:
+        """Return the time of silence: the end of the lease, or of waiting for a first answer.
+
+        A session that goes on after a silence gets a moment to renew its lease.
+        """
+        patience = settings.lease if self.nonce is None else settings.hedge
+        return max(self.lease, self.resumed + patience)
+
+    def standing(self, now: float, hedge: float) -> Standing:
+        """Return how far the voter is to be counted on."""
+        if self.silent:
+            return Standing.SILENT
+        doubtful = self.grace or self.waits_since() + hedge <= now
+        return Standing.DOUBTFUL if doubtful else Standing.TRUSTED
+
+    def waits_since(self) -> float:
+        """Return the time since when an answer is due."""
+        due = min(self.unacked[0].first if self.unacked else math.inf, self.asked)
+        return max(self.heard, due)
+
+    def open(self, now: float) -> None:
+        """Begin the next session, without a round trip: the first frame opens it."""
+        self.number += 1
+        self.is_open = True
+        self.resumed = now
+
+    def close(self) -> None:
+        """Forget the session; only its number stays, so that the next one has a larger one."""
+        self.is_open = self.silent = self.grace = False
+        self.nonce = None
+        self.posted = self.delivered = 0
+        self.unacked = []
+        self.locks = set()
+        self.lease = self.resumed = self.sent = self.heard = NEVER
+        self.asked = math.inf
+
+    def pack(self, now: float) -> Parcel:
+        """Give what was posted in this step a number, as far as it fits a frame, and keep it."""
+        self.posted += 1
+        parcel = Parcel(self.posted, tuple(self.pending[:BODIES_MAX]), now, NEVER)
+        del self.pending[:BODIES_MAX]
+        self.unacked.append(parcel)
+        return parcel
+
+    def accept(self, frame: Reply | Ack, now: float, lease: float) -> None:
+        """Take note of what every frame of the session says."""
+        self.nonce = frame.session.nonce
+        # The echo is the time at which we sent, by our own clock: the voter restarted its expiry
+        # when it handled that frame, which was later. Counted from now, the lease could outlast
+        # the voter's patience by as long as the answer was on its way (11.2).
+        self.lease = max(self.lease, frame.echo + lease)
+        self.heard = now
+        self.asked = math.inf
+        self.grace = frame.grace
+        self.unacked = [parcel for parcel in self.unacked if parcel.seq > frame.ack]
+
+    def overtaken(self, echo: float) -> list[Parcel]:
+        """List what the voter has not got, although it has got what was sent later."""
+        return [parcel for parcel in self.unacked if parcel.sent < echo]
 
 
 class Loss(NamedTuple):
@@ -44,15 +165,36 @@ class Arrival(NamedTuple):
 NOTHING = Arrival()
 
 
-class Sessions(Sender):
-    """What the locks of a participant see of its sessions."""
+class Sessions(msgspec.Struct, array_like=True):
+    """The sessions of a participant, one per voter, opened when there is something to say."""
+
+    settings: Settings
+    name: str = ""  # of this participant: no other start of any process has had it
+    shortened: bool = False  # the lease is shorter than that of all, and voters are to know
+    clock: int = 0  # Lamport's
+    uplinks: list[Uplink] = field(default_factory=list)  # to voters 1 and up
+
+    def start(self, name: str) -> None:
+        """Take a name, and make a place for each voter."""
+        self.name = name
+        self.uplinks = [Uplink() for _ in range(self.settings.voters)]
+
+    def merge(self, clock: int) -> None:
+        """Keep Lamport's clock at or above what was seen."""
+        self.clock = max(self.clock, clock)
+
+    # What the locks ask
+
+    def uplink(self, voter: ProcessId) -> Uplink:
+        """Return the session with a voter."""
+        return self.uplinks[voter - 1]
 
     def asked(self, lock: str) -> list[ProcessId]:
-        """List the voters with whom the request for this lock lies."""
+        """List the voters with which the request for this lock lies."""
         return [voter for voter, uplink in enumerate(self.uplinks, 1) if lock in uplink.locks]
 
     def lease(self, voter: ProcessId) -> float:
-        """Give the time up to which votes of this voter count."""
+        """Return the time up to which votes of this voter count."""
         return self.uplink(voter).lease
 
     def reachable(self) -> list[ProcessId]:
@@ -67,8 +209,68 @@ class Sessions(Sender):
         ]
 
     def standing(self, now: float) -> list[int]:
-        """Tell for each voter how far it is to be counted on."""
+        """Return for each voter how far it is to be counted on."""
         return [uplink.standing(now, self.settings.hedge) for uplink in self.uplinks]
+
+    # Sending
+
+    def post(self, voter: ProcessId, body: UpBody) -> None:
+        """Put a lock message into the frame that this step will send."""
+        self.uplink(voter).pending.append(body)
+
+    def is_quiet(self) -> bool:
+        """Return whether this step has nothing to send."""
+        return not any(uplink.pending for uplink in self.uplinks)
+
+    def flush(self, out: Outbox[Frame]) -> None:
+        """Send what was posted; to a voter that does not answer, later."""
+        for voter, uplink in enumerate(self.uplinks, 1):
+            if not uplink.pending:
+                continue
+            if not uplink.is_open:
+                uplink.open(out.now)
+            while uplink.pending:
+                parcel = uplink.pack(out.now)
+                if not uplink.silent:
+                    self._send(voter, uplink, [parcel], out)
+
+    def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
+        """Go on over a new connection: what is not acknowledged may have been lost with the old."""
+        uplink = self.uplink(voter)
+        if uplink.is_open:
+            self._resume(voter, uplink, out)
+
+    def close(self, out: Outbox[Frame]) -> None:
+        """End all sessions; the caller counts no votes any more."""
+        for voter, uplink in enumerate(self.uplinks, 1):
+            if uplink.is_open:
+                out.send(voter, Bye(self._session(uplink)))
+            uplink.close()
+
+    def _send(
+        self, voter: ProcessId, uplink: Uplink, parcels: Iterable[Parcel], out: Outbox[Frame]
+    ) -> None:
+        session = self._session(uplink)
+        for parcel in parcels:
+            parcel.sent = uplink.sent = out.now
+            ack, clock = uplink.delivered, self.clock
+            out.send(voter, Data(session, parcel.seq, ack, clock, out.now, parcel.bodies))
+        if self.shortened and uplink.nonce is None:
+            out.send(voter, Term(session, self.settings.lease))
+
+    def _resume(self, voter: ProcessId, uplink: Uplink, out: Outbox[Frame]) -> None:
+        uplink.silent = False
+        uplink.resumed = out.now
+        self._send(voter, uplink, uplink.unacked, out)
+        self._beat(voter, uplink, out)
+
+    def _beat(self, voter: ProcessId, uplink: Uplink, out: Outbox[Frame]) -> None:
+        uplink.sent = out.now
+        uplink.asked = min(uplink.asked, out.now)
+        out.send(voter, Beat(self._session(uplink), uplink.delivered, self.clock, out.now))
+
+    def _session(self, uplink: Uplink) -> SessionName:
+        return SessionName(self.name, uplink.number, uplink.nonce)
 
     # Receiving
 
@@ -100,6 +302,8 @@ class Sessions(Sender):
         elif not silent:
             self._send(voter, uplink, uplink.overtaken(frame.echo), out)
         bodies: tuple[DownBody, ...] = ()
+        # Once and in order: a Grant that is read again after its Yield would count a vote that
+        # another participant has.
         if isinstance(frame, Reply) and frame.seq == uplink.delivered + 1:
             uplink.delivered += 1
             bodies = frame.bodies
@@ -117,3 +321,94 @@ class Sessions(Sender):
         lost = Loss(uplink.lease, sorted(uplink.locks))
         uplink.close()
         return Arrival(lost=lost)
+
+    # Time
+
+    def check(self, now: float) -> None:
+        """Look at the clock: forget what is over, fall silent where no answer came for a lease."""
+        for uplink in self.uplinks:
+            if not uplink.is_open or uplink.lapses(self.settings) > now:
+                continue
+            if uplink.is_used():
+                uplink.silent = True
+            else:
+                uplink.close()
+
+    def beat(self, out: Outbox[Frame]) -> None:
+        """Send the heartbeats and probes that are due."""
+        for voter, uplink in enumerate(self.uplinks, 1):
+            if self._due(uplink) > out.now:
+                continue
+            if uplink.silent:
+                uplink.sent = out.now
+                out.send(voter, Probe(self._session(uplink)))
+            else:
+                self._beat(voter, uplink, out)
+
+    def deadline(self, now: float) -> float:
+        """Return the next time at which `check` or `beat` has something to do."""
+        times = [math.inf]
+        for uplink in self.uplinks:
+            if uplink.is_open:
+                times.append(self._due(uplink))
+                lapses, suspected = uplink.lapses(self.settings), uplink.waits_since()
+                times += [time for time in (lapses, suspected + self.settings.hedge) if time > now]
+        return min(times)
+
+    def _due(self, uplink: Uplink) -> float:
+        """Return the time of the next heartbeat: sooner while an answer is missing."""
+        if not uplink.is_open or not uplink.is_used():
+            return math.inf
+        hurried = uplink.unacked and not uplink.silent
+        return uplink.sent + (self.settings.hedge / 2 if hurried else self.settings.heartbeat)
+
+
+# The voter's end
+
+
+class Letter(msgspec.Struct, array_like=True):
+    """Lock messages under one sequence number, kept until they are acknowledged."""
+
+    seq: int
+    bodies: tuple[DownBody, ...]
+    sent: float
+
+
+class Downlink(msgspec.Struct, array_like=True):
+    """The session with one participant."""
+
+    session: SessionName
+    peer: ProcessId  # where its frames come from
+    posted: int = 0  # sequence number of the last letter
+    delivered: int = 0  # sequence number of the last data taken
+    unacked: list[Letter] = field(default_factory=list)
+    pending: list[DownBody] = field(default_factory=list)  # of the present step
+    locks: set[str] = field(default_factory=set)  # that it owns or waits for
+    heard: float = NEVER  # when the last frame was processed
+    echo: float = NEVER  # the latest sending time, by the participant's clock
+    lease: float | None = None  # the participant's own, if it is shorter than that of all
+
+    def accept(self, frame: Data | Beat, now: float) -> None:
+        """Take note of what every frame of the session says."""
+        self.heard = now
+        self.echo = max(self.echo, frame.time)
+        self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
+
+    def takes(self, seq: int) -> bool:
+        """Return whether this number is the next one, and count it if so."""
+        if seq != self.delivered + 1:
+            return False
+        self.delivered += 1
+        return True
+
+    def is_overdue(self, time: float) -> bool:
+        """Return whether something sent before that time is still not acknowledged."""
+        return bool(self.unacked) and self.unacked[0].sent <= time
+
+    def pack(self, now: float) -> Letter:
+        """Give what was posted in this step a number, as far as it fits a frame, and keep it."""
+        self.posted += 1
+        letter = Letter(self.posted, tuple(self.pending[:BODIES_MAX]), now)
+        del self.pending[:BODIES_MAX]
+        self.unacked.append(letter)
+        return letter

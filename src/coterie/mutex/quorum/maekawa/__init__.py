@@ -46,7 +46,7 @@ ALGORITHM = Algorithm(
     build=_build,
     costs=voting_costs(_quorums, "K"),
     assumes=("reliable links", "no crash"),
-    bears=("reordering",),
+    tolerates=("reordering",),
     causal=False,
     variants=(
         Variant("eager", "whoever is not inside gives a lock back as soon as it is asked for"),

@@ -116,14 +116,14 @@ ALGORITHM = Algorithm(
         ),
     ),
     assumes=("reliable links", "no crash"),
-    bears=("reordering",),
+    tolerates=("reordering",),
     causal=True,
     variants=(
         Variant("rotating", "the token goes round all the time"),
         Variant(
             "regenerating",
             "a token that a crash has taken is made anew",
-            bears=("crash",),
+            tolerates=("crash",),
         ),
     ),
     parameters=(

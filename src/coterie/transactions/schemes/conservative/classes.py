@@ -15,12 +15,12 @@ ANY = (EVERYTHING,)  # the class of what fits no other: it conflicts with all
 
 
 def meet(some: Iterable[Span], others: Sequence[Span]) -> bool:
-    """Tell whether a key could be in both."""
+    """Return whether a key could be in both."""
     return any(one.meets(other) for one in some for other in others)
 
 
 def disturbs(declared: Declaration, spans: Sequence[Span], writing: bool) -> bool:
-    """Tell whether a transaction that declares this must not come between.
+    """Return whether a transaction that declares this must not come between.
 
     Reads are disturbed by writes, writes by both.
     """
@@ -28,7 +28,7 @@ def disturbs(declared: Declaration, spans: Sequence[Span], writing: bool) -> boo
 
 
 def fits(declared: Declaration, of: Declaration) -> bool:
-    """Tell whether a transaction belongs to a class: it declares nothing that the class does not."""
+    """Return whether a transaction belongs to a class: it declares nothing beyond it."""
     return all(
         any(within(span, other) for other in allowed)
         for spans, allowed in ((declared.reads, of.reads), (declared.writes, of.writes))
@@ -37,7 +37,7 @@ def fits(declared: Declaration, of: Declaration) -> bool:
 
 
 def within(span: Span, other: Span) -> bool:
-    """Tell whether all of a span is covered by another."""
+    """Return whether all of a span is covered by another."""
     if span.low < other.low:
         return False
     return other.high is None or (span.high is not None and span.high <= other.high)

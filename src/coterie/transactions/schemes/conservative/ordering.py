@@ -1,4 +1,4 @@
-"""Conservative timestamp ordering: wait until nothing older can come, and refuse nobody.
+"""Conservative timestamp ordering: wait until nothing older can come, and refuse nothing.
 
 Every transaction declares in advance what it may read and write, and begins in the order of stamps
 at each site that it may come to. A request is granted when all older transactions that it conflicts
@@ -68,7 +68,7 @@ class Conservative(Scheduler):
     waiting: dict[Name, Request] = {}
 
     def __post_init__(self) -> None:
-        """Begin without a promise of anybody."""
+        """Begin without a promise of any site."""
         if self.classes and len(self.classes) != self.sites:
             raise ConfigError(f"classes are given for {len(self.classes)} sites of {self.sites}")
         self.promises = self.promises or [BEGINNING] * self.sites
@@ -93,7 +93,7 @@ class Conservative(Scheduler):
             )
         super().begin(attempt, out)
         self.promises[source - 1] = attempt.stamp
-        if self.sites > 1:  # somebody may have waited for a word of that site
+        if self.sites > 1:  # a request may have waited for a word of that site
             self._go_on(out)
 
     def promise(self, source: int, stamp: Stamp, out: list[Answer]) -> None:
@@ -136,7 +136,7 @@ class Conservative(Scheduler):
 
     def _prepare(self, active: Active, out: list[Answer]) -> None:
         self._ask(active, Request(tuple(map(Span.of, active.writes)), writing=True), out)
-        if active.prepared:  # whoever waited for its reads
+        if active.prepared:  # others may have waited for its reads
             self._go_on(out)
 
     def _insist(self, active: Active, span: Span, declared: Iterable[Span], verb: str) -> None:
@@ -164,16 +164,16 @@ class Conservative(Scheduler):
         ]
 
     def _ahead(self, active: Active, request: Request) -> Iterator[Name]:
-        """Name the older ones that are not through with what the request concerns."""
+        """Name the older transactions that the request has to wait for."""
         stamp = active.attempt.stamp
         for name, other in self.active.items():
-            if other.attempt.stamp < stamp and _has_to_come_first(other, request):
+            if other.attempt.stamp < stamp and has_to_come_first(other, request):
                 yield name
 
     def _go_on(self, out: list[Answer]) -> None:
         """Grant what nothing stands in the way of any more.
 
-        In the order of stamps, since whoever goes on can be in the way of larger ones only.
+        In the order of stamps, since one that goes on can be in the way of larger ones only.
         """
         if not self.waiting:
             return
@@ -207,11 +207,11 @@ class Conservative(Scheduler):
     # What others may know
 
     def waits(self) -> dict[Name, tuple[Name, ...]]:
-        """Tell which older ones each waits for: none, if it waits for promises alone."""
+        """Return which older ones each waits for: none, if it waits for promises alone."""
         return {name: tuple(self._ahead(self.active[name], r)) for name, r in self.waiting.items()}
 
     def awaited(self) -> tuple[tuple[int, Stamp], ...]:
-        """Name the sites on whose promise somebody waits, and the stamp it has to reach."""
+        """Return the sites on whose promise a request waits, and the stamp it has to reach."""
         largest: dict[int, Stamp] = {}
         for name, request in self.waiting.items():
             stamp = self.active[name].attempt.stamp
@@ -234,7 +234,8 @@ class Conservative(Scheduler):
         pass  # it is prepared, and its writes are all that others wait for
 
 
-def _has_to_come_first(other: Active, request: Request) -> bool:
+def has_to_come_first(other: Active, request: Request) -> bool:
+    """Return whether an older transaction is not through with what a request concerns."""
     if other.prepared:  # it will read nothing more, and what it writes is certain
         return any(key in span for key in other.writes for span in request.spans)
     return disturbs(other.attempt.declaration, request.spans, request.writing)

@@ -24,10 +24,10 @@ SCHEME = Scheme(
     title="readers see the past as it was at their stamp",
     source="D. P. Reed, 1978",
     variants=(
-        Variant("unlimited", "keeps every version that somebody may still see", _unlimited),
+        Variant("unlimited", "keeps every version that a transaction may still see", _unlimited),
         Variant(
             "limited",
-            f"keeps at most {VERSIONS_MAX} versions of a key and refuses who needs an older one",
+            f"keeps at most {VERSIONS_MAX} versions of a key and refuses reads of older ones",
             _limited,
         ),
     ),

@@ -8,7 +8,7 @@ from coterie.clocks import Stamp
 from coterie.transactions.schemes.scheduler import BEGINNING, Active, Item, Name
 
 NOTHING = Stamp(-1, 0)  # the number of what was there before the first version: no key
-TRIM_AT = 8  # versions of a key, before it is worth while to look which are of use
+TRIM_AT = 8  # versions of a key, before it pays to look which are of use
 
 
 class Version(msgspec.Struct, array_like=True, gc=False):
@@ -22,32 +22,32 @@ class Version(msgspec.Struct, array_like=True, gc=False):
     reader: Name = ""
 
     def note(self, active: Active) -> None:
-        """Remember who has read it, if nobody later has."""
+        """Remember the reader, unless a later one has read it."""
         if self.read < active.attempt.stamp:
             self.read, self.reader = active.attempt.stamp, active.attempt.name
 
 
 class Chain(msgspec.Struct, array_like=True):
-    """The versions of a key, and who waits for one of them to be decided."""
+    """The versions of a key, and the readers that wait for one of them to be decided."""
 
     versions: list[Version]
     readers: list[Name] = []
     trim_at: int = TRIM_AT
 
     def place(self, stamp: Stamp) -> int:
-        """Tell where a version of that stamp belongs: behind all that are not later."""
+        """Return where a version of that stamp belongs: behind all that are not later."""
         place = len(self.versions)
         while place and stamp < self.versions[place - 1].number:
             place -= 1
         return place
 
     def at(self, stamp: Stamp) -> Version | None:
-        """Give the version that a transaction of that stamp sees; None if it is not kept."""
+        """Return the version that a transaction of that stamp sees; None if it is not kept."""
         place = self.place(stamp)
         return self.versions[place - 1] if place else None
 
     def trim(self, horizon: Stamp, versions_max: int | None) -> None:
-        """Drop versions that nobody sees who is not before the horizon, and more beyond a limit.
+        """Drop versions that no stamp from the horizon on sees, and more beyond a limit.
 
         Of the versions up to the horizon the newest is still seen. Pending ones are kept.
         """

@@ -1,11 +1,11 @@
-"""Multiversion timestamp ordering (Reed, 1978): who reads never comes too late.
+"""Multiversion timestamp ordering (Reed, 1978): a read never comes too late.
 
 A read sees the newest version that is not later than its stamp; if that one is pending, it waits
 until it is decided. A write adds a version, and is refused if a later transaction has read the
 version before it, or has seen that there was no key. So transactions take effect in the order of
 their stamps, whatever the order of their commits.
 
-Versions are dropped when nobody can see them any more: nobody under way here, and nobody whom a
+Versions are dropped when no transaction can see them any more: none under way here, and none that a
 site may still send. With one site, later beginnings have larger stamps. With several, each site
 promises below which stamp it has nothing under way that is unknown here, and begins nothing.
 """
@@ -77,7 +77,7 @@ class Multiversion(StampOrdered):
         return too_late(active, TOO_OLD, key, self.table.items[key].versions[0].number)
 
     def _endangers(self, request: Request, declared: Declaration) -> bool:
-        """Tell whether a request of a larger stamp could make whoever declared this too late."""
+        """Return whether a request of a larger stamp could make one that declares this too late."""
         return request.op != "write" and super()._endangers(request, declared)
 
     def _chain(self, key: str) -> Chain:
@@ -107,7 +107,7 @@ class Multiversion(StampOrdered):
 
     def _settle(self, key: str, ended: list[Active], out: list[Answer]) -> None:
         chain = self.table.get(key)
-        if chain is None:  # settled before, with somebody else who ended
+        if chain is None:  # settled before, with another that ended
             return
         if chain.readers:
             blocked = [name for name in chain.readers if self._blocked(chain, name)]
@@ -132,7 +132,7 @@ class Multiversion(StampOrdered):
         assert version is not None
         return [version.writer]
 
-    # Versions nobody sees any more
+    # Versions that no transaction sees any more
 
     def begin(self, attempt: Attempt, out: list[Answer]) -> None:
         """Get to know a transaction; at a single site those that follow have larger stamps."""
@@ -146,7 +146,7 @@ class Multiversion(StampOrdered):
             self.promises[source - 1] = stamp
 
     def horizon(self) -> Stamp:
-        """Give a stamp which nobody under way or still to come is below."""
+        """Return a stamp that no transaction under way or still to come is below."""
         stamps = [active.attempt.stamp for active in self.active.values()]
         return min([*stamps, *self.promises])
 
@@ -156,7 +156,7 @@ class Multiversion(StampOrdered):
         return min(attempts, key=lambda attempt: attempt.stamp, default=None)
 
     def collect(self) -> int:
-        """Drop all versions that nobody can see, not only of keys just written; tell how many."""
+        """Drop all versions that cannot be seen, not only of keys just written; return how many."""
         dropped, horizon = 0, self.horizon()
         for _, chain in self.table:
             before = len(chain.versions)
@@ -188,7 +188,7 @@ class Multiversion(StampOrdered):
                 yield key, items[-1]
 
     def restore(self, items: Iterable[tuple[str, Item]], now: Stamp) -> None:
-        """Begin with these versions; whoever read them may have had any stamp up to `now`."""
+        """Begin with these versions, which may have been read by any stamp up to `now`."""
         for key, item in items:
             self.table.put(key, Chain([Version(item.number, item, read=now)]))
             if item.value is None:

@@ -20,7 +20,7 @@ class ReadSet(msgspec.Struct, array_like=True):
     spans: list[Span] = []  # covered by scans, whether anything was found there or not
 
     def __bool__(self) -> bool:
-        """Tell whether anything was read."""
+        """Return whether anything was read."""
         return bool(self.keys or self.spans)
 
     def cover(self, span: Span, own: Collection[str]) -> None:
@@ -32,7 +32,7 @@ class ReadSet(msgspec.Struct, array_like=True):
         self.spans.append(Span(low, span.high))
 
     def among(self, keys: Collection[str]) -> list[str]:
-        """Give those of the keys that were read."""
+        """Return those of the keys that were read."""
         if self.spans:
             return [key for key in keys if key in self.keys or any(key in s for s in self.spans)]
         if self.keys.isdisjoint(keys):
@@ -40,5 +40,5 @@ class ReadSet(msgspec.Struct, array_like=True):
         return [key for key in keys if key in self.keys]
 
     def as_spans(self) -> tuple[Span, ...]:
-        """Give everything that was read as ranges."""
+        """Return everything that was read as ranges."""
         return (*map(Span.of, sorted(self.keys)), *self.spans)

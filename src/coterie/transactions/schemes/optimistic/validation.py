@@ -1,11 +1,22 @@
 """Optimistic concurrency control (Kung and Robinson, 1981): read freely, validate before writing.
 
 A transaction reads what is committed and keeps its writes to itself. When it wants to commit it is
-validated: nobody may have written since what it has read, and nobody who is validated and has not
-written yet may be about to write what it reads or writes. Whoever fails is refused and tries again.
+validated: no other may have written since what it has read, and none that is validated and has not
+written yet may be about to write what it reads or writes. If that fails it is refused, and tries
+again.
 
 Between `prepare` and `commit` a transaction is in its write phase: it is validated, and its writes
 are on their way to the disk. Its place among the commits is given when that has ended.
+
+As a rule any transaction may be validated. But one that has failed often runs alone, in a critical
+section: from its first request to its end no other is validated, so none writes what it has read, and
+it cannot fail again. With serial validation the write phase belongs to the section too, so there is
+one at a time.
+
+At one site the others wait for their turn. Where there are several, two could wait for each other at
+different ones. So there a prepare is refused instead of waiting, and an older transaction takes the
+section away from a younger one: to run alone the younger wait for the older, and all for those that
+are validated, which wait for none.
 """
 
 from __future__ import annotations
@@ -54,7 +65,7 @@ PREPARE = Held("prepare")
 
 
 class Optimistic(Scheduler):
-    """Refuses whoever has read what was written since, or is about to be."""
+    """Refuses a transaction that has read what was written since, or is about to be."""
 
     name: ClassVar[str] = "optimistic"
     lets_readers_go: ClassVar[bool] = False  # else two could each be validated first somewhere
@@ -66,7 +77,7 @@ class Optimistic(Scheduler):
 
     validated: dict[Name, None] = {}  # in their write phases: Kung and Robinson's active set
     starving: dict[Name, None] = {}  # have failed often and did not get to run alone yet
-    alone: Name | None = None  # whose section it is
+    alone: Name | None = None  # the transaction that has the critical section
     waiting: dict[Name, Held] = {}  # in the order of arrival
 
     history_max: int = 10_000  # commits that a transaction may sleep through and still be judged
@@ -131,7 +142,7 @@ class Optimistic(Scheduler):
         out.append(Prepared(name, Stamp(self.highest, self.site), active.writes, reads))
 
     def _still_current(self, name: Name, read_set: ReadSet, out: list[Answer]) -> bool:
-        """Test against those who committed since the start; if all is well, start from here.
+        """Test against those that committed since the start; if all is well, start from here.
 
         As this is done before every read too, all reads show the same state.
         """
@@ -155,7 +166,7 @@ class Optimistic(Scheduler):
         return None
 
     def _unopposed(self, active: Active, read_set: ReadSet, out: list[Answer]) -> bool:
-        """Test against those in their write phases, who go before whoever is validated now.
+        """Test against those in their write phases, which go before the one validated now.
 
         Another site may have validated the two in the other order. So where there are several, the
         two must have nothing in common at all: neither may write what the other reads or writes.
@@ -172,9 +183,9 @@ class Optimistic(Scheduler):
         return True
 
     def valid(self, name: Name) -> bool:
-        """Tell whether all that a transaction has read here is current.
+        """Return whether all that a transaction has read here is current.
 
-        Where there are several sites, not even somebody who is about to write it may be there: at
+        Where there are several sites, there may not even be one that is about to write it: at
         another site that may be done already, and seen.
         """
         self._known(name)
@@ -192,7 +203,7 @@ class Optimistic(Scheduler):
         self.newest.install(active.writes, number)
         if number.time > self.highest:
             self.highest = number.time
-        if active.writes:  # counted after the last write, or whoever begins between two misses it
+        if active.writes:  # counted after the last write, or one that begins between two misses it
             self.commits += 1
             self.finished.append((name, tuple(active.writes)))
             if len(self.finished) > 2 * self.history_max:
@@ -203,10 +214,10 @@ class Optimistic(Scheduler):
     def _abort(self, active: Active, out: list[Answer]) -> None:
         self._leave(active.attempt.name, out)
 
-    # The critical section: whose turn it is to be validated
+    # The critical section: which transaction may be validated
 
     def waits(self) -> dict[Name, tuple[Name, ...]]:
-        """Tell who waits for whose section, or for whose write phase to end."""
+        """Return for each that waits whose section or write phase has to end before."""
         return {name: self._ahead_of(name) for name in self.waiting}
 
     def _ahead_of(self, name: Name) -> tuple[Name, ...]:
@@ -217,9 +228,9 @@ class Optimistic(Scheduler):
         return ()
 
     def _enter(self, active: Active, request: Held, out: list[Answer]) -> bool:
-        """Let whoever has failed often begin to run alone, once all write phases have ended.
+        """Let one that has failed often begin to run alone, once all write phases have ended.
 
-        Nobody new is validated from the moment that the section is taken, so they do end.
+        No other is validated from the moment that the section is taken, so they do end.
         """
         name = active.attempt.name
         if name not in self.starving:
@@ -240,7 +251,7 @@ class Optimistic(Scheduler):
         return not holder.prepared and active.attempt.age < holder.attempt.age
 
     def _has_turn(self, active: Active, out: list[Answer]) -> bool:
-        """Tell whether a transaction may be validated now; if not, it waits or is refused."""
+        """Return whether a transaction may be validated now; if not, it waits or is refused."""
         name = active.attempt.name
         ahead = self._ahead_of(name)
         if not ahead:
@@ -252,7 +263,7 @@ class Optimistic(Scheduler):
         return False
 
     def _leave(self, name: Name, out: list[Answer]) -> None:
-        """Forget a transaction, and let those who wait try again if it was in their way."""
+        """Forget a transaction, and let those that wait try again if it was in their way."""
         del self.read_sets[name]
         self.starving.pop(name, None)
         self.waiting.pop(name, None)

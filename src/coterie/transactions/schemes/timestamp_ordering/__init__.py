@@ -9,7 +9,7 @@ __all__ = ["SCHEME", "TimestampOrdering"]
 
 SCHEME = Scheme(
     name="timestamp-ordering",
-    title="who comes too late for its stamp is refused",
+    title="a transaction that comes too late for its stamp is refused",
     source="P. A. Bernstein and N. Goodman, 1981",
     variants=(Variant("basic", "with pre-writes", lambda site, sites: TimestampOrdering()),),
     refuses="a later transaction has read or written the key",

@@ -18,9 +18,9 @@ KEYS_MAX = 1000
 class Deletions(msgspec.Struct, array_like=True):
     """Which keys were deleted, and up to which stamp that may have been forgotten.
 
-    A deletion is forgotten once a thousand have gathered and everybody under way is later than it
-    and than all who have read the key since. Who comes after that and is older still cannot know
-    what was there before: it is refused whatever key that is not kept it asks for.
+    A deletion is forgotten once a thousand have gathered and every transaction under way is later
+    than it and than all that have read the key since. One that comes after that and is older still
+    cannot know what was there before: it is refused whatever key that is not kept it asks for.
     """
 
     keys: list[str] = []  # whose newest version may be a deletion, oldest first
@@ -30,7 +30,7 @@ class Deletions(msgspec.Struct, array_like=True):
     def sweep(self, forget: Callable[[str], Stamp | None]) -> None:
         """Forget what can be forgotten.
 
-        `forget` gives the newest stamp that was known of a key, BEGINNING if it is there again,
+        `forget` returns the newest stamp that was known of a key, BEGINNING if it is there again,
         and None if it must stay.
         """
         kept: list[str] = []

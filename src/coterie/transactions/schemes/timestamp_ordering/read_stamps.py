@@ -34,7 +34,7 @@ class ReadStamps(Struct, array_like=True):
     pieces_max: int = PIECES_MAX
 
     def at(self, key: str) -> Stamp:
-        """Give the largest stamp that has read a key."""
+        """Return the largest stamp that has read a key."""
         return self.stamps[bisect_right(self.lows, key) - 1]
 
     def mark(self, span: Span, stamp: Stamp) -> None:
@@ -51,7 +51,7 @@ class ReadStamps(Struct, array_like=True):
             self._coarsen()
 
     def _cut(self, low: str) -> int:
-        """Let a piece begin there; give its place."""
+        """Let a piece begin there; return its place."""
         place = bisect_left(self.lows, low)
         if place == len(self.lows) or self.lows[place] != low:
             self.lows.insert(place, low)

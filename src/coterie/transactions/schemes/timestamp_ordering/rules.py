@@ -1,7 +1,7 @@
 """Basic timestamp ordering with pre-writes (Bernstein and Goodman, 1981).
 
-Each key remembers the largest stamps that have read and written it. Who reads behind a larger write
-or writes behind a larger read or write comes too late and is refused. A write is pending until its
+Each key remembers the largest stamps that have read and written it. A transaction that reads behind
+a larger write, or writes behind a larger read or write, comes too late and is refused. A write is pending until its
 transaction ends. Readers of larger stamps wait for that, and committed writes are installed in the
 order of their stamps: one waits for the pending ones before it.
 """
@@ -38,25 +38,25 @@ class Prewrite(msgspec.Struct, array_like=True, gc=False):
 
 
 class Cell(msgspec.Struct, array_like=True):
-    """A key: what is installed, who was there, and who waits."""
+    """A key: what is installed, which stamps were there, and which transactions wait."""
 
     item: Item | None = None  # None: never written, as far as is remembered
     writer: Name = ""
     read: Stamp = BEGINNING  # the largest stamp that has read it; aborts do not lower it
     reader: Name = ""
     pending: list[Prewrite] = []  # by stamp; between requests the first is undecided
-    readers: list[Name] = []  # who wait for pending writes before them
+    readers: list[Name] = []  # that wait for pending writes before them
 
     def blocks(self, stamp: Stamp) -> bool:
-        """Tell whether a write before that stamp is pending."""
+        """Return whether a write before that stamp is pending."""
         return bool(self.pending) and self.pending[0].stamp < stamp
 
     def overtaken(self, stamp: Stamp) -> bool:
-        """Tell whether a write after that stamp is installed."""
+        """Return whether a write after that stamp is installed."""
         return self.item is not None and stamp < self.item.number
 
     def note(self, active: Active) -> None:
-        """Remember who has read it, if nobody later has."""
+        """Remember the reader, unless a later one has read it."""
         if self.read < active.attempt.stamp:
             self.read, self.reader = active.attempt.stamp, active.attempt.name
 
@@ -121,11 +121,11 @@ class TimestampOrdering(StampOrdered):
 
     def _settle(self, key: str, ended: list[Active], out: list[Answer]) -> None:
         cell = self.table.get(key)
-        if cell is None:  # settled before, with somebody else who ended
+        if cell is None:  # settled before, with another that ended
             return
         while True:
             first = cell.pending[0] if cell.pending else None
-            if cell.readers:  # whoever is before the next write reads before it is installed
+            if cell.readers:  # those before the next write read before it is installed
                 self._wake(cell, first, ended, out)
             if first is None or first.item is None:
                 break
@@ -170,7 +170,7 @@ class TimestampOrdering(StampOrdered):
                 yield key, newest
 
     def restore(self, items: Iterable[tuple[str, Item]], now: Stamp) -> None:
-        """Begin with these versions; whoever read them may have had any stamp up to `now`."""
+        """Begin with these versions, which may have been read by any stamp up to `now`."""
         for key, item in items:
             self.table.put(key, Cell(item, read=now))
             if item.value is None:

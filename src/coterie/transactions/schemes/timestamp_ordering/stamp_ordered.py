@@ -83,7 +83,7 @@ class Sight(Protocol):
         """The version, None if there is none."""
 
     def note(self, active: Active) -> None:
-        """Remember who has seen it."""
+        """Remember that a transaction has seen it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Gap:
     item: None = None
 
     def note(self, active: Active) -> None:
-        """Remember that somebody has seen it empty."""
+        """Remember that a transaction has seen it empty."""
         self.unwritten.mark(self.span, active.attempt.stamp)
 
 
@@ -114,7 +114,7 @@ class StampOrdered(Scheduler):
 
     @abstractmethod
     def _sight(self, active: Active, key: str) -> Sight | Refused | None:
-        """Give what is to be seen of a key of the table, None if that is not decided yet."""
+        """Return what is to be seen of a key of the table, None if that is not decided yet."""
 
     @abstractmethod
     def _place(self, active: Active, request: Request) -> Answer | None:
@@ -134,7 +134,7 @@ class StampOrdered(Scheduler):
 
     @abstractmethod
     def _blockers(self, key: str, stamp: Stamp) -> Sequence[Name]:
-        """Name those whose pending writes a reader of that stamp waits for."""
+        """Name the transactions whose pending writes a reader of that stamp waits for."""
 
     @abstractmethod
     def _forget(self, key: str, bound: Stamp) -> Stamp | None:
@@ -259,7 +259,7 @@ class StampOrdered(Scheduler):
             ended.append(active)
 
     def _go_on(self, ended: list[Active], out: list[Answer]) -> None:
-        """Decide again what waited for these; whoever is refused on the way joins the list."""
+        """Decide again what waited for these; a transaction that is refused joins the list."""
         for active in ended:
             for key in active.writes:
                 self._settle(key, ended, out)
@@ -289,12 +289,12 @@ class StampOrdered(Scheduler):
         ]
 
     def _endangers(self, request: Request, declared: Declaration) -> bool:
-        """Tell whether a request of a larger stamp could make whoever declared this too late."""
+        """Return whether a request of a larger stamp could make one that declares this too late."""
         spans = declared.writes if request.op != "write" else declared.reads + declared.writes
         return any(request.span.meets(span) for span in spans)
 
     def waits(self) -> dict[Name, tuple[Name, ...]]:
-        """Tell for each transaction whose request waits who has to end before."""
+        """Return for each transaction whose request waits which ones have to end before."""
         edges: dict[Name, tuple[Name, ...]] = {}
         for name, request in self.waiting.items():
             active = self.active[name]
@@ -305,6 +305,6 @@ class StampOrdered(Scheduler):
         return edges
 
     def horizon(self) -> Stamp:
-        """Give a stamp which nobody under way is below."""
+        """Return a stamp that no transaction under way is below."""
         stamps = (active.attempt.stamp for active in self.active.values())
         return min(stamps, default=self.latest_begun)

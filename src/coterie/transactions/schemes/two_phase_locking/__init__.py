@@ -54,8 +54,8 @@ SCHEME = Scheme(
             lambda site, sites: WoundWait(site=site),
         ),
     ),
-    refuses="a deadlock, or by age when somebody is in the way",
-    waits="for a lock that another transaction has, or stands in line for",
+    refuses="a deadlock, or by age when another is in the way",
+    waits="for a lock that another transaction has, or has queued for",
     order="that in which transactions have got their last locks",
     keeps_age=True,
 )

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class Detection(TwoPhaseLocking):
-    """A site that looks for deadlocks whenever somebody has to wait."""
+    """A site that looks for deadlocks whenever a transaction has to wait."""
 
     def may_deadlock(self) -> bool:
-        """Tell that waits may go round in a circle that leads through other sites."""
+        """Return True: waits may form a cycle that leads through other sites."""
         return True
 
     def _resolve(self, claim: Claim, out: list[Answer]) -> None:
@@ -50,27 +50,29 @@ class Detection(TwoPhaseLocking):
         return attempt.failures < PICKS_MAX, attempt.age, attempt.stamp
 
     def _cycle(self, name: Name) -> tuple[Name, ...]:
-        """Name those who wait for each other, from this one on, each before one it waits for."""
+        """Return a cycle of waits, from this one on, each before one that it waits for."""
         path = self._way_back(name)
         if not path:
             return ()
         waits = {member: self.locks.blockers(self.locks.waiting[member]) for member in path}
         within = {
-            who: [other for other in others if other in path] for who, others in waits.items()
+            member: [other for other in others if other in path] for member, others in waits.items()
         }
-        return explain(Graph({who: all_of(*others) for who, others in within.items()}), name).core
+        return explain(
+            Graph({member: all_of(*others) for member, others in within.items()}), name
+        ).core
 
     def _way_back(self, name: Name) -> list[Name]:
-        """Follow waits from a transaction; name those on a way that leads back to it."""
+        """Follow waits from a transaction; return those on a path that leads back to it."""
         if not self._is_awaited(name):
             return []
         reached_from = {name: name}
         border = [name]
-        walked: dict[str | Span, Claim] = {}  # lines, up to which claim
+        walked: dict[str | Span, Claim] = {}  # queues, up to which claim
         while border:
             waiter = border.pop()
             claim = self.locks.waiting.get(waiter)
-            if claim is None or _is_within(claim, walked.get(claim.target)):
+            if claim is None or is_within(claim, walked.get(claim.target)):
                 continue
             if not claim.upgrade and not self.locks.scans:
                 walked[claim.target] = claim
@@ -83,18 +85,18 @@ class Detection(TwoPhaseLocking):
         return []
 
     def _is_awaited(self, name: Name) -> bool:
-        """Tell cheaply whether anybody could wait for this one."""
+        """Return False if it is cheap to see that no transaction waits for this one."""
         locks = self.locks
         if locks.scans or name in locks.spans:
             return True
         return any(key in locks.queues for key in locks.keys.get(name, ()))
 
 
-def _is_within(claim: Claim, walked: Claim | None) -> bool:
-    """Tell whether whoever a claim waits for was met when a line was walked.
+def is_within(claim: Claim, walked: Claim | None) -> bool:
+    """Return whether all that a claim waits for were met when its queue was walked.
 
     So it is if another claim that is no weaker stands behind it, and that one's owner has no lock
-    there, for which this one could wait. It makes a search linear in the length of a line.
+    there, for which this one could wait. It makes a search linear in the length of a queue.
     """
     return walked is not None and claim.mode <= walked.mode and claim.ticket < walked.ticket
 
@@ -107,7 +109,7 @@ def _path(reached_from: dict[Name, Name], end: Name) -> list[Name]:
 
 
 class ByAge(TwoPhaseLocking):
-    """A site where age decides who waits."""
+    """A site where age decides which of two transactions waits."""
 
     def _overtake(self, key: str, out: list[Answer]) -> None:
         for claim in tuple(self.locks.behind(key)):
@@ -138,7 +140,7 @@ class WoundWait(ByAge):
     def _resolve(self, claim: Claim, out: list[Answer]) -> None:
         age = self._age(claim.owner)
         younger = [name for name in self._before(claim) if self._age(name) > age]
-        # Those who wait go first, lest they are granted what the holders leave behind.
+        # Those that wait go first, or they would be granted what the holders leave behind.
         for name in reversed(younger):
             if name in self.active and not self.active[name].prepared:
                 self.refuse(name, "in the way of an older one", [str(claim)], [claim.owner], out)

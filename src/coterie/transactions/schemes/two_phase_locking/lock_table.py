@@ -38,12 +38,12 @@ SHARED, UPDATE, EXCLUSIVE = Mode
 
 
 def conflict(one: Mode, other: Mode) -> bool:
-    """Tell whether two transactions must not have the same key in these modes at one time."""
+    """Return True if two transactions must not hold the same key in these modes at one time."""
     return one is EXCLUSIVE or other is EXCLUSIVE or (one is UPDATE and other is UPDATE)
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
-    """A lock that somebody waits for."""
+    """A lock that a transaction waits for."""
 
     owner: Name
     target: str | Span  # a span is claimed in shared mode only
@@ -73,13 +73,13 @@ class LockTable(msgspec.Struct, array_like=True):
     # What owners do
 
     def acquire(self, owner: Name, key: str, mode: Mode) -> bool:
-        """Lock a key, or stand in line for it; tell whether it is locked."""
+        """Lock a key, or queue for it; return whether it is locked."""
         if owner in self.shrinking:
             raise MisuseError(f"{owner} asks for a lock on {key} after it has released one")
         holders = self.held.get(key)
         if holders is not None and holders.get(owner, 0) >= mode:
             return True
-        # Nearly always nobody else is interested in the key, and this is all there is to do.
+        # Nearly always no other owner is interested in the key, and this is all there is to do.
         if key not in self.queues and not (mode is EXCLUSIVE and (self.spans or self.scans)):
             if holders is None:
                 self.held[key] = {owner: mode}
@@ -91,7 +91,7 @@ class LockTable(msgspec.Struct, array_like=True):
         return self.covers(owner, key, mode) or self._claim(owner, key, mode)
 
     def acquire_span(self, owner: Name, span: Span) -> bool:
-        """Lock a range in shared mode, or stand in line for it; tell whether it is locked."""
+        """Lock a range in shared mode, or queue for it; return whether it is locked."""
         if owner in self.shrinking:
             raise MisuseError(f"{owner} asks for a lock on a range after it has released one")
         if any(_includes(held, span) for held in self.spans.get(owner, ())):
@@ -104,16 +104,16 @@ class LockTable(msgspec.Struct, array_like=True):
             raise MisuseError(f"{owner} accesses {key} without a lock: {mode.name.lower()}")
 
     def release(self, owner: Name, key: str) -> list[Claim]:
-        """Let go of one key; give the claims that are granted thereby."""
+        """Release one key; return the claims that this grants."""
         if key not in self.keys.get(owner, ()):
-            raise MisuseError(f"{owner} releases {key}, which it has not locked")
+            raise MisuseError(f"{owner} releases {key}, but has not locked it")
         self.shrinking.add(owner)
         self.keys[owner].remove(key)
         self._drop(owner, key)
         return self._grant([key])
 
     def release_shared(self, owner: Name) -> list[Claim]:
-        """Let go of what is not locked exclusively; give the claims that are granted thereby."""
+        """Release what is not locked exclusively; return the claims that this grants."""
         self.shrinking.add(owner)
         keys = self.keys.get(owner, [])
         freed = [key for key in keys if self.held[key][owner] is not EXCLUSIVE]
@@ -125,7 +125,7 @@ class LockTable(msgspec.Struct, array_like=True):
         return self._grant(freed + self.queued_within(self.spans.pop(owner, [])))
 
     def leave(self, owner: Name) -> list[Claim]:
-        """Let go of everything and of the place in line; give the claims granted thereby."""
+        """Release everything, the place in a queue included; return the claims that this grants."""
         self.shrinking.discard(owner)
         freed = self.keys.pop(owner, [])
         for key in freed:
@@ -145,32 +145,32 @@ class LockTable(msgspec.Struct, array_like=True):
     # What is locked, and who has to end first
 
     def covers(self, owner: Name, key: str, mode: Mode) -> bool:
-        """Tell whether an owner has locked a key at least so, by itself or within a range."""
+        """Return whether an owner has locked a key at least so, by itself or within a range."""
         if key in self.held and self.held[key].get(owner, 0) >= mode:
             return True
         return mode is SHARED and any(key in span for span in self.spans.get(owner, ()))
 
     def locked(self, key: str) -> bool:
-        """Tell whether anybody has locked a key, by itself or within a range."""
+        """Return whether any owner has locked a key, by itself or within a range."""
         if key in self.held:
             return True
         return any(key in span for spans in self.spans.values() for span in spans)
 
     def blockers(self, claim: Claim) -> Iterator[Name]:
-        """Name everyone who has to end before a claim is granted, some perhaps twice."""
+        """Name every owner that has to end before a claim is granted, some perhaps twice."""
         if isinstance(claim.target, Span):
             return self._before_span(claim, claim.target)
         return self._before_key(claim, claim.target)
 
     def behind(self, key: str) -> Iterator[Claim]:
-        """Walk all claims that could wait for whoever has a key or claims it."""
+        """Walk all claims that could wait for an owner that has a key or claims it."""
         yield from self.queues.get(key, ())
         for scan in self.scans:
             if key in _span(scan):
                 yield scan
 
     def queued_within(self, spans: Iterable[Span]) -> list[str]:
-        """List the keys in these ranges for which somebody waits."""
+        """List the keys in these ranges for which a claim waits."""
         return [key for key in self.queues if any(key in span for span in spans)]
 
     def _before_key(self, claim: Claim, key: str) -> Iterator[Name]:
@@ -194,7 +194,7 @@ class LockTable(msgspec.Struct, array_like=True):
                 yield scan.owner
 
     def _awaits(self, scan: Claim, claim: Claim) -> bool:
-        """Tell whether a scan waits for a claim's owner, who would wait for itself behind it."""
+        """Return whether a scan waits for a claim's owner, which would wait for itself behind it."""
         return any(
             key in _span(scan) and self.held[key][claim.owner] is EXCLUSIVE
             for key in self.keys.get(claim.owner, ())
@@ -238,9 +238,9 @@ class LockTable(msgspec.Struct, array_like=True):
         return True
 
     def _enqueue(self, owner: Name, target: str | Span, mode: Mode) -> Claim:
-        """Put a claim in line.
+        """Put a claim in its queue.
 
-        An upgrade goes before ordinary claims: they wait for its owner, or for one who does, so
+        An upgrade goes before ordinary claims: they wait for its owner, or for one that does, so
         behind them it would wait for itself. It takes the ticket of the first, for the scans that
         have come after that one wait for its owner, too.
         """

@@ -3,8 +3,8 @@
 A read locks its key in shared mode, a scan its range, and a write locks exclusively. What
 transactions do is then as if each had run alone at the moment when it had all its locks. Shared
 locks go when the transaction is prepared, since nothing more is asked for then; exclusive ones when
-it has taken effect or has been forgotten. What becomes of somebody who has to wait is decided by
-the variants, for two who wait for each other would do so for ever.
+it has taken effect or has been forgotten. What becomes of a transaction that has to wait is decided
+by the variants, since two that wait for each other would do so without end.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ DELETIONS_MAX = 1000  # and half of all keys, until deleted ones are forgotten
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Somebody wants the value of a key, perhaps on the way to writing it."""
+    """A request for the value of a key, perhaps on the way to writing it."""
 
     key: str
     update: bool
 
 
 class Scan(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Somebody wants what is there in a range, or the first few of it."""
+    """A request for what is there in a range, or the first few of it."""
 
     span: Span
     limit: int | None
 
 
 class Write(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Somebody wants to set a key, or to delete it."""
+    """A request to set a key, or to delete it."""
 
     key: str
     value: Value
@@ -77,7 +77,7 @@ class TwoPhaseLocking(Scheduler):
     site: int = 1
     table: SortedTable[Item] = msgspec.field(default_factory=SortedTable)
     locks: LockTable = msgspec.field(default_factory=LockTable)
-    asked: dict[Name, Request] = {}  # by everyone who waits
+    asked: dict[Name, Request] = {}  # by each transaction that waits
     count: int = 0  # the highest time of a number seen or proposed
     deletions: int = 0  # since deleted keys were forgotten
 
@@ -88,7 +88,7 @@ class TwoPhaseLocking(Scheduler):
         """Decide what becomes of a claim that has to wait, and of those in its way."""
 
     def _overtake(self, key: str, out: list[Answer]) -> None:
-        """Look again at those who wait for a key: somebody may have been put before them."""
+        """Look again at the claims on a key: another may have been put before them."""
 
     # Requests
 
@@ -153,7 +153,7 @@ class TwoPhaseLocking(Scheduler):
     # Waiting
 
     def waits(self) -> dict[Name, tuple[Name, ...]]:
-        """Tell for each transaction that waits who has to end before, in line or with a lock."""
+        """Return for each transaction that waits which ones have to end before."""
         locks = self.locks
         return {
             name: tuple(dict.fromkeys(locks.blockers(claim)))
@@ -198,14 +198,14 @@ class TwoPhaseLocking(Scheduler):
         name = active.attempt.name
         for key in active.writes:
             granted = self.locks.acquire(name, key, EXCLUSIVE)
-            assert granted, f"{name} was prepared to write {key}, and so was somebody else"
+            assert granted, f"{name} was prepared to write {key}, and so was another transaction"
         self.locks.release_shared(name)
         self.count = max(self.count, number.time)
 
     def _forget_deletions(self) -> None:
-        """Drop deleted keys, but none that somebody has locked and may read again.
+        """Drop deleted keys, but none that a transaction has locked and may read again.
 
-        Nobody else asks for their numbers: new ones are higher than all that were ever given.
+        No other needs their numbers: new ones are higher than all that were ever given.
         """
         locked = self.locks.locked
         kept = {key: item for key, item in self.table if item.value is not None or locked(key)}

@@ -1,4 +1,4 @@
-"""The end of input: how a program learns that whoever started it is gone."""
+"""The end of standard input: how a program learns that its parent has ended."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def at_end_of_input(callback: Callable[[], object]) -> None:
-    """Call back in the event loop when stdin ends; by a thread, since stdin may be anything."""
+def on_end_of_input(callback: Callable[[], object]) -> None:
+    """Call back in the event loop when stdin ends.
+
+    A thread reads, since stdin may be a file, which no event loop can wait for.
+    """
     loop = asyncio.get_running_loop()
 
     def read() -> None:

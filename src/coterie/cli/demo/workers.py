@@ -1,4 +1,4 @@
-"""The workers as seen from outside: what each one says of itself."""
+"""The worker processes, seen from outside: what each one prints about itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Worker:
     """A process that runs the worker's program."""
 
     def __init__(self, name: str, process: Process) -> None:
-        """Listen to what it says until it ends."""
+        """Read what it prints until it ends."""
         self.name = name
         self.process = process
         self.condition = "starts"
@@ -31,20 +31,20 @@ class Worker:
         self._listening = asyncio.ensure_future(self._listen())
 
     def stop_inside(self) -> None:
-        """Have it stop in the middle of its next entry."""
+        """Make it stop in the middle of its next entry."""
         send(self.process, signal.SIGUSR1)
 
     def go_on(self) -> None:
-        """Let it wake up again, as if no time had passed."""
+        """Resume it; to the worker no time has passed."""
         send(self.process, signal.SIGCONT)
 
     def finish(self) -> None:
-        """Tell it to end after the entry under way."""
+        """Make it end after its current entry."""
         send(self.process, signal.SIGTERM)
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, and everything that it said is heard."""
+        """Whether it has ended and all of its output was read."""
         return self.process.returncode is not None and self._listening.done()
 
     async def _listen(self) -> None:
@@ -65,7 +65,7 @@ class Worker:
 
 
 async def start_workers(children: Children, folder: Path, count: int, url: str) -> list[Worker]:
-    """Start workers that fight for one lock of the cluster."""
+    """Start workers that compete for one lock of the cluster."""
     workers = []
     for number in range(1, count + 1):
         name = f"w{number}"

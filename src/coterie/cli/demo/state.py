@@ -1,4 +1,4 @@
-"""Everything that takes part, and what has been done to it so far."""
+"""The state of the demonstration: nodes, workers and phases so far."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from coterie.cli.demo.crew import Worker
     from coterie.cli.demo.nodes import Node
+    from coterie.cli.demo.workers import Worker
 
 
-class Act(NamedTuple):
-    """A part of the demonstration, up to the next one."""
+class Phase(NamedTuple):
+    """A phase of the demonstration; it lasts until the next one begins."""
 
     title: str
     began_at: float  # by `time.monotonic()`
 
 
 @dataclass
-class Stage:
-    """What the picture shows and the verdict judges."""
+class DemoState:
+    """What the display shows and the verdict judges."""
 
     began_at: float = field(default_factory=time.monotonic)
     nodes: list[Node] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
-    acts: list[Act] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
 
     def begin(self, title: str) -> None:
-        """Begin the next act."""
-        self.acts.append(Act(title, time.monotonic()))
+        """Begin the next phase."""
+        self.phases.append(Phase(title, time.monotonic()))
 
     @property
     def entries(self) -> int:
@@ -38,9 +38,9 @@ class Stage:
 
     @property
     def holder(self) -> Worker | None:
-        """Who holds the lock, as far as the workers say.
+        """The worker that holds the lock, according to what the workers print.
 
-        A stopped worker believes that it holds until it wakes up; a larger token tells better.
+        A stopped worker believes that it holds until it wakes up; the largest token is right.
         """
         latest = max(self.workers, key=lambda worker: worker.token, default=None)
         return latest if latest and latest.condition in ("holds", "stopped") else None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cli.lock import conduct as holding
-from coterie.cli.lock.conduct import Conduct, hold
+from coterie.cli.lock import job as job_module
 from coterie.cli.lock.guard import Guard
+from coterie.cli.lock.job import Job, hold
 from coterie.errors import LockLost
 from tests.locks.memory import MemoryEngine, coordinator
 
@@ -24,11 +24,11 @@ def run_until_lost(monkeypatch: pytest.MonkeyPatch, script: str, kill_after: flo
     """Run a script under a lease; give how much of the lease was left when it had ended."""
     engine = MemoryEngine()
     engine.lease_seconds = LEASE_SECONDS
-    monkeypatch.setattr(holding, "connect", lambda _: coordinator(engine))
+    monkeypatch.setattr(job_module, "connect", lambda _: coordinator(engine))
     began = time.monotonic()
-    conduct = Conduct(("sh", "-c", script), "term", kill_after)
+    job = Job(("sh", "-c", script), "term", kill_after)
     with pytest.raises(LockLost, match="could not be renewed"):
-        hold(None, lambda c: c.lock("a"), conduct)
+        hold(None, lambda c: c.lock("a"), job)
     return LEASE_SECONDS - (time.monotonic() - began)
 
 
@@ -49,7 +49,7 @@ def test_the_guard_is_dismissed_before_another_group_can_get_the_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """That is while the program has ended and nobody has waited for it."""
-    monkeypatch.setattr(holding, "connect", lambda _: coordinator(MemoryEngine()))
+    monkeypatch.setattr(job_module, "connect", lambda _: coordinator(MemoryEngine()))
     watched: list[int] = []
     unreaped: list[bool] = []
     watch, dismiss = Guard.watch, Guard.dismiss
@@ -68,12 +68,12 @@ def test_the_guard_is_dismissed_before_another_group_can_get_the_number(
 
     monkeypatch.setattr(Guard, "watch", watch_and_tell)
     monkeypatch.setattr(Guard, "dismiss", look_and_dismiss)
-    assert hold(None, lambda c: c.lock("a"), Conduct(("sh", "-c", "exit 7"), "term", 1.0)) == 7
+    assert hold(None, lambda c: c.lock("a"), Job(("sh", "-c", "exit 7"), "term", 1.0)) == 7
     assert unreaped[0]
 
 
 def test_a_program_that_cannot_be_started_leaves_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holding, "connect", lambda _: coordinator(MemoryEngine()))
+    monkeypatch.setattr(job_module, "connect", lambda _: coordinator(MemoryEngine()))
     dismissed: list[Guard] = []
     dismiss = Guard.dismiss
 
@@ -82,6 +82,6 @@ def test_a_program_that_cannot_be_started_leaves_no_guard(monkeypatch: pytest.Mo
         dismissed.append(guard)
 
     monkeypatch.setattr(Guard, "dismiss", dismiss_and_tell)
-    conduct = Conduct(("no-such-program",), "term", 1.0)
-    assert hold(None, lambda c: c.lock("a"), conduct) == 127
+    job = Job(("no-such-program",), "term", 1.0)
+    assert hold(None, lambda c: c.lock("a"), job) == 127
     assert len(dismissed) == 1

@@ -1,4 +1,4 @@
-"""What `coterie lock` and `coterie elect` do alike: wait, hold while a program runs, give back."""
+"""The job that `coterie lock` and `coterie elect` run: acquire, run a command, release."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.common.duration import duration
-from coterie.cli.common.end_of_input import at_end_of_input
 from coterie.cli.common.signals import Signals
+from coterie.cli.common.stdin import on_end_of_input
 from coterie.cli.lock.child import Child, failure
 from coterie.cli.lock.guard import Guard
 from coterie.errors import LockLost, UsageError
@@ -28,16 +28,16 @@ MARGIN_SECONDS = 0.2  # between the end of the program and the end of the lease
 
 
 @dataclass(frozen=True)
-class Conduct:
-    """What to run while holding, and what to do with it when the lock is lost."""
+class Job:
+    """The command to run while holding, and what to do with it when the lock is lost."""
 
     program: tuple[str, ...]  # empty: hold until a signal or the end of input
     on_lost: str
     kill_after: float
 
 
-def conduct_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options about the program that runs."""
+def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument and the options that describe the job."""
     for option in (
         click.option(
             "--kill-after",
@@ -45,81 +45,85 @@ def conduct_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="DUR",
             default="5s",
             show_default=True,
-            help="Time between TERM and KILL; both are sent before the lease has run out.",
+            help="Time between TERM and KILL; both are sent before the lease ends.",
         ),
         click.option(
             "--on-lost",
             type=click.Choice(["term", "kill", "ignore"]),
             default="term",
             show_default=True,
-            help="What happens to the command's process group when the lock is lost.",
+            help="What to do with the command's process group when the lock is lost.",
         ),
         click.option(
             "--ttl",
             type=duration,
             metavar="DUR",
-            help="Length of the lease, if it is to be shorter than the cluster's.",
+            help="Length of the lease, if shorter than the cluster's.",
         ),
-        click.option("-c", "shell", metavar="STR", help="Run STR by `sh -c`."),
+        click.option("-c", "shell", metavar="STR", help="Run STR with `sh -c`."),
         click.option(
-            "--url", metavar="URL", help="Default: COTERIE_URL, then coterie.toml, then file:."
+            "--url",
+            metavar="URL",
+            help="Where the lock is; default: COTERIE_URL, then coterie.toml, then file:.",
         ),
     ):
         command = option(command)
-    return click.argument("program", nargs=-1, type=click.UNPROCESSED)(command)
+    return click.argument("program", metavar="[COMMAND]...", nargs=-1, type=click.UNPROCESSED)(
+        command
+    )
 
 
 def read_program(program: tuple[str, ...], shell: str | None) -> tuple[str, ...]:
-    """Find out what is to be run: the arguments after the name, or the text after `-c`."""
+    """Return what to run: the arguments after the name, or `sh -c` with the text after `-c`."""
     if program and program[0] == "-c" and shell is None:
         if len(program) != 2:
-            raise UsageError("-c takes one argument, the text for the shell")
+            raise UsageError("-c takes one argument, the text for the shell; quote it")
         return ("sh", *program)
     if program and program[0] == "--":
         program = program[1:]
     elif program and program[0].startswith("-"):
-        raise UsageError(f"options such as {program[0]} stand before the name of the lock")
+        raise UsageError(f"put options such as {program[0]} before the name of the lock")
     if shell is None:
         return program
     if program:
-        raise UsageError("give a command or -c, not both")
+        raise UsageError("use a command or -c, not both")
     return ("sh", "-c", shell)
 
 
-def hold(
-    url: str | None, choose: Callable[[Coordinator], Acquirable[Holding]], conduct: Conduct
-) -> int:
-    """Acquire what is chosen, run the program, give back; return the exit status.
+def hold(url: str | None, choose: Callable[[Coordinator], Acquirable[Holding]], job: Job) -> int:
+    """Acquire what `choose` returns, run the job, release; return the exit status.
 
-    Raises `AcquireTimeout` and `LockLost`.
+    Raise `AcquireTimeout` if it was not obtained in time, `LockLost` if it was lost.
     """
-    return asyncio.run(_interruptible(url, choose, conduct))
+    return asyncio.run(_interruptible(url, choose, job))
 
 
 async def _interruptible(
-    url: str | None, choose: Callable[[Coordinator], Acquirable[Holding]], conduct: Conduct
+    url: str | None, choose: Callable[[Coordinator], Acquirable[Holding]], job: Job
 ) -> int:
     signals = Signals()
     with signals.handled():
         try:
             async with connect(url) as coordinator:
-                return await _acquire_and_run(coordinator, choose(coordinator), conduct, signals)
+                return await _acquire_and_run(coordinator, choose(coordinator), job, signals)
         except asyncio.CancelledError:
             return INTERRUPTED
 
 
 async def _acquire_and_run(
-    coordinator: Coordinator, wanted: Acquirable[Holding], conduct: Conduct, signals: Signals
+    coordinator: Coordinator, wanted: Acquirable[Holding], job: Job, signals: Signals
 ) -> int:
     began = time.monotonic()
     holding = await wanted.acquire()
     if holding is None:
         holders = [party for name in wanted.names for party in await coordinator.holders(name)]
-        raise wanted.timed_out(", ".join(party.owner for party in holders) or "nobody who answers")
+        raise wanted.timed_out(
+            ", ".join(party.owner for party in holders) or "a holder that does not answer"
+        )
     try:
-        if not conduct.program:
+        if not job.program:
             return await _hold_alone(holding, signals)
-        return await _run(holding, conduct, signals, time.monotonic() - began)
+        return await _run(holding, job, signals, time.monotonic() - began)
     finally:
         await holding.release()
 
@@ -128,8 +132,8 @@ async def _hold_alone(holding: Holding, signals: Signals) -> int:
     for name, token in holding.tokens.items():
         click.echo(f"{name} {token}")
     over = asyncio.Event()
-    signals.receiver = lambda _: over.set()
-    at_end_of_input(over.set)
+    signals.forward_to(lambda _: over.set())
+    on_end_of_input(over.set)
     waits = {asyncio.ensure_future(over.wait()), asyncio.ensure_future(holding.lost.wait())}
     _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in pending:
@@ -137,48 +141,48 @@ async def _hold_alone(holding: Holding, signals: Signals) -> int:
     return 0
 
 
-async def _run(holding: Holding, conduct: Conduct, signals: Signals, waited: float) -> int:
+async def _run(holding: Holding, job: Job, signals: Signals, waited: float) -> int:
     # Leases are renewed well before they are half over, so half of one is never a threat by itself.
     half_a_lease = (holding.expires_at - time.monotonic()) / 2
-    notice = min(conduct.kill_after + MARGIN_SECONDS, half_a_lease)
-    guard = _guard(holding, conduct, notice)
+    notice = min(job.kill_after + MARGIN_SECONDS, half_a_lease)
+    guard = _guard(holding, job, notice)
     try:
-        child = Child(conduct.program, _environment(holding, waited), holding.lifelines, guard)
+        child = Child(job.program, _environment(holding, waited), holding.lifelines, guard)
     except OSError as error:
-        click.echo(f"coterie: {conduct.program[0]}: {error.strerror}", err=True)
+        click.echo(f"coterie: {job.program[0]}: {error.strerror}", err=True)
         return failure(error)
-    signals.receiver = child.signal
+    signals.forward_to(child.signal)
     ended = asyncio.ensure_future(child.wait())
     threatened = asyncio.ensure_future(_threatened(holding, notice))
     await asyncio.wait({ended, threatened}, return_when=asyncio.FIRST_COMPLETED)
     threatened.cancel()
-    if not ended.done() and conduct.on_lost != "ignore":
-        await _stop(child, holding, conduct)
+    if not ended.done() and job.on_lost != "ignore":
+        await _stop(child, holding, job)
         holding.ensure()
         raise LockLost(f"lock {holding.name!r}: the lease could not be renewed in time")
     return await ended
 
 
-def _guard(holding: Holding, conduct: Conduct, notice: float) -> Guard | None:
-    """Start what ends the program if we are killed, unless the lock then stays with the program.
+def _guard(holding: Holding, job: Job, notice: float) -> Guard | None:
+    """Start the guard that ends the program if we are killed, unless the lock stays with the program.
 
-    As long as we live, either the lease lasts for the time of the notice or the program is being
-    stopped: so a guard that kills within that time is early enough.
+    While we run, either the lease lasts at least as long as the notice or the program is being
+    stopped: so a guard that kills within the notice is early enough.
     """
-    if holding.lifelines or conduct.on_lost == "ignore":
+    if holding.lifelines or job.on_lost == "ignore":
         return None
-    return Guard(0.0 if conduct.on_lost == "kill" else max(0.0, notice - MARGIN_SECONDS))
+    return Guard(0.0 if job.on_lost == "kill" else max(0.0, notice - MARGIN_SECONDS))
 
 
-async def _stop(child: Child, holding: Holding, conduct: Conduct) -> None:
-    if conduct.on_lost == "kill":
+async def _stop(child: Child, holding: Holding, job: Job) -> None:
+    if job.on_lost == "kill":
         child.kill()
     left = holding.expires_at - MARGIN_SECONDS - time.monotonic()
-    await child.stop(min(conduct.kill_after, left))
+    await child.stop(min(job.kill_after, left))
 
 
 async def _threatened(holding: Holding, notice: float) -> None:
-    """Return when the lock is lost, or will be in so many seconds unless it is renewed."""
+    """Wait until the lock is lost, or will be after the notice unless it is renewed."""
     while not holding.lost.is_set():
         spare = holding.expires_at - notice - time.monotonic()
         if spare <= 0:

@@ -1,0 +1,275 @@
+"""Seats a process on a real machine: its links, its disk, its timers and its failure detector.
+
+The contract (`process.py`) says in which order the wishes of a step are carried out: *save, send,
+arm, tell*, or not at all if the handler raised. Safety hangs on *save* before *send*: a peer acts on
+what it hears, and a process that has forgotten after a crash what it said could promise the opposite.
+So nothing leaves before it is on disk, and nothing ever leaves again after a write has failed: what
+is on disk then is unknown, and all later steps rest on it.
+
+The records that the steps of one turn of the event loop append share one sync. They go to the log as
+one frame: the end of the file is all that a crash may tear, and several frames without a sync in
+between could be torn in the middle. What these steps send and tell waits for the sync. So does all
+that later steps send and tell, whether they append or not: they have seen what is gathered, and must
+not speak of it before it is on disk. Timers and watches do not wait. They concern this process alone,
+and what they lead to is a step like any other, whose messages wait in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from coterie.cluster.runtime import clock
+from coterie.process import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Sequence
+
+    from coterie.process import Event, ProcessId
+
+GATHERED_BYTES_MAX = 1 << 26  # beyond it the disk is written before the turn ends
+LATE_SECONDS = 0.05  # a timer that comes later than this has slept, or its machine has
+QUIET_TURNS = 3  # of the event loop, without input: then everything that had arrived is handled
+DRAIN_TURNS_MAX = 200
+
+
+class Hosted(Protocol):
+    """What a host drives: a `Seat`, or an adapter of a part that begins in a way of its own."""
+
+    @property
+    def messages(self) -> Any:
+        """The union of the messages that it receives."""
+
+    def start(self, out: Outbox[Any]) -> None:
+        """Begin, with what is on stable storage and the number of this start in `out`."""
+
+    def receive(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
+        """Handle a message."""
+
+    def ring(self, timer: str, out: Outbox[Any]) -> None:
+        """Handle a timer that has run out."""
+
+    def down(self, peer: ProcessId, out: Outbox[Any]) -> None:
+        """Handle the crash of a process that was watched."""
+
+
+class StableStorage(Protocol):
+    """A disk. Its methods return when what they were given survives a crash, or raise `OSError`."""
+
+    def load(self) -> tuple[bytes, Sequence[bytes]]:
+        """Return what was saved last, and what was appended to it since; called once."""
+
+    def save(self, value: bytes) -> None:
+        """Put a value in the place of everything before."""
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Add records, all of them or none."""
+
+
+@functools.lru_cache(maxsize=64)
+def decoder(messages: Any) -> Callable[[bytes], Any]:
+    """Return what decodes exactly these messages; anything else raises `msgspec.MsgspecError`."""
+    return msgspec.msgpack.Decoder(messages).decode
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+class Host:
+    """One process between the event loop and the machine: every input is a step of it."""
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        send: Callable[[ProcessId, Any], None],
+        tell: Callable[[Event], None],
+        *,
+        me: ProcessId = 0,
+        storage: StableStorage | None = None,
+        lost: Container[ProcessId] | None = None,
+        on_disk_failure: Callable[[OSError], None] = _raise,
+    ) -> None:
+        """Prepare; nothing happens before `start`.
+
+        Args:
+            hosted: The process. One with the number 0 sends nothing to itself.
+            send: Takes each message and its receiver, when it may leave.
+            tell: Takes each event, when it may be told.
+            me: The number of the process.
+            storage: Its disk; without one it must not save.
+            lost: The peers that the failure detector has found down so far. Whoever keeps them
+                calls `down` for each new one. Without a detector the process must not watch.
+            on_disk_failure: Takes the error of a write; no step is taken after it.
+        """
+        self.failed = False  # something could not be written
+        self.watched: set[ProcessId] = set()
+        self._hosted = hosted
+        self._send = send
+        self._tell = tell
+        self._me = me
+        self._storage = storage
+        self._lost = lost
+        self._on_disk_failure = on_disk_failure
+        self._decode = decoder(hosted.messages)
+        self._loop = asyncio.get_running_loop()
+        self._timers: dict[str, asyncio.Handle] = {}
+        self._gathered: Outbox[Any] | None = None  # what waits for the disk
+        self._gathered_bytes = 0
+        self._steps = 0
+        self._stopped = False
+
+    # Inputs
+
+    def start(self, incarnation: int) -> None:
+        """Begin from what is on disk; `incarnation` is a number that no earlier start had."""
+        out: Outbox[Any] = Outbox(self._me, clock.now())
+        out.incarnation = incarnation
+        if self._storage is not None:
+            out.saved, out.log = self._storage.load()
+        self._hosted.start(out)
+        self._carry_out(out)
+
+    def receive(self, sender: ProcessId, message: Any) -> None:
+        """Deliver a message."""
+        self.step(self._hosted.receive, sender, message)
+
+    def deliver(self, sender: ProcessId, content: bytes) -> None:
+        """Decode a message and deliver it; one that is none of this process's raises."""
+        self.step(self._hosted.receive, sender, self._decode(content))
+
+    def down(self, peer: ProcessId) -> None:
+        """Report that a peer is down, if the process watches it: asked once, told once."""
+        if peer in self.watched:
+            self.watched.remove(peer)
+            self.step(self._hosted.down, peer)
+
+    def step(self, handler: Callable[..., None], *arguments: Any) -> None:
+        """Take a step of the process by one of its handlers: a call of its user, or any input.
+
+        The time is read just before. If the handler raises, none of its wishes is carried out.
+        """
+        if self._stopped:
+            return
+        out: Outbox[Any] = Outbox(self._me, clock.now())
+        handler(*arguments, out)
+        self._carry_out(out)
+
+    def stop(self) -> None:
+        """Take no more steps; what waits for the disk is written and let out first."""
+        self.sync()
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    # Wishes
+
+    def _carry_out(self, out: Outbox[Any]) -> None:
+        self._steps += 1
+        if out.durable or self._gathered is not None:
+            if out.to_save is None:
+                self._gather(out)
+                return
+            self.sync()  # the value takes the place of what was appended before it
+            if not self._write(out):
+                return
+        self._let_out(out)
+
+    def _gather(self, out: Outbox[Any]) -> None:
+        if self._gathered is None:
+            self._gathered = Outbox(self._me)
+            self._loop.call_soon(self.sync)
+        gathered = self._gathered
+        for record in out.appended:
+            gathered.append(record)
+            self._gathered_bytes += len(record)
+        gathered.sends += out.sends
+        gathered.events += out.events
+        self._arm_and_watch(out)
+        if self._gathered_bytes > GATHERED_BYTES_MAX:
+            self.sync()
+
+    def sync(self) -> None:
+        """Write what is gathered now, and let out what has waited for that."""
+        gathered, self._gathered = self._gathered, None
+        self._gathered_bytes = 0
+        if gathered is not None and self._write(gathered):
+            self._let_out(gathered)
+
+    def _write(self, out: Outbox[Any]) -> bool:
+        """Return True if everything is on disk. Else nothing of this step or a later one leaves."""
+        if self.failed or not out.durable:
+            return not self.failed
+        assert self._storage is not None, f"process {self._me} saves, and has no stable storage"
+        try:
+            if out.to_save is not None:
+                self._storage.save(out.to_save)
+            if out.appended:
+                self._storage.append(out.appended)
+        except OSError as error:
+            self.failed = True
+            self.stop()
+            self._on_disk_failure(error)
+        return not self.failed
+
+    def _let_out(self, out: Outbox[Any]) -> None:
+        for to, message in out.sends:
+            self._send(to, message)
+        self._arm_and_watch(out)
+        for event in out.events:
+            self._tell(event)
+
+    def _arm_and_watch(self, out: Outbox[Any]) -> None:
+        for name, after in out.timers:
+            self._arm(name, after)
+        for peer, wanted in out.watches:
+            self._watch(peer, wanted=wanted)
+
+    def _watch(self, peer: ProcessId, *, wanted: bool) -> None:
+        assert self._lost is not None, f"process {self._me} watches, and has no failure detector"
+        if not wanted:
+            self.watched.discard(peer)
+            return
+        self.watched.add(peer)
+        if peer in self._lost:
+            self._loop.call_soon(self.down, peer)
+
+    # Timers
+
+    def _arm(self, name: str, after: float | None) -> None:
+        armed = self._timers.pop(name, None)
+        if armed is not None:
+            armed.cancel()
+        if after is not None:
+            due = self._loop.time() + max(0.0, after)
+            self._timers[name] = self._loop.call_at(due, self._ring_or_drain, name, due)
+
+    def _ring_or_drain(self, name: str, due: float) -> None:
+        """Let the timer ring, unless we have slept: then what has arrived comes first.
+
+        The heartbeats of the others wait in our sockets, and no session may expire for that.
+        """
+        if self._loop.time() - due > LATE_SECONDS:
+            self._drain(name, self._steps, 0, DRAIN_TURNS_MAX)
+        else:
+            self._ring(name)
+
+    def _drain(self, name: str, steps: int, quiet: int, turns: int) -> None:
+        """Wait for a few turns without input, then let the timer ring.
+
+        It stays in the table, so that a step in between can still cancel it or arm it again: a
+        process that has cancelled a timer is certain that it does not ring.
+        """
+        quiet = quiet + 1 if steps == self._steps else 0
+        if quiet > QUIET_TURNS or not turns:
+            self._ring(name)
+            return
+        self._timers[name] = self._loop.call_soon(self._drain, name, self._steps, quiet, turns - 1)
+
+    def _ring(self, name: str) -> None:
+        del self._timers[name]
+        self.step(self._hosted.ring, name)

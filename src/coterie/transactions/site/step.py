@@ -1,0 +1,67 @@
+"""One step of a site, as the parts of the site see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.clocks import LogicalTime, Stamp
+    from coterie.process import Outbox, ProcessId
+    from coterie.transactions.schemes.scheduler import Scheduler
+    from coterie.transactions.site.events import UserAnswer
+    from coterie.transactions.site.journal import Journal
+    from coterie.transactions.site.messages import Message
+    from coterie.transactions.site.records import AnyRecord
+
+RINGS_MAX = 4  # of silence, after which a site that is not bound by a vote is taken for gone
+
+
+class Step:
+    """What the parts of a site share, and what this step wishes for.
+
+    A site makes one for each input and passes it on; no part keeps it. So the state of a site stays
+    a value: parts hold neither each other nor the site.
+    """
+
+    __slots__ = ("journal", "me", "on_answer", "out", "scheduler", "sites")
+
+    def __init__(
+        self,
+        me: ProcessId,
+        sites: int,
+        scheduler: Scheduler,
+        journal: Journal,
+        out: Outbox[Message],
+        *,
+        on_answer: Callable[[UserAnswer, Outbox[Message]], None],
+    ) -> None:
+        """Begin a step of site `me` of `sites`; `on_answer` tells users how their requests ended."""
+        self.me = me
+        self.sites = sites
+        self.scheduler = scheduler
+        self.journal = journal
+        self.out = out
+        self.on_answer = on_answer
+
+    @property
+    def clock(self) -> LogicalTime:
+        """The site's clock, which every message carries."""
+        return self.journal.clock
+
+    def log(self, record: AnyRecord) -> None:
+        """Put a record on disk before any message of this step leaves."""
+        self.journal.log(record, self.out)
+
+    def advance(self, time: LogicalTime) -> None:
+        """Let the clock be at least this late."""
+        self.journal.advance(time, self.out)
+
+    def tick(self) -> Stamp:
+        """Return a stamp that is larger than all that this site has heard of."""
+        return self.journal.tick(self.me, self.out)
+
+    def answer(self, answer: UserAnswer) -> None:
+        """Tell a user of this site how its request has ended."""
+        self.on_answer(answer, self.out)
