@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster.runtime.durable import replace, take_folder
+from coterie.cluster.runtime.durable import FolderLock, replace
 from coterie.errors import ConfigError
 from coterie.stack.world import World
 from tests.stack.echo import run_alone
@@ -127,7 +127,7 @@ def test_a_folder_is_locked_by_one_process_and_free_when_that_is_killed() -> Non
 
         async def main(process: Process) -> None:
             try:
-                take_folder(process.machine.disk.folder / "data", "node")
+                FolderLock(process.machine.disk.folder / "data", "node")
             except ConfigError as error:
                 refused.append(str(error))
                 return

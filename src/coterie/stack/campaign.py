@@ -130,14 +130,14 @@ MIXED = (
 
 
 def classics(*, crash: bool) -> list[str]:
-    """List the mutual exclusion algorithms with the variant to run: of those that bear crashes, or all."""
+    """List the mutual exclusion algorithms with the variant to run: of those that tolerate crashes, or the others."""
     found = []
     for name, entry in algorithms().items():
         if not issubclass(entry.process, Mutex) or name == "leased":
             continue
         for variant in entry.variants:
-            bears = (*entry.bears, *variant.bears)
-            if ("crash" in bears) == crash and variant.sound:
+            tolerates = (*entry.tolerates, *variant.tolerates)
+            if ("crash" in tolerates) == crash and variant.sound:
                 found.append(f"{name}/{variant.name}")
     return found
 

@@ -377,20 +377,20 @@ class ClassicLocks(Workload):
 
 
 class CrashingClassics(ClassicLocks):
-    """Classic algorithms that bear crashes: nodes are killed, and stay away."""
+    """Classic algorithms that tolerate crashes: nodes are killed, and stay away."""
 
     kinds: ClassVar[tuple[str, ...]] = ("kill-for-good", "hang", "reset")
 
 
 class ReturningClassics(ClassicLocks):
-    """Classic algorithms whose nodes are killed and started again: that is refused, or borne."""
+    """Classic algorithms whose nodes are killed and started again: that is refused, or tolerated."""
 
     kinds: ClassVar[tuple[str, ...]] = ("kill",)
     must_end = False
 
 
 class LongClassics(ClassicLocks):
-    """Classic algorithms that bear crashes, with none: long holds alone must not matter."""
+    """Classic algorithms that tolerate crashes, with none: long holds alone must not matter."""
 
     kinds: ClassVar[tuple[str, ...]] = ()
     hold_leases = 2.0
