@@ -89,7 +89,7 @@ def _details(workload: str) -> list[str]:
             return classics(crash=True)
         case "classic-returns":
             return classics(crash=False) + classics(crash=True)
-        case "store":
+        case "store" | "store-lives":
             return list(schemes())
         case "far-store":
             return ["two-phase-locking"]
@@ -99,6 +99,7 @@ def _details(workload: str) -> list[str]:
 
 OF_NODES_ALONE = (
     "store",
+    "store-lives",
     "far-store",
     "classic",
     "classic-crashes",
@@ -122,7 +123,7 @@ MIXED = (
     "classic-long",
     "classic-returns",
     "far-store",
-    "store",
+    "store-lives",
     "store",
     "store",
     "store",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coterie.stack.disk import SYNC_SECONDS
@@ -159,6 +160,14 @@ def _kill_and_restart(scene: Scene, name: str) -> None:
     scene.start(name)
 
 
+def former_life(scene: Scene, fault: Fault) -> None:
+    """Kill a process whose last words stick on the way; it is back long before they arrive."""
+    stall_dials(scene, fault)
+    world = scene.world
+    dies = world.now + fault.seconds * (0.1 + 0.4 * fault.share)
+    world.at(dies, kill, scene, replace(fault, seconds=0.1 * fault.seconds))
+
+
 # Machines
 
 
@@ -225,6 +234,7 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "hang": pause,
     "kill": kill,
     "kill-for-good": kill_for_good,
+    "former-life": former_life,
     "kill-in-sync": kill_in_sync,
     "power-in-sync": power_in_sync,
     "terminate": terminate,
@@ -234,7 +244,7 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "slow-disk": slow_disk,
     "full-disk": full_disk,
 }
-OF_TWO = ("block", "cut", "stall", "stall-dials", "reset")
+OF_TWO = ("block", "cut", "stall", "stall-dials", "former-life", "reset")
 OF_NODES = ("kill-in-sync", "power-in-sync", "terminate", "slow-disk", "full-disk", "refuse")
 SHORT = ("hang", "reset")
 ALL = tuple(kind for kind in KINDS if kind != "kill-for-good")

@@ -449,7 +449,7 @@ class Bank(Workload):
             while not self._filled:
                 await self._try(process, self._fill, store)
         while self.world.now < self.stop_at:
-            await asyncio.sleep(random.expovariate(1) * 0.15 * lease)
+            await asyncio.sleep(random.expovariate(1) * 0.3 * lease)
             if self._filled:
                 work = self._transfer if random.random() < 0.8 else self._add_up
                 await self._try(process, work, store, random)
@@ -539,6 +539,12 @@ class FarBank(Bank):
     attempt_seconds_max = 10.0
 
 
+class LivesOfSites(Bank):
+    """The same with sites that are killed while what they sent is still on its way."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("former-life",)
+
+
 async def _until(asked: asyncio.Task[Any], using: list[asyncio.Task[None]]) -> None:
     """Wait until asked to end, or until all use is over; raise what went wrong with that."""
     left = list(using)
@@ -564,5 +570,6 @@ WORKLOADS: dict[str, type[Workload]] = {
     "classic-returns": ReturningClassics,
     "classic-long": LongClassics,
     "store": Bank,
+    "store-lives": LivesOfSites,
     "far-store": FarBank,
 }
