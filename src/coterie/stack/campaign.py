@@ -76,7 +76,13 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     stage = program_names(plan) if name not in OF_NODES_ALONE else []
     longest = lease * kind.longest_leases
     faults = draw_faults(
-        seed, kind.kinds, node_names(plan), stage, duration=plan.duration, longest=longest
+        seed,
+        kind.kinds,
+        node_names(plan),
+        stage,
+        duration=plan.duration,
+        longest=longest,
+        most=kind.faults_most,
     )
     return replace(plan, faults=faults)
 
@@ -85,7 +91,7 @@ def _details(workload: str) -> list[str]:
     match workload:
         case "classic":
             return classics(crash=False)
-        case "classic-crashes" | "classic-long":
+        case "classic-crashes" | "classic-long" | "classic-late":
             return classics(crash=True)
         case "classic-returns":
             return classics(crash=False) + classics(crash=True)
@@ -104,6 +110,7 @@ OF_NODES_ALONE = (
     "classic",
     "classic-crashes",
     "classic-long",
+    "classic-late",
     "classic-returns",
 )
 MIXED = (
@@ -121,6 +128,7 @@ MIXED = (
     "classic",
     "classic-crashes",
     "classic-long",
+    "classic-late",
     "classic-returns",
     "far-store",
     "store-lives",

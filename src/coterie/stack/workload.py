@@ -49,6 +49,7 @@ class Workload(ABC):
 
     kinds: ClassVar[tuple[str, ...]] = faults.ALL  # of faults that must not matter
     longest_leases: ClassVar[float] = 2.5  # that a fault lasts at most
+    faults_most: ClassVar[int] = 8
     must_end: ClassVar[bool] = True  # all requests are granted in the end
 
     def __init__(self, scene: Scene) -> None:
@@ -396,6 +397,13 @@ class LongClassics(ClassicLocks):
     hold_leases = 2.0
 
 
+class LateClassics(ClassicLocks):
+    """Classic algorithms that tolerate crashes, with none: event loops that are late by a moment."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("hang",)
+    faults_most = 60
+
+
 class Bank(Workload):
     """Transfers between accounts over all sites of a store; money is neither made nor lost."""
 
@@ -569,6 +577,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "classic-crashes": CrashingClassics,
     "classic-returns": ReturningClassics,
     "classic-long": LongClassics,
+    "classic-late": LateClassics,
     "store": Bank,
     "store-lives": LivesOfSites,
     "far-store": FarBank,
