@@ -7,10 +7,23 @@ TRANSACTION_PEERS := $(VENV)/transaction-peers
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
 
-.PHONY: run test check bench bench-locks bench-transactions docs requirements clean
+.PHONY: run quick test check bench bench-locks bench-transactions docs requirements clean
 
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
+
+# What takes long bears it in its name: campaigns, mutants, large explorations. Types are left out: a
+# cold run of mypy alone takes as long as all the rest.
+QUICK := tests/test_style.py tests/test_process.py tests/test_catalogue.py tests/test_trace.py \
+	$(addprefix tests/,clocks coteries deadlock diagram election explore mutex scenario simulate transactions)
+NOT_QUICK := audit or broken or campaign or cancellation or canonical or counts or crashes or everybody or \
+	explored or interleaving or large or missing or mutant or naive or noticed or phantom or printed or \
+	random or repaired or runs or storm or timed or used_once or whatever
+
+quick: $(READY)  ## format, lint, rules, scenarios, small explorations: about half a minute on two cores
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/pytest -m "not real and not slow" -k "not ($(NOT_QUICK))" --numprocesses 2 $(QUICK)
 
 test: check  ## set up, check and test everything
 	$(BIN)/pytest -m "not real" --numprocesses 2 --dist worksteal

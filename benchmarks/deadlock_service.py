@@ -52,7 +52,7 @@ class Cluster:
     def frames(self) -> int:
         """Count the frames of searches, each where it was sent."""
         senders: list[Any] = [node.voting for node in self.nodes]
-        senders += [engine.queues.attending for engine in self.engines]
+        senders += [engine.group.host for engine in self.engines]
         return sum(sender.sent[kind] for sender in senders for kind in KINDS)
 
     def searches(self) -> int:
@@ -153,7 +153,7 @@ async def noting() -> float:
         claim = made.engines[0].place("b", owner=task, shared=False, ttl=None, wait=True)
         began = time.perf_counter()
         for _ in range(NOTED):
-            waits.begin(task, claim, claim.awaits)
+            waits.begin(task, claim)
             waits.end(task, claim)
         seconds = time.perf_counter() - began
         await claim.granted

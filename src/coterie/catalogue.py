@@ -38,11 +38,11 @@ class Cost:
     formula: str
 
     def allows(self, measured: float, tolerance: float = 1e-9) -> bool:
-        """Tell whether a measurement is what theory says."""
+        """Return whether a measurement is what theory says."""
         return self.low - tolerance <= measured <= self.high + tolerance
 
     def value(self) -> float | list[float | None]:
-        """Give the number, or the range with None for no end, as JSON can say it."""
+        """Return the number, or the range with None for no end, as JSON can say it."""
         if self.low == self.high:
             return self.low
         return [self.low, None if math.isinf(self.high) else self.high]
@@ -107,8 +107,8 @@ class Costs:
     """
 
     idle: Callable[[Setup], Cost]  # messages, one requester at a time, each another than the last
-    again: Callable[[Setup], Cost]  # messages, the same requester again, nobody else having asked
-    saturated: Callable[[Setup], Cost]  # messages, everyone always wants in
+    again: Callable[[Setup], Cost]  # messages, the same requester again, no other having asked
+    saturated: Callable[[Setup], Cost]  # messages, all always want in
     client_delay: Callable[[Setup], Cost]  # request to entry, the section being free
     synchronisation_delay: Callable[[Setup], Cost]  # exit to next entry, one waiting
 
@@ -120,9 +120,9 @@ class ElectionCosts:
     Messages are faster than the failure detector, as in a synchronous system.
     """
 
-    best: Callable[[Setup], Cost]  # one process notices, the one with whom it is cheapest
-    worst: Callable[[Setup], Cost]  # ... with whom it is dearest
-    together: Callable[[Setup], Cost]  # everybody notices at once
+    best: Callable[[Setup], Cost]  # one process notices, the cheapest one
+    worst: Callable[[Setup], Cost]  # ... the dearest one
+    together: Callable[[Setup], Cost]  # all processes notice at once
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ class Outbox(Generic[MessageT]):
     def watch(self, peer: ProcessId) -> None:
         """Ask to be told, by `Process.down`, when that process is down; asked once, told once.
 
-        A world's detector is perfect unless it says otherwise: it reports everybody watched who has
-        crashed, some time later, and nobody who has not. Messages sent before the crash may still
+        A world's detector is perfect unless it says otherwise: it reports every watched process
+        that has crashed, some time later, and no other. Messages sent before the crash may still
         come after the report.
         """
         self.watches.append((peer, True))
@@ -149,11 +149,11 @@ class Process(msgspec.Struct, Generic[MessageT], array_like=True):
     me: ProcessId
 
     def delay_max(self) -> float | None:
-        """Give how long a message may take at most for the algorithm to be right; None: for ever."""
+        """Return how long a message may take for the algorithm to be right; None: any time."""
         return None
 
     def facts(self) -> dict[str, Any]:
-        """Give what is worth knowing about this process after a run, by name, as JSON can say it."""
+        """Return what is worth knowing about this process after a run, by name, as JSON can say it."""
         return {}
 
     def start(self, out: Outbox[MessageT]) -> None:
@@ -161,15 +161,17 @@ class Process(msgspec.Struct, Generic[MessageT], array_like=True):
 
     def receive(self, sender: ProcessId, message: MessageT, out: Outbox[MessageT]) -> None:
         """Handle a message; one that no correct peer sends raises."""
-        raise ProtocolError(f"process {self.me} takes no messages, and got {message} from {sender}")
+        raise ProtocolError(f"process {self.me} takes no messages, but got {message} from {sender}")
 
     def ring(self, timer: str, out: Outbox[MessageT]) -> None:
         """Handle a timer that has run out."""
-        raise ProtocolError(f"process {self.me} sets no timers, and {timer} rang")
+        raise ProtocolError(f"process {self.me} sets no timers, but {timer} rang")
 
     def down(self, peer: ProcessId, out: Outbox[MessageT]) -> None:
         """Handle the crash of a process that was watched."""
-        raise ProtocolError(f"process {self.me} watches nobody, and heard that {peer} is down")
+        raise ProtocolError(
+            f"process {self.me} watches no process, but was told that {peer} is down"
+        )
 
 
 class User(msgspec.Struct, array_like=True):
@@ -185,7 +187,7 @@ class User(msgspec.Struct, array_like=True):
 
     def call(self, name: str, process: Any, out: Outbox[Any]) -> None:
         """Make the call, or raise `MisuseError` and leave the process as it was."""
-        raise MisuseError(f"process {process.me} takes no calls, so not {name} either")
+        raise MisuseError(f"process {process.me} takes no calls; {name} was called")
 
     def hear(self, event: Event) -> None:
         """Take note of what the process told."""
@@ -215,9 +217,9 @@ class Mutex(Process[MessageT]):
         """Leave the critical section."""
 
     def holds(self, now: float) -> bool:
-        """Tell whether a user inside may rely on it at this time of its own clock.
+        """Return whether a user inside may rely on it at this time of its own clock.
 
-        A lease runs out while its holder sleeps; nobody can tell it so before it wakes.
+        A lease runs out while its holder sleeps, and the holder cannot know before it wakes.
         """
         return True
 
@@ -253,9 +255,9 @@ class MutexUser(User):
             process.release(out)
 
     def hear(self, event: Event) -> None:
-        """Entering ends the wait; nobody enters without waiting."""
+        """Entering ends the wait; a user that does not wait never enters."""
         if isinstance(event, Entered):
-            assert self.phase is Phase.WAITING, "Entered was told to a user who is not waiting"
+            assert self.phase is Phase.WAITING, "Entered was told to a user that is not waiting"
             self.phase = Phase.INSIDE
 
 
@@ -276,7 +278,7 @@ class Election(Process[MessageT]):
 class ElectionUser(User):
     """The user of an election: it may notice, at most `entries` times, that a leader is missing."""
 
-    leader: ProcessId | None = None  # whom it was told to follow
+    leader: ProcessId | None = None  # the one it was told to follow
     entries: int | None = None  # how often it will still call; None = no end
 
     def calls(self) -> tuple[str, ...]:
@@ -345,7 +347,7 @@ class Seat(msgspec.Struct, array_like=True):
 
 
 def seat(process: Process[Any], entries: int | None = None) -> Seat:
-    """Give `process` the user of its kind, who will make at most `entries` calls of the main verb."""
+    """Seat `process` with a user of its kind that makes at most `entries` calls of the main verb."""
     if isinstance(process, Mutex):
         return Seat(process, MutexUser(entries=entries))
     if isinstance(process, Election):

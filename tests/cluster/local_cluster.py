@@ -52,6 +52,12 @@ async def running(config: Config) -> AsyncIterator[list[Node]]:
             await node.stop()
 
 
+async def started_again(nodes: list[Node], place: int) -> None:
+    """Put another start of the same node in its place."""
+    nodes[place] = Node(nodes[place].config, nodes[place].name, new_cluster=True)
+    await nodes[place].start()
+
+
 async def until(condition: Callable[[], object], what: str) -> None:
     """Wait for a condition, turn by turn."""
     deadline = time.monotonic() + PATIENCE_SECONDS

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any
 
-    from coterie.cluster.client.participant import Attending
+    from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.voter.node import Node
 
 UP, DOWN = "up", "down"  # from the program to the node, and back
@@ -170,10 +170,10 @@ class Program:
         self.proxies = proxies
 
     @property
-    def attending(self) -> Attending:
-        engine = self.coordinator._session.engine
+    def host(self) -> ParticipantHost:
+        engine = self.coordinator.engine
         assert isinstance(engine, ClusterEngine)
-        return engine._attending
+        return engine.group.host
 
 
 class Network:

@@ -77,7 +77,7 @@ def test_grants_that_come_after_the_lease_let_nobody_in(monkeypatch: pytest.Monk
                 suspended.jump(EXPIRY + 0.1)
                 for proxy in late.proxies:
                     proxy.resume()
-                await seen(lambda: late.attending.received["Reply"])
+                await seen(lambda: late.host.received["Reply"])
                 await passing(0.01)
                 assert held.valid
                 assert not waiting.done()

@@ -120,13 +120,15 @@ WORKS: dict[str, tuple[Work, tuple[str, ...]]] = {
 
 def left_behind(c: coterie.Coordinator) -> list[object]:
     """List what a coordinator still holds, waits for, or remembers of waiting."""
-    engine = c._session.engine
-    left: list[object] = [*c._session.held, *engine.waits._waiters, *engine.waits._attempts]
+    engine = c.engine
+    left: list[object] = [*c.held]
+    if not engine.waits.is_empty:
+        left.append(engine.waits)
     if isinstance(engine, FileEngine):
-        return [*left, *engine._claims]
+        return [*left, *engine.claims()]
     assert isinstance(engine, ClusterEngine)
-    participant = engine._attending.participant
-    return [*left, *engine.queues.locks, *(set(participant.bids) - participant.cached)]
+    participant = engine.group.host.participant
+    return [*left, *engine.group.queues, *(set(participant.bids) - participant.cached)]
 
 
 async def cancelled_once(
@@ -146,7 +148,7 @@ async def cancelled_once(
         await held.release()
     await asyncio.wait({driving}, timeout=9)
     assert driving.cancelled() == work.was_cancelled
-    if isinstance(c._session.engine, ClusterEngine):
+    if isinstance(c.engine, ClusterEngine):
         await passing(SETTLED_SECONDS)
     assert left_behind(c) == []
     assert asyncio.all_tasks() == before

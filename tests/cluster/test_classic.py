@@ -20,6 +20,7 @@ from tests.cluster.virtual_time import passing, run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from coterie.cluster.config import Config
 
@@ -39,12 +40,16 @@ async def members(config: Config) -> AsyncIterator[list[coterie.Coordinator]]:
             try:
                 joined = coterie.join(config, node=member.name)
             except coterie.ConfigError:
-                node = Classic(config, member.name, lambda lock, event: None)
+                node = Classic(config, member.name, lambda lock, event: None, fail)
                 await node.start()
                 stack.push_async_callback(node.stop)
             else:
                 taking.append(await stack.enter_async_context(joined))
         yield taking
+
+
+def fail(failure: coterie.Unavailable) -> None:
+    raise failure
 
 
 def node_of(coordinator: coterie.Coordinator) -> Classic:
@@ -109,7 +114,9 @@ def test_what_makes_no_sense_is_said(changes: dict[str, Any], message: str) -> N
 def test_what_is_tolerated_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         run_turns(convert(document(2, algorithm="raymond")), turns=1)
-    assert "runs raymond: it assumes reliable links, no crash, and bears reordering" in caplog.text
+    assert (
+        "runs raymond: it assumes reliable links, no crash, and tolerates reordering" in caplog.text
+    )
 
 
 def test_messages_come_once_and_in_order_over_broken_connections() -> None:
@@ -121,10 +128,8 @@ def test_messages_come_once_and_in_order_over_broken_connections() -> None:
             async def enter(coordinator: coterie.Coordinator) -> None:
                 for _ in range(10):
                     async with coordinator.lock("x"):
-                        for outgoing in node_of(coordinator)._outgoing.values():
-                            connection = outgoing._link._connection
-                            if connection is not None:
-                                connection.abort("cut by the test")
+                        for peer in node_of(coordinator).peers.values():
+                            peer.abort("cut by the test")
                         await asyncio.sleep(0)
 
             await asyncio.gather(*(enter(one) for one in taking))
@@ -156,7 +161,7 @@ def test_a_lost_node_is_reported_to_those_who_watch_it() -> None:
 
     async def main() -> None:
         async with asyncio.timeout(20), contextlib.AsyncExitStack() as stack:
-            coordinator = Classic(config, "a", lambda lock, event: None)
+            coordinator = Classic(config, "a", lambda lock, event: None, fail)
             await coordinator.start()
             clients = [
                 await stack.enter_async_context(coterie.join(config, node=name)) for name in "bc"
@@ -221,3 +226,112 @@ def test_the_algorithm_of_1996_declares_none_dead_that_answers(
             return [process.facts()["down"] for process in processes]
 
     assert run(monkeypatch, main) == [[], [], []]
+
+
+def test_a_restarted_node_is_refused_and_told_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its new start has forgotten who has the token, and would let in a second process."""
+    config = convert(document(3, algorithm="raymond"))
+    reason = "node 'a' was restarted: raymond does not tolerate restarts; restart all nodes"
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            first = coterie.join(config, node="a")
+            await first.open()
+            others = [
+                await stack.enter_async_context(coterie.join(config, node=name)) for name in "bc"
+            ]
+            for member in (first, *others):
+                async with member.lock("x"):
+                    pass
+            held = await others[0].lock("x").acquire()
+            assert held
+            await first.close()
+            again = await stack.enter_async_context(coterie.join(config, node="a"))
+            with pytest.raises(coterie.Unavailable, match=reason):
+                await again.lock("x").acquire()
+            with pytest.raises(coterie.Unavailable, match=reason):
+                await again.lock("y").acquire()
+            assert held.valid
+
+    with caplog.at_level(logging.WARNING):
+        run(monkeypatch, main)
+    assert f"refused: {reason}" in caplog.text, "by the others"
+    assert f"node a ends: {reason}" in caplog.text
+
+
+def test_a_node_of_1996_returns_where_disks_count_the_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    times = {"sigma": "0.05", "lambda": "0.05"}
+    wish = document(3, algorithm="fault-tolerant", parameters=times, lease=0.2, data="data")
+    config = convert(wish, tmp_path)
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            first = coterie.join(config, node="a")
+            await first.open()
+            others = [
+                await stack.enter_async_context(coterie.join(config, node=name)) for name in "bc"
+            ]
+            for member in (first, *others):
+                async with member.lock("x"):
+                    pass
+            async with others[0].lock("x"):
+                await first.close()
+                again = await stack.enter_async_context(coterie.join(config, node="a"))
+                waiting = asyncio.ensure_future(again.lock("x").acquire())
+                await passing(3.0)  # it is back, and in nobody's absence may it enter
+                assert not waiting.done()
+            held = await waiting
+            assert held
+            await held.release()
+            for member in (again, *others):
+                async with member.lock("x"), member.lock("another"):
+                    pass
+            processes = [node_of(one).process("x").seat.process for one in (again, *others)]
+            assert [process.facts()["down"] for process in processes] == [[], [], []]
+
+    run(monkeypatch, main)
+
+
+def test_all_nodes_of_1996_start_again_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    times = {"sigma": "0.05", "lambda": "0.05"}
+    wish = document(3, algorithm="fault-tolerant", parameters=times, lease=0.2, data="data")
+    config = convert(wish, tmp_path)
+
+    async def main() -> None:
+        for _ in range(3):
+            async with members(config) as taking:
+
+                async def enter(coordinator: coterie.Coordinator) -> None:
+                    async with coordinator.lock("x"):
+                        pass
+
+                await asyncio.gather(*(enter(one) for one in taking))
+
+    run(monkeypatch, main)
+
+
+def test_without_a_data_directory_a_node_of_1996_is_refused_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = convert(document(3, algorithm="fault-tolerant"))
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            first = coterie.join(config, node="a")
+            await first.open()
+            for name in "bc":
+                await stack.enter_async_context(coterie.join(config, node=name))
+            async with first.lock("x"):
+                pass
+            await first.close()
+            again = await stack.enter_async_context(coterie.join(config, node="a"))
+            with pytest.raises(coterie.Unavailable, match="'a' was restarted: fault-tolerant"):
+                await again.lock("x").acquire()
+
+    run(monkeypatch, main)

@@ -13,13 +13,14 @@ import coterie
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.wire.link import Link
-from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.local_cluster import document, running, started_again, until, url_of
 from tests.cluster.virtual_time import run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from coterie.cluster.client.participant import Attending
+    from coterie.cluster.client.lease_group import LeaseGroup
+    from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.voter.node import Node
 
 
@@ -30,15 +31,18 @@ class World:
         self.nodes = nodes
         self.programs = programs
 
-    def attending(self, program: int = 0) -> Attending:
-        engine = self.programs[program]._session.engine
+    def group(self, program: int = 0) -> LeaseGroup:
+        engine = self.programs[program].engine
         assert isinstance(engine, ClusterEngine)
-        return engine._attending
+        return engine.group
+
+    def host(self, program: int = 0) -> ParticipantHost:
+        return self.group(program).host
 
     async def linked(self, program: int, links: int) -> None:
         """Wait until a program has that many links."""
-        attending = self.attending(program)
-        await until(lambda: len(attending.reachable()) == links, f"{links} links")
+        host = self.host(program)
+        await until(lambda: len(host.reachable()) == links, f"{links} links")
 
 
 @contextlib.asynccontextmanager
@@ -77,7 +81,7 @@ def in_world(
 def test_a_fresh_lock_costs_one_request_and_one_grant_per_voter() -> None:
     async def test(made: World) -> None:
         async with made.programs[0].lock("x"):
-            sent, received = made.attending().sent, made.attending().received
+            sent, received = made.host().sent, made.host().received
             assert sent == {"Data": 3}
             await until(lambda: received["Reply"] == 3, "the grants of all")
 
@@ -92,7 +96,7 @@ def test_a_lock_that_nobody_else_wants_is_taken_again_without_a_message() -> Non
             async with lock as held:
                 tokens.append(held.token)
         assert tokens == list(range(tokens[0], tokens[0] + 5)), "each has a token of its own"
-        assert made.attending().sent["Data"] == 3
+        assert made.host().sent["Data"] == 3
 
     in_world(test)
 
@@ -166,12 +170,11 @@ def test_locks_go_on_over_connections_that_break_all_the_time() -> None:
         cuts = 0
 
         def cut(program: int) -> int:
-            line = made.attending(program).lines[dice.randint(1, 3)]
+            line = made.host(program).lines[dice.randint(1, 3)]
             assert isinstance(line, Link)
-            connection = line._connection
-            if connection is None:
+            if not line.is_up:
                 return 0
-            connection.abort("cut by the test")
+            line.abort("cut by the test")
             return 1
 
         async def enter(program: int) -> None:
@@ -198,7 +201,7 @@ def test_a_try_fails_at_once_if_somebody_holds_the_lock_and_leaves_nothing_behin
         one, other = made.programs
         async with one.lock("x"):
             assert await other.lock("x").acquire(blocking=False) is None
-        assert not made.attending(1).participant.bids
+        assert not made.host(1).participant.bids
         assert await other.waiters("x") == []
 
     in_world(test, programs=2)
@@ -209,7 +212,7 @@ def test_a_try_succeeds_if_another_process_only_keeps_the_lock() -> None:
         one, other = made.programs
         async with one.lock("x"):
             pass
-        assert "x" in made.attending(0).participant.cached
+        assert "x" in made.host(0).participant.cached
         held = await other.lock("x").acquire(blocking=False)
         assert held
         await held.release()
@@ -268,10 +271,9 @@ def test_many_names_used_once_leave_nothing_behind() -> None:
         for number in range(1500):
             async with made.programs[0].lock(f"name/{number}"):
                 pass
-        attending = made.attending()
-        assert not attending.host.queues.locks
-        kept = attending.membership.settings.cached_max
-        assert len(attending.participant.bids) <= kept
+        assert not made.group().queues
+        kept = made.host().membership.settings.cached_max
+        assert len(made.host().participant.bids) <= kept
         await until(lambda: len(made.nodes[0].voting.voter.ballots) <= kept, "voters to forget")
 
     in_world(test)
@@ -298,7 +300,7 @@ def test_a_restarted_node_is_joined_again_and_the_hold_goes_on() -> None:
         async with made.programs[0].lock("x") as held:
             await made.nodes[1].stop()
             await made.linked(0, 2)
-            await made.nodes[1].start()
+            await started_again(made.nodes, 1)
             await made.linked(0, 3)
             assert held.valid
 
@@ -311,7 +313,7 @@ def test_a_hold_outlives_a_voter_that_stays_away_for_longer_than_a_lease(
     async def test(made: World) -> None:
         async with made.programs[0].lock("x") as held:
             await made.nodes[0].stop()
-            uplink = made.attending().participant.sessions.uplink(1)
+            uplink = made.host().participant.sessions.uplink(1)
             await until(lambda: uplink.silent, "the lease of that voter to end")
             assert held.valid, "the other two support the token, however far apart they started"
 

@@ -6,15 +6,21 @@ import asyncio
 import json
 import logging
 import re
-
-import pytest
+from typing import TYPE_CHECKING
 
 import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.ports import free_ports
 from coterie.cluster.runtime.logs import JsonFormatter
+from coterie.cluster.voter import storage
 from coterie.cluster.voter.metrics import Metric, gauge, render
-from tests.cluster.local_cluster import document, running, url_of
+from coterie.cluster.voter.node import Node
+from tests.cluster.local_cluster import document, running, until, url_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+$')
 
@@ -81,22 +87,30 @@ def test_logs_are_json_on_request() -> None:
 
 
 def test_a_node_that_cannot_save_votes_no_more(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = convert(document(1, data="data"), tmp_path_factory.mktemp("node"))
+    config = convert(document(1, data="data"), tmp_path)
 
     async def main() -> None:
-        async with running(config) as (node,), coterie.connect(url_of(config)) as coordinator:
+        failures: list[coterie.Unavailable] = []
+        node = Node(config, "a", new_cluster=True, on_failure=failures.append)
+        await node.start()
+        try:
+            async with coterie.connect(url_of(config)) as coordinator:
 
-            def full(_: bytes) -> None:
-                raise OSError(28, "No space left on device")
+                def full(*_: object) -> None:
+                    raise OSError(28, "No space left on device")
 
-            assert node._storage is not None
-            monkeypatch.setattr(node._storage, "save", full)
-            waiting = asyncio.ensure_future(coordinator.lock("x").acquire())
-            with pytest.raises(coterie.Unavailable, match="No space left on device"):
-                await node.failed
-            assert not waiting.done()
-            waiting.cancel()
+                monkeypatch.setattr(storage, "replace", full)
+                waiting = asyncio.ensure_future(coordinator.lock("x").acquire())
+                await until(lambda: failures, "the node to give up")
+                monkeypatch.undo()
+                assert not waiting.done()
+                waiting.cancel()
+        finally:
+            await node.stop()
+        (failure,) = failures
+        assert "No space left on device" in str(failure)
+        assert not (tmp_path / "data" / "a" / "memory").exists(), "it must not go on from here"
 
     asyncio.run(main())

@@ -60,9 +60,9 @@ class End(NamedTuple):
 
 def on_a_connection(test: Callable[[End], object]) -> None:
     async def main() -> None:
-        end = End(Connection(lambda _: None), Wire(), [])
+        end = End(Connection(), Wire(), [])
         end.connection.connection_made(end.wire)
-        end.connection.receive = lambda frame: end.frames.append(bytes(frame))
+        end.connection.use(lambda frame: end.frames.append(bytes(frame)))
         outcome = test(end)
         if asyncio.iscoroutine(outcome):
             await outcome
@@ -131,7 +131,7 @@ def test_who_never_reads_is_cut_off() -> None:
 def test_the_end_of_a_connection_is_told_once_with_its_reason() -> None:
     def test(end: End) -> None:
         reasons: list[str] = []
-        end.connection.on_close = reasons.append
+        end.connection.use(lambda _: None, reasons.append)
         end.connection.close("enough")
         end.connection.connection_lost(None)
         end.connection.connection_lost(None)

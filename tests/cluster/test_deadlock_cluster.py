@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie.cluster.admin.lock_survey import Survey
+from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.metrics import participant_metrics, render
-from coterie.cluster.wire.frames import OwnerReport
 from coterie.deadlock.service import search as deadlocks
 from coterie.deadlock.service.lock_collection import Suspicion
 from coterie.errors import AcquireTimeout, DeadlockDetected
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from coterie.cluster.client.lease_group import LeaseGroup
     from coterie.cluster.voter.node import Node
-    from coterie.cluster.wire.frames import AskOwner
+    from coterie.cluster.wire.frames import AskOwner, OwnerReport
+    from coterie.deadlock.service.local_waits import Waits
     from coterie.locks import Acquirable
 
 QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")
@@ -34,8 +37,8 @@ class Program:
 
     def __init__(self, c: coterie.Coordinator) -> None:
         self.c = c
-        assert isinstance(c._session.engine, ClusterEngine)
-        self.engine = c._session.engine
+        assert isinstance(c.engine, ClusterEngine)
+        self.engine = c.engine
         self.task: asyncio.Task[str]
         self._wish: asyncio.Future[Acquirable[Any]]
 
@@ -70,7 +73,7 @@ class Program:
 
     def questions(self) -> int:
         """Count the frames that were sent to look for deadlocks."""
-        return sum(self.engine._attending.sent[kind] for kind in QUESTIONS)
+        return sum(self.engine.group.host.sent[kind] for kind in QUESTIONS)
 
 
 class World:
@@ -316,7 +319,7 @@ def test_switched_off_they_wait_until_their_patience_ends() -> None:
 
 def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> None:
     def detects(url: str) -> bool:
-        return coterie.connect(url)._session.engine.waits.detects
+        return coterie.connect(url).engine.waits.detects
 
     assert detects("coterie://a:1")
     assert detects("coterie://a:1?deadlock-detection=on")
@@ -328,7 +331,7 @@ def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> N
     assert detects(f"coterie:{path}")
     path.write_text('deadlock-detection = false\n[nodes.a]\naddress = "127.0.0.1:1"\n')
     assert not detects(f"coterie:{path}")
-    assert not coterie.join(path, node="a")._session.engine.waits.detects
+    assert not coterie.join(path, node="a").engine.waits.detects
 
 
 def test_whoever_does_not_detect_is_not_chosen() -> None:
@@ -390,7 +393,7 @@ class Wavering(Program):
         self.patience.reschedule(asyncio.get_running_loop().time())
 
 
-async def phantom(made: World) -> bool:
+async def phantom(made: World, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Tell Ann that Bob holds b and waits for a, which is over when she hears of it.
 
     She would be the one to give way; tell whether she does.
@@ -401,21 +404,22 @@ async def phantom(made: World) -> bool:
     await bob.hold("b")
     bob.want("a")
     await bob.waits()
-    learn, told = ann.engine._questions.learn, asyncio.Event()
+    hear, told = Survey.hear, asyncio.Event()
+    late: list[asyncio.Task[None]] = []
 
-    async def later(voter: int, answer: Any) -> None:
+    async def later(survey: Survey, answer: OwnerReport) -> None:
         await until(lambda: not bob.engine.waits.blocked(), "bob to go on")
-        learn(voter, answer)
+        hear(survey, answer)
 
-    def slowly(voter: int, answer: Any) -> None:
-        if isinstance(answer, OwnerReport) and not told.is_set():
+    def slowly(survey: Survey, answer: OwnerReport) -> None:
+        if answer.identity == bob.engine.group.host.identity.name and not told.is_set():
             told.set()
             bob.give_up()
-            bob.engine._run(later(voter, answer))
+            late.append(asyncio.create_task(later(survey, answer)))
         else:
-            learn(voter, answer)
+            hear(survey, answer)
 
-    ann.engine._questions.learn = slowly  # type: ignore[method-assign] # a slow link
+    monkeypatch.setattr(Survey, "hear", slowly)  # the link from Bob is slow
     ann.want("b")
     await told.wait()
     await until(lambda: ann.task.done() or ann.engine.waits.searches > 1, "the next search")
@@ -424,9 +428,9 @@ async def phantom(made: World) -> bool:
     return (await ann.task).startswith("gave way")
 
 
-def test_what_is_over_when_it_is_heard_makes_no_victim() -> None:
+def test_what_is_over_when_it_is_heard_makes_no_victim(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(made: World) -> None:
-        assert not await phantom(made)
+        assert not await phantom(made, monkeypatch)
 
     in_world(test, programs=2)
 
@@ -437,7 +441,7 @@ def test_one_pass_alone_would_make_a_victim_of_what_is_over(
     monkeypatch.setattr(Suspicion, "stands", lambda *_: True)
 
     async def test(made: World) -> None:
-        assert await phantom(made)
+        assert await phantom(made, monkeypatch)
 
     in_world(test, programs=2)
 
@@ -452,17 +456,15 @@ def test_a_lock_that_changes_hands_while_the_question_travels_makes_no_victim(
         ann.engine.waits.clock = lambda: 1 << 60
         await ann.hold("a")
         await bob.hold("b")
-        host = bob.engine._attending.host
-        answer = host.standings
-        asked = asyncio.Event()
+        answer, asked = blockers.report, asyncio.Event()
 
-        def late(question: AskOwner) -> OwnerReport:
-            if not asked.is_set():
+        def late(group: LeaseGroup, waits: Waits, question: AskOwner) -> OwnerReport:
+            if group is bob.engine.group and not asked.is_set():
                 asked.set()
                 bob.want("y")  # he gives back b as soon as he has had y
-            return answer(question)
+            return answer(group, waits, question)
 
-        monkeypatch.setattr(host, "standings", late)
+        monkeypatch.setattr(blockers, "report", late)
         await eve.hold("z")
         eve.want("b")
         await eve.waits()
@@ -482,8 +484,7 @@ def test_a_program_that_starts_again_is_not_taken_for_the_victim_it_was() -> Non
         bob.engine.waits.clock = lambda: 1 << 60  # he is the one to give way
         await ann.hold("a")
         await bob.hold("b")
-        assert bob.engine.deadlocks is not None
-        bob.engine.deadlocks.stop()  # he does not get to it
+        bob.engine.search.stop()  # he does not get to it
         ann.want("b")
         bob.want("a")
         await until(lambda: ann.engine.waits.searches > 1, "ann to have found it twice")
@@ -596,7 +597,8 @@ def test_deadlocks_and_searches_are_counted() -> None:
         bob.want("a")
         await made.outcomes()
         text = "".join(
-            render(participant_metrics(program.engine._attending)) for program in (ann, bob)
+            render(participant_metrics(program.engine.group, program.engine.waits))
+            for program in (ann, bob)
         )
         counts = [
             line.split()[1] for line in text.splitlines() if line[:18] == "coterie_deadlocks_"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from coterie.deadlock.condition import Condition
+    from coterie.errors import Unavailable
     from coterie.process import Event, Process
 
 SYSTEM = "system"  # the letters of nodes name what they are about
@@ -39,11 +40,17 @@ async def nodes(
     async with contextlib.AsyncExitStack() as stack:
         made = []
         for member in config.membership.members:
-            node = classic.Classic(config, member.name, lambda _, event: heard.append(event))
+            node = classic.Classic(
+                config, member.name, lambda _, event: heard.append(event), heard_of_failure
+            )
             await node.start()
             stack.push_async_callback(node.stop)
             made.append(node)
         yield made
+
+
+def heard_of_failure(failure: Unavailable) -> None:
+    raise failure
 
 
 def victims(
@@ -56,6 +63,7 @@ def victims(
 
     async def main() -> None:
         async with asyncio.timeout(20), nodes(processes, heard, monkeypatch) as made:
+            await until(lambda: all(node.is_ready for node in made), "all to meet")
             made[0].process(SYSTEM)
             await until(lambda: all(SYSTEM in node.processes for node in made), "all to begin")
             for node, script in zip(made, scripts, strict=False):

@@ -34,7 +34,7 @@ async def want(program: Program, lock: str, *, shared: bool) -> None:
 
 async def at_voters(made: World, program: Program, lock: str) -> None:
     """Wait until a request lies with all voters."""
-    name = program.engine._attending.identity.name
+    name = program.engine.group.host.identity.name
 
     def arrived() -> bool:
         ballots = [node.voting.voter.ballots.get(lock) for node in made.nodes]
@@ -140,7 +140,7 @@ def test_a_circle_through_a_line_that_is_partly_in_another_program_is_found() ->
         await hear_the_voters(writer)
         writer.want("x")
         await at_voters(made, writer, "x")
-        participant = reader.engine._attending.participant
+        participant = reader.engine.group.host.participant
         await until(lambda: participant.is_wanted("x"), "the reader to hear of the writer")
         await want(sharer, "x", shared=True)
         await want(reader, "z", shared=False)

@@ -16,8 +16,10 @@ import pytest
 
 import coterie
 from coterie.cluster.admin.lock_survey import Survey
+from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
+from coterie.cluster.voter.report import describe_obstacles
 from coterie.cluster.wire.frames import AskOwner, Owners
 from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_collection import Collection, Suspicion
@@ -74,9 +76,15 @@ class Referee:
             return [hold for waits in self.all_waits for hold in waits.holds(wanted)]
         survey = Survey(range(len(self.nodes)))
         for voter, node in enumerate(self.nodes):
-            survey.name(voter, Owners(1, (node.voting._describe(wanted, 0),), {}))
+            survey.name(
+                voter,
+                Owners(
+                    1, (describe_obstacles(wanted, node.voting.voter.ballots.get(wanted.lock)),), {}
+                ),
+            )
         for engine in self.engines:
-            survey.hear(engine._first.standings(AskOwner(0, 1, (wanted,), search=True)))
+            asked = AskOwner(0, 1, (wanted,), search=True)
+            survey.hear(blockers.report(engine.group, engine.waits, asked))
         return survey.holds(wanted)
 
 
@@ -113,7 +121,7 @@ async def work(c: coterie.Coordinator, random: Random, sharing: float) -> int:
 async def soak(urls: list[str], referee: Referee, seed: int, sharing: float = 0.0) -> None:
     async with contextlib.AsyncExitStack() as stack:
         programs = [await stack.enter_async_context(coterie.connect(url)) for url in urls]
-        engines = [program._session.engine for program in programs]
+        engines = [program.engine for program in programs]
         referee.all_waits = [engine.waits for engine in engines]
         referee.engines = [engine for engine in engines if isinstance(engine, ClusterEngine)]
         tasks = [

@@ -16,12 +16,12 @@ VOTERS = 3
 
 def sent(made: World) -> int:
     """Count the frames with lock messages that programs and voters have sent each other."""
-    requests = sum(made.attending(program).sent["Data"] for program in range(len(made.programs)))
+    requests = sum(made.host(program).sent["Data"] for program in range(len(made.programs)))
     return requests + sum(node.voting.sent["Reply"] for node in made.nodes)
 
 
 def everything_arrived(made: World) -> bool:
-    parts = [made.attending(program).participant for program in range(len(made.programs))]
+    parts = [made.host(program).participant for program in range(len(made.programs))]
     return not any(uplink.unacked for part in parts for uplink in part.sessions.uplinks)
 
 
@@ -29,8 +29,8 @@ def test_a_fresh_lock_is_one_round_trip_with_each_voter() -> None:
     async def test(made: World) -> None:
         before = sent(made)
         async with made.programs[0].lock("x"):
-            assert made.attending().sent == {"Data": VOTERS}, "nothing but one request for each"
-            await until(lambda: made.attending().received["Reply"] == VOTERS, "all grants")
+            assert made.host().sent == {"Data": VOTERS}, "nothing but one request for each"
+            await until(lambda: made.host().received["Reply"] == VOTERS, "all grants")
             assert sent(made) - before == 2 * VOTERS
             assert [node.voting.received["Data"] for node in made.nodes] == [1] * VOTERS
 
@@ -41,13 +41,13 @@ def test_taking_it_again_sends_nothing_at_all() -> None:
     async def test(made: World) -> None:
         lock = made.programs[0].lock("x")
         async with lock:
-            await until(lambda: made.attending().received["Reply"] == VOTERS, "all grants")
+            await until(lambda: made.host().received["Reply"] == VOTERS, "all grants")
         before = sent(made)
         for _ in range(1000):
             async with lock:
                 pass
         assert sent(made) == before
-        assert made.attending().sent == {"Data": VOTERS}
+        assert made.host().sent == {"Data": VOTERS}
 
     in_world(test, lease=20.0)
 
@@ -60,7 +60,7 @@ def test_another_task_of_the_same_program_costs_nothing_either() -> None:
                     await asyncio.sleep(0)
 
         async with made.programs[0].lock("x"):
-            await until(lambda: made.attending().received["Reply"] == VOTERS, "all grants")
+            await until(lambda: made.host().received["Reply"] == VOTERS, "all grants")
         before = sent(made)
         await asyncio.gather(*(work() for _ in range(4)))
         assert sent(made) == before

@@ -46,7 +46,6 @@ async def call(config: Config, caller: Caller) -> Connection:
         connection.close("it is not to be")
         await connection.wait_closed()
         raise
-    connection.on_close = None
     return connection
 
 
@@ -98,7 +97,7 @@ def test_a_caller_of_another_cluster_configuration_or_secret_gives_up(
 def test_another_version_of_the_protocol_is_refused() -> None:
     config = config_with()
     other = caller(config)
-    other._hello = msgspec.structs.replace(other._hello, protocol=frames.PROTOCOL + 1)
+    other.hello = msgspec.structs.replace(other.hello, protocol=frames.PROTOCOL + 1)
     spoken = (
         f"the caller speaks protocol {frames.PROTOCOL + 1} and this node protocol {frames.PROTOCOL}"
     )
@@ -126,13 +125,12 @@ def impostor(config: Config, caplog: pytest.LogCaptureFixture, change: dict[str,
             def answer(frame: memoryview) -> None:
                 welcome = frames.decode_welcome(frame)
                 assert isinstance(welcome, Welcome)
-                right = credentials(config).prove(b"caller", honest._hello, welcome)
+                right = credentials(config).prove(b"caller", honest.hello, welcome)
                 wrong = {"proof": right, "key": identity.key, **change}
                 connection.send(Proof(**wrong))
 
-            connection.receive = answer
-            connection.on_close = lambda _: over.set()
-            connection.send(honest._hello)
+            connection.use(answer, lambda _: over.set())
+            connection.send(honest.hello)
             await over.wait()
             assert not node.voting.lines
 

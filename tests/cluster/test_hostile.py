@@ -62,14 +62,13 @@ async def let_in(config: Config, identity: Identity) -> Connection:
     connection = await dial(membership.members[0].address, None)
     credentials = Credentials(membership.cluster, membership.digest)
     await Caller(credentials, "participant", identity, "a").greet(connection)
-    connection.on_close = None
-    connection.receive = lambda _: None
+    connection.use(lambda _: None)
     return connection
 
 
 async def refused(connection: Connection) -> None:
     async with asyncio.timeout(10):
-        await connection._ended.wait()
+        await connection.wait_ended()
 
 
 def framed(content: bytes) -> bytes:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
+from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.voter.metrics import node_metrics
+from coterie.cluster.voter.metrics import participant_metrics, render
 from tests.cluster.local_cluster import document
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def test_a_cluster_of_one_program_needs_no_connection() -> None:
             async with alone.lock("x") as held:
                 assert held.valid
                 assert (await alone.holders("x"))[0].token == held.token
-            engine = alone._session.engine
-            figures = node_metrics(engine._access._node.voting)  # type: ignore[attr-defined]
+            engine = alone.engine
+            assert isinstance(engine, ClusterEngine)
+            figures = render(participant_metrics(engine.group, engine.waits))
             assert "coterie_acquisitions_total 1\n" in figures
             assert 'coterie_link_up{node="a"} 1\n' in figures
 

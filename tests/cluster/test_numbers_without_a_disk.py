@@ -14,7 +14,7 @@ import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.node import Node
-from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.local_cluster import document, running, started_again, until, url_of
 from tests.cluster.virtual_time import passing, run
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_a_node_with_a_new_disk_asks_the_others_before_it_votes(
             try:
                 await passing(3 * settings.expiry)
                 assert returned.voting.voter.abstains(), "only one of two others has answered"
-                await third.start()
+                await started_again(nodes, 2)
                 await until(lambda: not returned.voting.voter.abstains(), "the node to vote")
                 assert returned.voting.voter.floor >= used
             finally:

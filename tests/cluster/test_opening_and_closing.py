@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import functools
 import gc
+import math
 import socket
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +18,7 @@ from coterie import MisuseError
 from coterie.cluster.config import convert
 from coterie.cluster.wire.frames import Refusal
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.locks import session
 from tests.cluster.local_cluster import document, running, url_of
 from tests.locks.memory import in_loop
 
@@ -158,8 +159,10 @@ class Line:
     """A connection on which nothing travels."""
 
     def __init__(self) -> None:
-        self.receive: Callable[[memoryview], None]
-        self.on_close: Callable[[str], None]
+        self.receive: Callable[[memoryview], None] = print
+
+    def use(self, on_frame: Callable[[memoryview], None], on_close: Callable[[str], None]) -> None:
+        self.receive = on_frame
 
     def send(self, frame: msgspec.Struct) -> None:
         """Keep it for nobody."""
@@ -195,7 +198,7 @@ def test_who_calls_a_node_in_the_turn_in_which_it_ends_is_not_left_to_the_collec
 @pytest.mark.parametrize("count", range(4))
 @in_loop
 async def test_who_is_granted_a_lock_in_the_turn_in_which_all_is_closed_does_not_wait_for_ever(
-    count: int, tmp_path: Path
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(tmp_path) as url:
         c = coterie.connect(url)
@@ -204,7 +207,7 @@ async def test_who_is_granted_a_lock_in_the_turn_in_which_all_is_closed_does_not
         assert held is not None
         waiter = asyncio.ensure_future(c.lock("a").acquire())
         await turns(5)
-        c._session._turned = time.monotonic()  # so that a release takes no turn
+        monkeypatch.setattr(session, "TURN_SECONDS", math.inf)  # so that a release takes no turn
         await held.release()
         await turns(count)
         await c.close()

@@ -60,7 +60,7 @@ async def a_late_request(made: Network, late: Program, other: Program) -> None:
         pass  # so that the session stands
     proxy.hold_back()
     asking = asyncio.ensure_future(late.coordinator.lock("x").acquire())
-    await seen(lambda: late.attending.sent["Data"] > 1)
+    await seen(lambda: late.host.sent["Data"] > 1)
     proxy.replace()
     held = await asking
     assert held

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.voter.metrics import participant_metrics, render
 from tests.cluster.local_cluster import COTERIE, until
 from tests.cluster.test_cluster_engine import World, in_world
@@ -17,7 +16,7 @@ from tests.cluster.test_cluster_engine import World, in_world
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.cluster.client.claims import Queues
+    from coterie.cluster.client.lease_group import LeaseGroup
 
 
 class Task:
@@ -65,10 +64,8 @@ class Line:
         self.inside: set[Task] = set()
         self._numbers = itertools.count()
 
-    def queues(self, program: int) -> Queues:
-        engine = self.made.programs[program]._session.engine
-        assert isinstance(engine, ClusterEngine)
-        return engine.queues
+    def group(self, program: int) -> LeaseGroup:
+        return self.made.group(program)
 
     async def reads(self, program: int = 0) -> Task:
         task = Task(self.made, program, self.inside, shared=True)
@@ -83,11 +80,11 @@ class Line:
     async def waits(self, program: int, *, shared: bool) -> Task:
         """Let a task ask, and see that it waits, at the voters too if its process has no hold."""
         await self.hear_the_voters(program)
-        before = len(self.queues(program).waiting())
+        before = len(self.group(program).waiting())
         task = Task(self.made, program, self.inside, shared=shared)
-        await until(lambda: len(self.queues(program).waiting()) == before + 1, "a task to wait")
-        if before == 0 and not self.queues(program).held():
-            name = self.made.attending(program).identity.name
+        await until(lambda: len(self.group(program).waiting()) == before + 1, "a task to wait")
+        if before == 0 and not self.group(program).held():
+            name = self.made.host(program).identity.name
             await until(lambda: self._lies_with_voters(name), "its request to arrive")
         return task
 
@@ -103,7 +100,7 @@ class Line:
         )
 
     def is_wanted(self, program: int) -> bool:
-        return self.made.attending(program).participant.is_wanted("x")
+        return self.made.host(program).participant.is_wanted("x")
 
 
 def in_line(test: Callable[[Line], Any], programs: int = 1, **more: Any) -> None:
@@ -132,18 +129,18 @@ def test_readers_of_several_programs_hold_a_lock_together_and_a_writer_alone() -
 def test_tasks_of_one_program_share_one_hold_and_its_token_without_a_message() -> None:
     async def test(line: Line) -> None:
         first = await line.reads()
-        await until(lambda: line.made.attending().received["Reply"] == 3, "all grants")
-        sent = line.made.attending().sent["Data"]
+        await until(lambda: line.made.host().received["Reply"] == 3, "all grants")
+        sent = line.made.host().sent["Data"]
         readers = [first, *[await line.reads() for _ in range(10)]]
         assert {reader.token for reader in readers} == {first.token}
-        assert line.made.attending().sent["Data"] == sent
+        assert line.made.host().sent["Data"] == sent
         for reader in readers:
             assert reader.held is not None
             assert reader.held.valid
             await reader.leave()
         again = await line.reads()
         assert again.token == first.token + 1, "the votes were kept, and the hold is another"
-        assert line.made.attending().sent["Data"] == sent
+        assert line.made.host().sent["Data"] == sent
         await again.leave()
 
     in_line(test)
@@ -227,7 +224,7 @@ def test_when_the_first_in_line_gives_up_the_request_changes_to_the_mode_of_the_
         await give_up(first)
         await other.leave()
         await second.enters()
-        assert line.made.attending(0).participant.is_shared("x") is not shared
+        assert line.made.host(0).participant.is_shared("x") is not shared
         third = await line.waits(1, shared=False)
         assert line.inside == {second}
         await second.leave()
@@ -296,8 +293,8 @@ def test_the_loss_of_a_hold_is_told_to_all_who_share_it(monkeypatch: pytest.Monk
         for reader in readers:
             with pytest.raises(coterie.LockLost):
                 await reader.task
-        assert line.queues(0).tally.losses == 3
-        assert not line.queues(0).locks
+        assert line.group(0).tally.losses == 3
+        assert not line.group(0).queues
 
     in_line(test, virtual=monkeypatch)
 
@@ -314,7 +311,7 @@ def test_holders_and_waiters_are_told_with_their_modes() -> None:
         assert {party.token for party in holders} == {reader.token for reader in readers}
         assert sorted(party.shared for party in await c.waiters("x")) == [False, True]
         assert await c.locked("x")
-        text = render(participant_metrics(line.made.attending(0)))
+        text = render(participant_metrics(line.group(0), line.made.programs[0].engine.waits))
         assert "coterie_held 1\n" in text
         assert "coterie_acquisitions_total 2\n" in text
         for task in readers:
@@ -367,7 +364,7 @@ def test_the_command_line_shares_and_status_tells_who_does() -> None:
         assert await command("lock", "-s", "-n", "--url", url, "x", "--", "true") == (0, "")
         assert (await command("lock", "-n", "--url", url, "x", "--", "true"))[0] == 75
         writer = await line.waits(1, shared=False)
-        process = line.made.attending(0).identity.label
+        process = line.made.host(0).identity.label
         for view, row in (
             ("locks", ["x", process, "(shared)", str(reader.token)]),
             ("waiters", ["x", "1", process]),

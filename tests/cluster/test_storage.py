@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
-    return Storage(tmp_path / "node")
+    return opened(tmp_path / "node")
+
+
+def opened(folder: Path) -> Storage:
+    storage = Storage(folder)
+    storage.open()
+    return storage
 
 
 def test_the_bound_is_read_back(storage: Storage) -> None:
@@ -70,22 +76,22 @@ def test_a_bound_that_lost_any_part_of_itself_is_not_guessed_at(
     for content in (*torn, *changed, whole + whole, b"1794740911203381"):
         path.write_bytes(content)
         with pytest.raises(ConfigError, match="is damaged"):
-            storage.load()[0]
+            storage.load()
     path.write_bytes(whole)
     assert storage.load()[0] == b"1794740911203381"
 
 
 def test_two_processes_cannot_run_one_node(storage: Storage, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="another process runs a node"):
-        Storage(tmp_path / "node")
+        opened(tmp_path / "node")
     storage.close()
-    Storage(tmp_path / "node").close()
+    opened(tmp_path / "node").close()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable, match="file/node: Not a directory"):
-        Storage(tmp_path / "file" / "node")
+        opened(tmp_path / "file" / "node")
 
 
 def remember(storage: Storage) -> Voter:

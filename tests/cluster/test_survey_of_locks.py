@@ -8,6 +8,7 @@ import coterie
 from coterie.cli.status import print_locks
 from coterie.cluster.admin import status as inspecting
 from coterie.cluster.admin.lock_survey import Survey
+from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.url import make_visit
@@ -19,7 +20,9 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     import pytest
 
+    from coterie.cluster.client.lease_group import LeaseGroup
     from coterie.cluster.wire.frames import AskOwner
+    from coterie.deadlock.service.local_waits import Waits
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 
@@ -55,9 +58,9 @@ async def test_a_holder_that_does_not_answer_is_shown(
     url = url_of(config)
     monkeypatch.setattr(inspecting, "ANSWERS_SECONDS_MAX", 0.2)
     async with running(config), coterie.connect(url) as c, c.lock("x"):
-        engine = c._session.engine
+        engine = c.engine
         assert isinstance(engine, ClusterEngine)
-        monkeypatch.setattr(engine._first, "standings", _answer_another_question)
+        monkeypatch.setattr(blockers, "report", _answer_another_question)
         state = await inspecting.inspect(make_visit(url), locks=True)
         print_locks(state.locks, "locks")
         assert [lock.silent for lock in state.locks] == [[engine.waits.process]]
@@ -65,5 +68,5 @@ async def test_a_holder_that_does_not_answer_is_shown(
     assert row.split() == ["x", engine.waits.process, "(no", "answer)", "0"]
 
 
-def _answer_another_question(asked: AskOwner) -> OwnerReport:
+def _answer_another_question(_: LeaseGroup, __: Waits, asked: AskOwner) -> OwnerReport:
     return OwnerReport(asked.route, asked.question + 1000, "nobody", ())

@@ -135,7 +135,7 @@ def test_lemma_1_within_the_fault_tolerance_somebody_is_always_left_to_stand_in(
         for failed in itertools.combinations(table.members, bearable):
             updated = table.after(failed)
             assert all(updated.stand_in(dead) not in failed for dead in failed)
-        with pytest.raises(ConfigError, match="nobody is left"):
+        with pytest.raises(ConfigError, match="no member is left"):
             table.after(next(c for c in table.cycles() if len(c) == bearable + 1))
 
 

@@ -15,10 +15,10 @@ from coterie.scenario import perform
 from coterie.simulate import Crash, Exponential, Network, Restart, Simulation, Uniform
 from coterie.simulate.compare import compare_election, election_messages
 from coterie.trace import Sent
-from tests.harness import broken, build
+from tests.harness import build
+from tests.suites import Explored, broken_lines, every_interleaving
 from tests.watching import HIGHEST_LEADS, CrashMutant, WatchingHand
 
-MODULE = "coterie.election.bully"
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
 
@@ -122,26 +122,20 @@ def test_whoever_comes_back_begins_an_election() -> None:
     assert other.begun_with == [(3, Election())]
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "crashes", "states", "transitions"),
-    [
-        (2, 0, 1, 5, 4),
-        (2, 1, 1, 50, 120),
-        (3, 0, 1, 31, 59),
-        (3, 0, 2, 86, 226),
-        (3, 1, 0, 2717, 10669),
-        (3, 1, 2, 231480, 1729744),
-        (4, 0, 1, 3198, 13843),
-        (4, 0, 3, 407571, 3273893),
-    ],
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 0, None, 5, 4, crashes=1),
+    Explored(2, 1, None, 50, 120, crashes=1),
+    Explored(3, 0, None, 31, 59, crashes=1),
+    Explored(3, 0, None, 86, 226, crashes=2),
+    Explored(3, 1, None, 2717, 10669),
+    Explored(3, 1, None, 231480, 1729744, crashes=2),
+    Explored(4, 0, None, 3198, 13843, crashes=1),
+    Explored(4, 0, None, 407571, 3273893, crashes=3),
+]
+
+test_whatever_happens_all_who_live_follow_the_highest_of_them_in_the_end = every_interleaving(
+    "bully", EXPLORED, [HIGHEST_LEADS]
 )
-def test_whatever_happens_all_who_live_follow_the_highest_of_them_in_the_end(
-    size: int, entries: int, crashes: int, states: int, transitions: int
-) -> None:
-    processes = build("bully", size)
-    verdict = check(processes, entries=entries, crashes=crashes, properties=[HIGHEST_LEADS])
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
 
 
 def test_on_links_that_keep_the_order_too() -> None:
@@ -256,16 +250,8 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    process = broken(MODULE, mutant).Bully
-    processes = [process(me, mutant.size) for me in range(1, mutant.size + 1)]
-    verdict = check(
-        processes,
-        entries=mutant.entries,
-        requesters=mutant.requesters,
-        crashes=mutant.crashes,
-        properties=[HIGHEST_LEADS],
-    )
-    assert verdict.verdict == "violated"
+def seats(kind: type[Bully], size: int) -> list[Bully]:
+    return [kind(me, size) for me in range(1, size + 1)]
+
+
+test_a_broken_line_is_noticed = broken_lines(Bully, MUTANTS, seats, properties=[HIGHEST_LEADS])

@@ -15,10 +15,10 @@ from coterie.scenario import perform
 from coterie.simulate import Crash, Exponential, Network, Restart, Simulation, Uniform
 from coterie.simulate.compare import compare_election
 from coterie.trace import Delivered, Sent
-from tests.harness import broken, build
+from tests.harness import build
+from tests.suites import Explored, broken_lines, every_interleaving
 from tests.watching import HIGHEST_LEADS, CrashMutant, WatchingHand
 
-MODULE = "coterie.election.ring"
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 NAME = Stamp(1, 2)
 
@@ -132,31 +132,20 @@ def test_whoever_comes_back_begins_an_election() -> None:
     assert WatchingHand(Ring(3, 3), incarnation=1).begun_with == [(1, Election(Stamp(1, 3), (3,)))]
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "crashes", "channel", "states", "transitions"),
-    [
-        (2, 0, 1, Channel.UNORDERED, 5, 4),
-        (2, 1, 1, Channel.UNORDERED, 214, 408),
-        (3, 0, 1, Channel.UNORDERED, 50, 73),
-        (3, 0, 2, Channel.UNORDERED, 233, 475),
-        (3, 1, 0, Channel.UNORDERED, 4168, 10233),
-        (3, 1, 1, Channel.FIFO, 64359, 162014),
-        (4, 0, 1, Channel.UNORDERED, 4361, 10844),
-        (4, 0, 2, Channel.FIFO, 85678, 222995),
-    ],
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 0, Channel.UNORDERED, 5, 4, crashes=1),
+    Explored(2, 1, Channel.UNORDERED, 214, 408, crashes=1),
+    Explored(3, 0, Channel.UNORDERED, 50, 73, crashes=1),
+    Explored(3, 0, Channel.UNORDERED, 233, 475, crashes=2),
+    Explored(3, 1, Channel.UNORDERED, 4168, 10233),
+    Explored(3, 1, Channel.FIFO, 64359, 162014, crashes=1),
+    Explored(4, 0, Channel.UNORDERED, 4361, 10844, crashes=1),
+    Explored(4, 0, Channel.FIFO, 85678, 222995, crashes=2),
+]
+
+test_whatever_happens_all_who_live_follow_the_highest_of_them_in_the_end = every_interleaving(
+    "ring", EXPLORED, [HIGHEST_LEADS]
 )
-def test_whatever_happens_all_who_live_follow_the_highest_of_them_in_the_end(
-    *, size: int, entries: int, crashes: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = check(
-        build("ring", size),
-        entries=entries,
-        crashes=crashes,
-        channel=channel,
-        properties=[HIGHEST_LEADS],
-    )
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
 
 
 def test_two_begin_without_need_while_one_crashes() -> None:
@@ -251,17 +240,8 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    process = broken(MODULE, mutant).Ring
-    processes = [process(me, mutant.size) for me in range(1, mutant.size + 1)]
-    verdict = check(
-        processes,
-        entries=mutant.entries,
-        requesters=mutant.requesters,
-        crashes=mutant.crashes,
-        properties=[HIGHEST_LEADS],
-        max_seconds=20,
-    )
-    assert verdict.verdict == "violated", verdict.reason
+def seats(kind: type[Ring], size: int) -> list[Ring]:
+    return [kind(me, size) for me in range(1, size + 1)]
+
+
+test_a_broken_line_is_noticed = broken_lines(Ring, MUTANTS, seats, properties=[HIGHEST_LEADS])

@@ -223,7 +223,9 @@ def test_a_start_that_raises_is_a_violation_too() -> None:
     assert verdict.counterexample is not None
     assert verdict.counterexample.records == [Violated(0.0, "no error", verdict.reason)]
     stray = check([Greeter(1, 3), Greeter(2, 1)])
-    assert "ProtocolError: process 1 sent Hello() to process 3, who is none" in stray.reason
+    assert (
+        "ProtocolError: process 1 sent Hello() to process 3, which does not exist" in stray.reason
+    )
 
 
 SCRIPT = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
+import secrets
 import time
 from typing import TYPE_CHECKING, ParamSpec
 
@@ -94,7 +95,7 @@ class MemoryEngine:
         self.lease_seconds = math.inf
         self.may_release = asyncio.Event()
         self.may_release.set()
-        self.waits = Waits(self._in_the_way)
+        self.waits = Waits(secrets.token_hex(4), self.blockers)
 
     async def open(self) -> None: ...
 
@@ -108,7 +109,7 @@ class MemoryEngine:
         self.placed.append(name)
         return MemoryClaim(self, name, owner, wait=wait)
 
-    def _in_the_way(self, wanted: Wanted) -> list[MemoryClaim]:
+    def blockers(self, wanted: Wanted) -> list[MemoryClaim]:
         first = self.queues.get(wanted.lock, [])[:1]
         return [claim for claim in first if claim.token is not None]
 

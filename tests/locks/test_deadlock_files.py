@@ -12,7 +12,7 @@ from coterie.deadlock.service import search as deadlocks
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
 from coterie.engines.file import FileEngine
 from coterie.engines.file.wait_board import Notice, read_wait, sweep
-from coterie.engines.file.waits import FileQuestions
+from coterie.engines.file.waits import WaitBoard
 from coterie.errors import DeadlockDetected
 from tests.cluster.local_cluster import Program
 from tests.locks.memory import in_loop, until
@@ -93,9 +93,9 @@ def test_a_forked_child_does_not_keep_the_notices_of_its_parent(tmp_path: Path) 
 async def check_holder(folder: Path) -> None:
     """Read who holds a while its owner is said to wait: first for b, then for a itself."""
     async with coterie.connect(f"file:{folder}") as c, c.lock("a") as held:
-        engine = c._session.engine
+        engine = c.engine
         assert isinstance(engine, FileEngine)
-        questions = FileQuestions(folder, engine.waits, list)
+        questions = WaitBoard(folder, engine.waits, list)
         task = asyncio.current_task()
         assert task
         mine = engine.waits.describe(task)
@@ -165,7 +165,7 @@ async def check_escape(folder: Path) -> None:
             asyncio.create_task(act(bob, "b", "a")),
             asyncio.create_task(act(eve, "c", "b")),
         ]
-        searched = ann._session.engine.waits, bob._session.engine.waits
+        searched = ann.engine.waits, bob.engine.waits
         await until(lambda: all(waits.searches > 1 for waits in searched))
         assert not outcomes
         closing.set()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.errors import DeadlockDetected
-from tests.harness import Mutant, broken
+from tests.harness import broken_class
 from tests.locks.memory import MemoryEngine, coordinator, in_loop, until
 
 if TYPE_CHECKING:
@@ -194,11 +195,11 @@ async def test_who_has_been_granted_one_of_several_is_not_blocked(stage: Stage) 
 
 MUTANTS = {
     "attempts that have not asked yet are overlooked": (
-        Mutant(" or len(waiter.claims) < self._attempts.get(owner, 1)", ""),
+        (" or len(waiter.claims) < self._attempts.get(owner, 1)", ""),
         ask_for_an_escape,
     ),
     "grants that are not taken yet are overlooked": (
-        Mutant("return not any(claim.granted.done() for claim in waiter.claims)", "return True"),
+        ("return not any(claim.granted.done() for claim in waiter.claims)", "return True"),
         go_on_between,
     ),
 }
@@ -206,11 +207,11 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_hurts_somebody(name: str) -> None:
-    mutant, play = MUTANTS[name]
-    module = broken("coterie.deadlock.service.local_waits", mutant)
+    (old, new), play = MUTANTS[name]
+    kind = broken_class(Waits, old, new)
 
     async def test(stage: Stage) -> None:
-        stage.engine.waits = module.Waits(stage.engine._in_the_way)
+        stage.engine.waits = kind("broken", stage.engine.blockers)
         assert await play(stage)
 
     staged(test)()

@@ -11,6 +11,7 @@ import pytest
 
 from coterie.aio import to_the_end
 from coterie.errors import LockLost
+from coterie.locks import session
 from coterie.locks.held import LossEvent
 from tests.cluster.local_cluster import until
 from tests.cluster.test_cluster_engine import World, in_world
@@ -39,11 +40,13 @@ async def take_for_ever(program: coterie.Coordinator, tokens: list[int]) -> None
             tokens.append(held.token)
 
 
-def test_a_kept_lock_is_taken_and_given_back_without_waiting() -> None:
+def test_a_kept_lock_is_taken_and_given_back_without_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test(made: World) -> None:
         async with made.programs[0].lock("x"):
             pass
-        made.programs[0]._session._turned = math.inf  # however slow this machine is
+        monkeypatch.setattr(session, "TURN_SECONDS", math.inf)  # however slow this machine is
         held = finished_at_once(made.programs[0].lock("x").acquire())
         assert held.valid
         finished_at_once(held.release())
@@ -73,10 +76,10 @@ def test_who_takes_a_lock_again_and_again_does_not_lose_its_lease() -> None:
     async def test(made: World) -> None:
         tokens: list[int] = []
         busy = asyncio.ensure_future(take_for_ever(made.programs[0], tokens))
-        attending = made.attending()
-        await until(lambda: attending.received["Reply"] == 3, "all grants")
-        await until(lambda: attending.received["Ack"] >= 3 * 6, "six heartbeats, four a lease")
-        assert attending.sent["Data"] == 3
+        host = made.host()
+        await until(lambda: host.received["Reply"] == 3, "all grants")
+        await until(lambda: host.received["Ack"] >= 3 * 6, "six heartbeats, four a lease")
+        assert host.sent["Data"] == 3
         assert tokens == list(range(tokens[0], tokens[0] + len(tokens)))
         busy.cancel()
         await asyncio.wait({busy})
@@ -93,7 +96,7 @@ def test_who_is_cancelled_in_such_a_loop_holds_nothing_afterwards() -> None:
             busy.cancel()
             await asyncio.wait({busy})
             assert busy.cancelled()
-            assert not made.programs[0]._session.held
+            assert not made.programs[0].held
         assert await made.programs[0].lock("x").acquire(blocking=False)
 
     in_world(test, lease=20.0)

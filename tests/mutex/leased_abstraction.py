@@ -4,8 +4,8 @@ The explorer has no clock and lets timers ring at any moment. What the protocol 
 lease lemma: a voter expires a session, or ends its abstention, only after the leases in question
 have lapsed at the participant. Here a lapse is a step of the participant (its clock jumps by more
 than a lease), and it leaves a mark on the same links as the frames. A voter may expire the session
-any time after it has got the mark, unless a later frame of the session came; and one that has begun
-anew may end its abstention when it has got a mark of everybody. All orders that clocks within their
+any time after it has got the mark, unless a later frame of the session came; and one that has started
+again may end its abstention when it has got a mark of everybody. All orders that clocks within their
 bound allow are among these.
 """
 
@@ -157,27 +157,27 @@ class Timeless(Leased):
 
 
 def valid(seat: Seat) -> bool:
-    """Tell whether the lock is this process's own."""
+    """Return whether the lock is this process's own."""
     process = seat.process
     assert isinstance(process, Timeless)
     return process.participant.valid(LOCK, process.time)
 
 
 def alone(seat: Seat) -> bool:
-    """Tell whether the lock is this process's own, and nobody may share it."""
+    """Return whether the lock is this process's own, and no other may share it."""
     assert isinstance(seat.process, Timeless)
     return valid(seat) and not seat.process.shared
 
 
 def alone_or_shared(seats: object) -> bool:
-    """Tell whether whoever asked for the lock alone is alone."""
+    """Return whether a process that asked for the lock alone is alone."""
     assert isinstance(seats, list | tuple)
     holders = [seat for seat in seats if seat is not None and valid(seat)]
     return len(holders) == 1 or not any(alone(seat) for seat in holders)
 
 
 def largest_is_in_force(seats: object) -> bool:
-    """Tell whether every hold that a quorum of voters has on record has the largest token of all.
+    """Return whether every hold that a quorum of voters has on record has the largest token of all.
 
     Among those that share there is no order, and they may have the same one.
     """
@@ -211,7 +211,9 @@ SAFETY: tuple[Property, ...] = (
     Sometimes("a hold", (at_least(1, valid),)),
 )
 SHARING: tuple[Property, ...] = (
-    Always("alone or shared", (Together(alone_or_shared),), "somebody is not alone"),
+    Always(
+        "alone or shared", (Together(alone_or_shared),), "a process that should be alone is not"
+    ),
     Always("fencing", (Together(largest_is_in_force),), "a token is used twice or out of order"),
     Sometimes("two share", (at_least(2, valid),)),
     Sometimes("one is alone", (at_least(1, alone),)),

@@ -42,7 +42,7 @@ class Link:
 
     epoch: int = 0  # connections so far
     up: bool = True
-    cut: list[bool] = field(default_factory=lambda: [False, False])  # upward, downward: for ever
+    cut: list[bool] = field(default_factory=lambda: [False, False])  # upward, downward: forever
     stalled: list[bool] = field(default_factory=lambda: [False, False])
     last: list[float] = field(default_factory=lambda: [0.0, 0.0])  # latest arrival
 
@@ -80,14 +80,14 @@ class Script:
         start = self.random.uniform(0, FAULTS_END - 1)
         return start, min(FAULTS_END, start + self.random.uniform(0.1, longest))
 
-    def _anybody(self) -> Node:
+    def _any_node(self) -> Node:
         nodes = [*self.world.voters.values(), *self.world.participants.values()]
         return self.random.choice(nodes)
 
     def _crashes(self, count: int) -> None:
         world = self.world
         for _ in range(count):
-            node = self._anybody()
+            node = self._any_node()
             start, end = self._window(2.5 * LEASE)
             world.at(start, partial(world.crash, node))
             world.at(end, partial(world.restart, node))
@@ -95,7 +95,7 @@ class Script:
     def _pauses(self, count: int) -> None:
         world = self.world
         for _ in range(count):
-            node = self._anybody()
+            node = self._any_node()
             start, end = self._window(3 * LEASE)
             world.at(start, partial(world.pause, node))
             world.at(end, partial(world.resume, node))

@@ -24,19 +24,19 @@ class Promises:
         # When a holder of the lock last died inside, and whether it shared the lock.
         self.deaths: dict[str, tuple[float, bool]] = {}
         self.rejected = 0  # by a resource
-        self.together = 0  # times that somebody was seen to share with another
+        self.together = 0  # times that two were seen to share a lock
 
     def owners(self, node: Node) -> dict[str, set[tuple[str, int]]]:
-        """Give the requests that have the vote of a voter, by lock."""
+        """Return the requests that have the vote of a voter, by lock."""
         return {
             lock: {(owner.claim.participant, owner.claim.number) for owner in ballot.owners}
             for lock, ballot in (node.part.ballots.items() if node.me in self.world.voters else ())
         }
 
     def check_order(self, node: Node, before: dict[str, set[tuple[str, int]]]) -> None:
-        """First come, first served: nobody is given the vote past an older request that waits.
+        """First come, first served: no vote is given past an older request that waits.
 
-        And whoever has the vote hears of those who wait; who shares, also when none do any more.
+        And an owner is told of requests that wait; one that shares, also when none does any more.
         """
         for lock, ballot in node.part.ballots.items() if node.me in self.world.voters else ():
             for owner in ballot.owners:
@@ -47,7 +47,7 @@ class Promises:
                 if ballot.queue and not owner.told:
                     raise Breach(f"{claim.participant} is not told that others want {lock}")
                 if claim.shared and owner.told and not ballot.queue:
-                    raise Breach(f"{claim.participant} is not told that nobody wants {lock}")
+                    raise Breach(f"{claim.participant} is not told that no other wants {lock}")
 
     def check_use(self, who: tuple[int, str], life: int) -> None:
         """Use a resource that rejects overtaken tokens.
@@ -66,7 +66,7 @@ class Promises:
             raise Breach(f"the resource rejects {user.token} of {who}, which is in force")
 
     def _is_in_force(self, node: Node, lock: str) -> bool:
-        """Tell whether a quorum of live voters has given this participant the token of its hold.
+        """Return whether a quorum of live voters has given this participant the token of its hold.
 
         A repair with proof says nothing: it rests on the participant's own clock.
         """

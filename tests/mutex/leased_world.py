@@ -197,7 +197,7 @@ class World:
         self.step(node, partial(node.part.start, node.name))
 
     def _lease(self, node: Node) -> float | None:
-        """Give every third participant the lease of all, and the others shorter ones."""
+        """Return the lease of all for every third participant, and shorter ones for the others."""
         return (None, 0.8 * LEASE, 0.5 * LEASE)[node.me % 3] if self.mixed_leases else None
 
     def step(self, node: Node, handler: Callable[[Outbox[Any]], None]) -> Outbox[Any]:

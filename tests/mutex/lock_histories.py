@@ -34,7 +34,7 @@ class State(NamedTuple):
 
     owner: str | None = None
     depth: int = 0
-    token: int = 0  # of the hold; 0 if nobody was told
+    token: int = 0  # of the hold; 0 if no task was told
     highest: int = 0  # token so far
 
     def free(self) -> State:
@@ -49,7 +49,7 @@ class Model(NamedTuple):
     fenced: bool = False  # tokens grow from hold to hold, and re-entry keeps them
 
     def after(self, state: State, call: Call) -> State | None:
-        """Give the state after a call; None if the model would not answer so."""
+        """Return the state after a call; None if the model would not answer so."""
         if call.kind == ACQUIRE:
             return self._entered(state, call)
         if state.owner != call.client:

@@ -6,7 +6,6 @@ import pytest
 
 from coterie.catalogue import algorithm
 from coterie.errors import ProtocolError
-from coterie.explore import check
 from coterie.mutex.permission.centralized import (
     Centralized,
     Denying,
@@ -19,9 +18,8 @@ from coterie.mutex.permission.centralized import (
 from coterie.process import Channel, Entered
 from coterie.simulate import Burst, Closed, Exponential, Network, Simulation
 from coterie.simulate.compare import compare
-from tests.harness import Hand, Mutant, broken, build, explore
-
-MODULE = "coterie.mutex.permission.centralized.queueing"
+from tests.harness import Hand, Mutant, build, explore
+from tests.suites import Explored, broken_lines, every_interleaving
 
 
 def test_a_client_asks_the_coordinator_and_enters_when_let_in() -> None:
@@ -126,29 +124,22 @@ def test_whoever_coordinates_the_resource_is_no_requester_of_the_measurements() 
     assert list(entry.requesters(entry.setup(1, None, {"resource": "printer"}))) == [1]
 
 
-@pytest.mark.parametrize(
-    ("variant", "size", "entries", "channel", "states", "transitions"),
-    [
-        ("silent", 2, 1, Channel.UNORDERED, 19, 25),
-        ("silent", 3, 1, Channel.FIFO, 113, 204),
-        ("silent", 3, 1, Channel.UNORDERED, 113, 204),
-        ("silent", 3, 2, Channel.FIFO, 727, 1488),
-        ("silent", 3, 2, Channel.UNORDERED, 869, 1800),
-        ("silent", 5, 1, Channel.UNORDERED, 4335, 10638),
-        ("denied", 2, 1, Channel.UNORDERED, 24, 34),
-        ("denied", 3, 1, Channel.FIFO, 163, 310),
-        ("denied", 3, 1, Channel.UNORDERED, 214, 446),
-        ("denied", 3, 2, Channel.UNORDERED, 3765, 10786),
-        ("denied", 4, 2, Channel.UNORDERED, 109455, 398154),
-        ("denied", 5, 1, Channel.UNORDERED, 23126, 74874),
-    ],
-)
-def test_every_interleaving_is_safe_and_live(
-    *, variant: str, size: int, entries: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = explore("centralized", size, entries, variant=variant, channel=channel)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 1, Channel.UNORDERED, 19, 25, variant="silent"),
+    Explored(3, 1, Channel.FIFO, 113, 204, variant="silent"),
+    Explored(3, 1, Channel.UNORDERED, 113, 204, variant="silent"),
+    Explored(3, 2, Channel.FIFO, 727, 1488, variant="silent"),
+    Explored(3, 2, Channel.UNORDERED, 869, 1800, variant="silent"),
+    Explored(5, 1, Channel.UNORDERED, 4335, 10638, variant="silent"),
+    Explored(2, 1, Channel.UNORDERED, 24, 34, variant="denied"),
+    Explored(3, 1, Channel.FIFO, 163, 310, variant="denied"),
+    Explored(3, 1, Channel.UNORDERED, 214, 446, variant="denied"),
+    Explored(3, 2, Channel.UNORDERED, 3765, 10786, variant="denied"),
+    Explored(4, 2, Channel.UNORDERED, 109455, 398154, variant="denied"),
+    Explored(5, 1, Channel.UNORDERED, 23126, 74874, variant="denied"),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("centralized", EXPLORED)
 
 
 @pytest.mark.parametrize("resource", ["printer", "disk"])
@@ -182,7 +173,11 @@ MUTANTS = {
     ),
     "release is not sent": Mutant("out.send(self.coordinator, Release())", "pass"),
     "the waiting are pushed out": Mutant("self.queue.append(sender)", "self.queue[:] = [sender]"),
+}
+DENYING_MUTANTS = {
     "the denied are not queued": Mutant("out.send(sender, Queued())", "self.queue.remove(sender)"),
+}
+MUTANTS_THAT_ONLY_DENYING_SHOWS = {
     "the denied take it for a grant": Mutant(
         "case Queued():\n                self._be_advised(sender)",
         "case Queued():\n                out.tell(Entered())",
@@ -190,10 +185,12 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    module = broken(MODULE, mutant)
-    process = module.Denying if "denied" in name else module.Centralized
-    processes = [process(me, 1) for me in range(1, mutant.size + 1)]
-    assert check(processes, entries=mutant.entries).verdict == "violated"
+def seats(kind: type[Centralized], size: int) -> list[Centralized]:
+    return [kind(me, 1) for me in range(1, size + 1)]
+
+
+test_a_broken_line_is_noticed = broken_lines(Centralized, MUTANTS, seats)
+test_a_broken_line_of_the_denying_variant_is_noticed = broken_lines(Denying, DENYING_MUTANTS, seats)
+test_a_broken_line_is_noticed_by_the_denying_variant = broken_lines(
+    Centralized, MUTANTS_THAT_ONLY_DENYING_SHOWS, seats, process=Denying
+)

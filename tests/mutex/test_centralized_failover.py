@@ -20,10 +20,10 @@ from coterie.mutex.permission.centralized.failover import (
 )
 from coterie.process import Channel, Entered
 from coterie.simulate import Closed, Crash, Exponential, Network, Simulation
-from tests.harness import broken, build
+from tests.harness import build
+from tests.suites import Explored, broken_lines, every_interleaving
 from tests.watching import CrashMutant, WatchingHand
 
-MODULE = "coterie.mutex.permission.centralized.failover"
 LINE = (1, 2, 3, 4)
 
 
@@ -170,27 +170,18 @@ def test_the_line_of_a_resource_begins_with_its_coordinator() -> None:
     assert sorted(succession("printer", range(1, 8))) == list(range(1, 8))
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "crashes", "channel", "states", "transitions"),
-    [
-        (2, 1, 0, Channel.UNORDERED, 20, 25),
-        (2, 2, 1, Channel.UNORDERED, 232, 568),
-        (3, 1, 1, Channel.FIFO, 811, 2105),
-        (3, 1, 1, Channel.UNORDERED, 841, 2176),
-        (3, 1, 2, Channel.UNORDERED, 1204, 4386),
-        (3, 2, 1, Channel.UNORDERED, 14495, 42587),
-        (3, 2, 2, Channel.UNORDERED, 18696, 78086),
-        (4, 1, 3, Channel.UNORDERED, 56212, 319967),
-    ],
-)
-def test_every_interleaving_with_crashes_is_safe_and_live(
-    *, size: int, entries: int, crashes: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = check(
-        build("centralized", size, "failover"), entries=entries, crashes=crashes, channel=channel
-    )
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 1, Channel.UNORDERED, 20, 25, variant="failover"),
+    Explored(2, 2, Channel.UNORDERED, 232, 568, variant="failover", crashes=1),
+    Explored(3, 1, Channel.FIFO, 811, 2105, variant="failover", crashes=1),
+    Explored(3, 1, Channel.UNORDERED, 841, 2176, variant="failover", crashes=1),
+    Explored(3, 1, Channel.UNORDERED, 1204, 4386, variant="failover", crashes=2),
+    Explored(3, 2, Channel.UNORDERED, 14495, 42587, variant="failover", crashes=1),
+    Explored(3, 2, Channel.UNORDERED, 18696, 78086, variant="failover", crashes=2),
+    Explored(4, 1, Channel.UNORDERED, 56212, 319967, variant="failover", crashes=3),
+]
+
+test_every_interleaving_with_crashes_is_safe_and_live = every_interleaving("centralized", EXPLORED)
 
 
 def test_a_detector_that_is_wrong_lets_two_in() -> None:
@@ -262,10 +253,9 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    process = broken(MODULE, mutant).Failover
-    line = tuple(range(1, mutant.size + 1))
-    processes = [process(me, line, 1) for me in line]
-    assert check(processes, crashes=mutant.crashes).verdict == "violated"
+def seats(kind: type[Failover], size: int) -> list[Failover]:
+    line = tuple(range(1, size + 1))
+    return [kind(me, line, 1) for me in line]
+
+
+test_a_broken_line_is_noticed = broken_lines(Failover, MUTANTS, seats, entries=1)

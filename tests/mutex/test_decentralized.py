@@ -27,9 +27,8 @@ from coterie.process import Channel, Entered, Outbox
 from coterie.simulate import Closed, Network, Result, Simulation, Uniform, parse_fault
 from coterie.simulate.compare import compare
 from coterie.trace import Header, Told
-from tests.harness import Hand, Mutant, broken, build, explore
-
-MODULE = "coterie.mutex.quorum.decentralized.retry"
+from tests.harness import Hand, Mutant, build
+from tests.suites import Explored, broken_lines, every_interleaving
 
 
 def client(patience: float | None = None) -> Hand:
@@ -212,22 +211,17 @@ def test_choices_that_cannot_work_are_refused(
         build("decentralized", 7, **choices)
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "votes", "channel", "counts"),
-    [
-        (2, 1, "2", Channel.UNORDERED, (75, 134)),
-        (2, 2, "2", Channel.UNORDERED, (611, 1576)),
-        (3, 1, "2", Channel.UNORDERED, (154885, 731880)),
-        (3, 1, "3", Channel.FIFO, (88382, 309639)),
-        (3, 1, "3", Channel.UNORDERED, (127778, 665802)),
-    ],
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 1, Channel.UNORDERED, 75, 134, parameters={"votes": "2"}),
+    Explored(2, 2, Channel.UNORDERED, 611, 1576, parameters={"votes": "2"}),
+    Explored(3, 1, Channel.UNORDERED, 154885, 731880, parameters={"votes": "2"}),
+    Explored(3, 1, Channel.FIFO, 88382, 309639, parameters={"votes": "3"}),
+    Explored(3, 1, Channel.UNORDERED, 127778, 665802, parameters={"votes": "3"}),
+]
+
+test_every_interleaving_is_safe_and_entry_stays_possible = every_interleaving(
+    "decentralized", EXPLORED
 )
-def test_every_interleaving_is_safe_and_entry_stays_possible(
-    size: int, entries: int, votes: str, channel: Channel, counts: tuple[int, int]
-) -> None:
-    verdict = explore("decentralized", size, entries, channel=channel, votes=votes)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == counts
 
 
 @pytest.mark.parametrize(
@@ -421,8 +415,6 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    module = broken(MODULE, MUTANTS[name])
-    processes = [module.Decentralized(me, (1, 2, 3), 2) for me in (1, 2, 3)]
-    assert check(processes).verdict == "violated"
+test_a_broken_line_is_noticed = broken_lines(
+    Decentralized, MUTANTS, lambda kind, _: [kind(me, (1, 2, 3), 2) for me in (1, 2, 3)]
+)

@@ -13,9 +13,8 @@ from coterie.explore.properties import MUTUAL_EXCLUSION
 from coterie.mutex.permission.lamport import Acknowledge, Lamport, Release, Request, Sparing
 from coterie.process import Channel, Entered
 from coterie.simulate import Burst, Closed, Exponential, Network, Simulation
-from tests.harness import Hand, Mutant, broken, build, explore
-
-MODULE = "coterie.mutex.permission.lamport"
+from tests.harness import Hand, Mutant, build, explore
+from tests.suites import Explored, broken_lines, every_interleaving
 
 
 def test_a_request_goes_to_every_other_process() -> None:
@@ -118,26 +117,19 @@ def test_sparing_who_wants_nothing_acknowledges() -> None:
     assert Hand(Sparing(1, 2)).receive(2, Request(Stamp(1, 2))) == [(2, Acknowledge(1))]
 
 
-@pytest.mark.parametrize(
-    ("variant", "size", "entries", "states", "transitions"),
-    [
-        ("plain", 2, 1, 53, 75),
-        ("plain", 2, 2, 302, 497),
-        ("plain", 2, 3, 884, 1520),
-        ("plain", 3, 1, 19394, 62578),
-        ("plain", 3, 2, 3195890, 12243553),
-        ("sparing", 2, 1, 41, 54),
-        ("sparing", 2, 2, 213, 328),
-        ("sparing", 3, 1, 7640, 21923),
-        ("sparing", 3, 2, 553732, 1925184),
-    ],
-)
-def test_every_interleaving_is_safe_and_live(
-    variant: str, size: int, entries: int, states: int, transitions: int
-) -> None:
-    verdict = explore("lamport", size, entries, variant=variant)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 1, None, 53, 75, variant="plain"),
+    Explored(2, 2, None, 302, 497, variant="plain"),
+    Explored(2, 3, None, 884, 1520, variant="plain"),
+    Explored(3, 1, None, 19394, 62578, variant="plain"),
+    Explored(3, 2, None, 3195890, 12243553, variant="plain"),
+    Explored(2, 1, None, 41, 54, variant="sparing"),
+    Explored(2, 2, None, 213, 328, variant="sparing"),
+    Explored(3, 1, None, 7640, 21923, variant="sparing"),
+    Explored(3, 2, None, 553732, 1925184, variant="sparing"),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("lamport", EXPLORED)
 
 
 @pytest.mark.parametrize(
@@ -222,29 +214,24 @@ MUTANTS = {
 }
 SPARING_MUTANTS = {
     "never acknowledged": Mutant("            super()._acknowledge", "            pass  #", size=2),
+}
+MUTANTS_THAT_ONLY_SPARING_SHOWS = {
     "stamp kept": Mutant(
         "self.stamp))\n        self.stamp = None", "self.stamp))", size=2, entries=2
     ),
     "release with an old clock": Mutant("Release(self.highest,", "Release(self.stamp.time,"),
 }
+ASKERS = (None, (1,))  # all of them, and one alone, which no other may hold up
 
 
-def verdicts(name: str, mutant: Mutant) -> set[str]:
-    """Explore with everyone asking, and with one alone, whom nobody may hold up."""
-    processes = [
-        getattr(broken(MODULE, mutant), name)(me, mutant.size) for me in range(1, mutant.size + 1)
-    ]
-    return {
-        check(processes, entries=mutant.entries, requesters=requesters).verdict
-        for requesters in (range(1, mutant.size + 1), [1])
-    }
+def seats(kind: type[Lamport], size: int) -> list[Lamport]:
+    return [kind(me, size) for me in range(1, size + 1)]
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    assert "violated" in verdicts("Lamport", MUTANTS[name])
-
-
-@pytest.mark.parametrize("name", SPARING_MUTANTS)
-def test_a_broken_line_of_the_sparing_variant_is_noticed(name: str) -> None:
-    assert "violated" in verdicts("Sparing", SPARING_MUTANTS[name])
+test_a_broken_line_is_noticed = broken_lines(Lamport, MUTANTS, seats, askers=ASKERS)
+test_a_broken_line_of_the_sparing_variant_is_noticed = broken_lines(
+    Sparing, SPARING_MUTANTS, seats, askers=ASKERS
+)
+test_a_broken_line_is_noticed_by_the_sparing_variant = broken_lines(
+    Lamport, MUTANTS_THAT_ONLY_SPARING_SHOWS, seats, process=Sparing, askers=ASKERS
+)

@@ -144,7 +144,7 @@ class Pump:
             self.step(to, self.parts[to].receive, sender, frame)
 
     def cost(self) -> tuple[int, int]:
-        """Give the lock messages and frames since the last time."""
+        """Return the lock messages and frames since the last time."""
         cost = self.messages, self.frames
         self.messages = self.frames = 0
         return cost

@@ -186,7 +186,7 @@ MUTANTS: dict[str, Rule] = {
     "a lock that others want is kept": Rule(
         Participant, "return bid.wanted or bid.lost", "return bid.lost", "calm"
     ),
-    "a frozen vote counts for ever": Rule(
+    "a frozen vote counts forever": Rule(
         Participant,
         "bid.share(voter).frozen = loss.lease",
         "bid.share(voter).frozen = 1e9",
@@ -220,7 +220,7 @@ MUTANTS: dict[str, Rule] = {
         "calm",
         sharing=0.8,
     ),
-    "who shares is not told that nobody waits any more": Rule(
+    "a sharer is not told that no request waits any more": Rule(
         Voter,
         "if level > tenure.told or is_over:",
         "if level > tenure.told:",

@@ -46,7 +46,7 @@ class Client:
         self.step(self.part.start, "p")
 
     def step(self, handler: Any, *arguments: Any) -> list[Any]:
-        """Give lock messages as (voter, message), other frames as they are, and events."""
+        """Return lock messages as (voter, message), other frames as they are, and events."""
         out: Outbox[Any] = Outbox(9, self.now)
         handler(*arguments, out)
         seen: list[Any] = []

@@ -132,7 +132,7 @@ def test_tokens_grow_across_the_death_of_a_holder() -> None:
 
 @pytest.mark.parametrize("model", ALL)
 def test_a_loss_is_told_before_the_next_one_enters_or_was_under_way(model: Model) -> None:
-    """The hold was valid at 5 and known to be lost at 9: nobody entered before 5."""
+    """The hold was valid at 5 and known to be lost at 9: no other entered before 5."""
     lost = Call("a", ACQUIRE, 0, 1, token=5), Call("a", END, 5, 9)
     assert accepted(model, *lost, Call("b", ACQUIRE, 2, 6, token=6))
     assert not accepted(model, *lost, Call("b", ACQUIRE, 2, 4, token=6))

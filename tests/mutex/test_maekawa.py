@@ -19,7 +19,8 @@ from coterie.mutex.quorum.maekawa.messages import (
     Request,
 )
 from coterie.process import Channel, Entered
-from tests.harness import Hand, Mutant, broken, explore
+from tests.harness import Hand, Mutant
+from tests.suites import Explored, broken_lines, every_interleaving
 
 EAGER = "coterie.mutex.quorum.maekawa.eager"
 DISPLACED = "coterie.mutex.quorum.maekawa.displaced"
@@ -156,21 +157,14 @@ def test_1985_a_failure_that_its_lock_overtook_is_out_of_date() -> None:
     assert hand.receive(2, Failed(MINE)) == []
 
 
-@pytest.mark.parametrize(
-    ("variant", "entries", "channel", "states", "transitions"),
-    [
-        ("eager", 1, Channel.FIFO, 436, 884),
-        ("eager", 1, Channel.UNORDERED, 436, 884),
-        ("displaced", 1, Channel.FIFO, 466, 953),
-        ("displaced", 1, Channel.UNORDERED, 558, 1227),
-    ],
-)
-def test_every_interleaving_of_the_triangle_is_safe_and_live(
-    variant: str, entries: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = explore("maekawa", 3, entries, variant=variant, channel=channel)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(3, 1, Channel.FIFO, 436, 884, variant="eager"),
+    Explored(3, 1, Channel.UNORDERED, 436, 884, variant="eager"),
+    Explored(3, 1, Channel.FIFO, 466, 953, variant="displaced"),
+    Explored(3, 1, Channel.UNORDERED, 558, 1227, variant="displaced"),
+]
+
+test_every_interleaving_of_the_triangle_is_safe_and_live = every_interleaving("maekawa", EXPLORED)
 
 
 @pytest.mark.parametrize(
@@ -218,13 +212,11 @@ EAGER_MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", EAGER_MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = EAGER_MUTANTS[name]
-    module = broken(EAGER, mutant)
-    processes = [module.Maekawa(me, quorum) for me, quorum in enumerate(TRIANGLE, 1)]
-    verdict = check(processes, entries=mutant.entries, channel=Channel.UNORDERED)
-    assert verdict.verdict == "violated"
+test_a_broken_line_is_noticed = broken_lines(
+    Maekawa,
+    EAGER_MUTANTS,
+    lambda kind, _: [kind(me, quorum) for me, quorum in enumerate(TRIANGLE, 1)],
+)
 
 
 DISPLACED_MUTANTS = {
@@ -234,8 +226,8 @@ DISPLACED_MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", DISPLACED_MUTANTS)
-def test_a_broken_line_of_1985_is_noticed(name: str) -> None:
-    module = broken(DISPLACED, DISPLACED_MUTANTS[name])
-    processes = [module.Displaced(me, quorum) for me, quorum in enumerate(UNEVEN, 1)]
-    assert check(processes).verdict == "violated"
+test_a_broken_line_of_1985_is_noticed = broken_lines(
+    Displaced,
+    DISPLACED_MUTANTS,
+    lambda kind, _: [kind(me, quorum) for me, quorum in enumerate(UNEVEN, 1)],
+)

@@ -13,6 +13,7 @@ from coterie.process import Channel
 from coterie.simulate import Closed, Network, Simulation, Uniform
 from coterie.simulate.compare import compare
 from tests.harness import Mutant, broken, build, explore
+from tests.suites import Explored, every_interleaving
 
 MODULE = "coterie.mutex.quorum.majority"
 
@@ -35,24 +36,17 @@ def test_exactly_a_majority_is_asked_and_everybody_is_asked_equally_often(size: 
     assert set(loads) == {size // 2 + 1}
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "channel", "states", "transitions"),
-    [
-        (2, 1, Channel.UNORDERED, 48, 68),
-        (2, 2, Channel.UNORDERED, 302, 535),
-        (3, 1, Channel.FIFO, 436, 884),
-        (3, 1, Channel.UNORDERED, 436, 884),
-        (3, 2, Channel.UNORDERED, 9552, 24420),
-        (4, 1, Channel.FIFO, 103935, 406584),
-        (4, 1, Channel.UNORDERED, 146724, 628730),
-    ],
-)
-def test_every_interleaving_is_safe_and_live(
-    size: int, entries: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = explore("majority", size, entries, channel=channel)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 1, Channel.UNORDERED, 48, 68),
+    Explored(2, 2, Channel.UNORDERED, 302, 535),
+    Explored(3, 1, Channel.FIFO, 436, 884),
+    Explored(3, 1, Channel.UNORDERED, 436, 884),
+    Explored(3, 2, Channel.UNORDERED, 9552, 24420),
+    Explored(4, 1, Channel.FIFO, 103935, 406584),
+    Explored(4, 1, Channel.UNORDERED, 146724, 628730),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("majority", EXPLORED)
 
 
 def test_three_processes_behave_as_maekawa_on_the_triangle() -> None:

@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coterie.catalogue import Setup
 from coterie.errors import ProtocolError
-from coterie.explore import check
 from coterie.mutex.token.naimi_trehel import NaimiTrehel, Request, Token
 from coterie.process import Channel, Entered
 from coterie.simulate import Closed, Exponential, Network, Simulation
-from tests.harness import Hand, Mutant, broken, build, explore
+from tests.harness import Hand, Mutant, build
 from tests.sequential import Sequential
-
-MODULE = "coterie.mutex.token.naimi_trehel"
+from tests.suites import Explored, any_fault_breaks, broken_lines, every_interleaving
 
 
 def holder() -> Hand:
@@ -91,7 +88,7 @@ def test_who_waits_with_a_next_passes_further_requests_to_the_last_it_knows() ->
 
 
 def test_a_token_that_nobody_asked_for_fails_loudly() -> None:
-    with pytest.raises(ProtocolError, match="process 1 sent a token that nobody asked for"):
+    with pytest.raises(ProtocolError, match="process 1 sent a token that was not asked for"):
         Hand(NaimiTrehel(2, 1)).receive(1, Token())
 
 
@@ -107,43 +104,24 @@ def test_a_second_token_fails_loudly() -> None:
         hand.receive(3, Token())
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "channel", "states", "transitions"),
-    [
-        (1, 2, Channel.UNORDERED, 5, 4),
-        (2, 2, Channel.FIFO, 64, 93),
-        (2, 2, Channel.UNORDERED, 69, 103),
-        (3, 1, Channel.FIFO, 154, 264),
-        (3, 1, Channel.UNORDERED, 164, 296),
-        (3, 2, Channel.UNORDERED, 1530, 3113),
-        (4, 1, Channel.UNORDERED, 1476, 3352),
-        (4, 2, Channel.UNORDERED, 45980, 115094),
-        (5, 1, Channel.UNORDERED, 15456, 42000),
-        (6, 1, Channel.UNORDERED, 187696, 593824),
-    ],
-)
-def test_every_interleaving_is_safe_and_live(
-    size: int, entries: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = explore("naimi-trehel", size, entries, channel=channel)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(1, 2, Channel.UNORDERED, 5, 4),
+    Explored(2, 2, Channel.FIFO, 64, 93),
+    Explored(2, 2, Channel.UNORDERED, 69, 103),
+    Explored(3, 1, Channel.FIFO, 154, 264),
+    Explored(3, 1, Channel.UNORDERED, 164, 296),
+    Explored(3, 2, Channel.UNORDERED, 1530, 3113),
+    Explored(4, 1, Channel.UNORDERED, 1476, 3352),
+    Explored(4, 2, Channel.UNORDERED, 45980, 115094),
+    Explored(5, 1, Channel.UNORDERED, 15456, 42000),
+    Explored(6, 1, Channel.UNORDERED, 187696, 593824),
+    Explored(5, 2, None, 1826036, 5356435, slow=True),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("naimi-trehel", EXPLORED)
 
 
-@pytest.mark.slow
-def test_every_interleaving_of_five_who_enter_twice_is_safe_and_live() -> None:
-    verdict = explore("naimi-trehel", 5, 2)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (1826036, 5356435)
-
-
-@pytest.mark.parametrize(("crashes", "losses", "duplicates"), [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
-def test_a_crash_a_loss_or_a_duplicate_breaks_it(
-    crashes: int, losses: int, duplicates: int
-) -> None:
-    processes = build("naimi-trehel", 2)
-    verdict = check(processes, crashes=crashes, losses=losses, duplicates=duplicates)
-    assert verdict.verdict == "violated"
+test_a_crash_a_loss_or_a_duplicate_breaks_it = any_fault_breaks("naimi-trehel")
 
 
 def harmonic(number: int) -> Fraction:
@@ -248,11 +226,8 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    module = broken(MODULE, mutant)
-    processes = module.ALGORITHM.build(Setup(mutant.size, "plain", {}))
-    verdict = check(processes, entries=mutant.entries)
-    assert verdict.verdict == "violated"
-    assert verdict.counterexample is not None
+def seats(kind: type[NaimiTrehel], size: int) -> list[NaimiTrehel]:
+    return [kind(1, None, token=True), *[kind(me, 1) for me in range(2, size + 1)]]
+
+
+test_a_broken_line_is_noticed = broken_lines(NaimiTrehel, MUTANTS, seats)

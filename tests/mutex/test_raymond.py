@@ -7,18 +7,16 @@ from statistics import mean
 
 import pytest
 
-from coterie.catalogue import Costs, Setup, algorithm
+from coterie.catalogue import Costs, algorithm
 from coterie.errors import ConfigError, ProtocolError, UsageError
-from coterie.explore import check
 from coterie.mutex.token.raymond import Raymond, Request, Token
 from coterie.mutex.token.trees import parse_tree
 from coterie.process import Channel, Entered
 from coterie.simulate import Closed, Exponential, Network, Simulation
 from coterie.simulate.compare import compare
-from tests.harness import Hand, Mutant, broken, build, explore
+from tests.harness import Hand, Mutant, build
 from tests.sequential import Sequential
-
-MODULE = "coterie.mutex.token.raymond"
+from tests.suites import Explored, any_fault_breaks, broken_lines, every_interleaving
 
 
 def holder() -> Hand:
@@ -125,50 +123,27 @@ def test_a_token_from_the_wrong_direction_fails_loudly() -> None:
         hand.receive(5, Token())
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "tree", "channel", "states_and_transitions"),
-    [
-        (1, 2, "binary", Channel.UNORDERED, (5, 4)),
-        (2, 2, "binary", Channel.FIFO, (64, 93)),
-        (2, 2, "binary", Channel.UNORDERED, (69, 103)),
-        (3, 1, "star", Channel.FIFO, (136, 237)),
-        (3, 1, "star", Channel.UNORDERED, (150, 271)),
-        (3, 1, "chain", Channel.UNORDERED, (158, 287)),
-        (3, 2, "star", Channel.UNORDERED, (1004, 2055)),
-        (4, 1, "star", Channel.UNORDERED, (1049, 2351)),
-        (4, 1, "chain", Channel.UNORDERED, (1144, 2629)),
-        (4, 2, "binary", Channel.UNORDERED, (13954, 35663)),
-        (5, 1, "binary", Channel.UNORDERED, (7597, 20460)),
-        (5, 2, "binary", Channel.UNORDERED, (182762, 540699)),
-        (6, 1, "binary", Channel.UNORDERED, (51836, 163222)),
-    ],
-)
-def test_every_interleaving_is_safe_and_live(
-    size: int,
-    entries: int,
-    tree: str,
-    channel: Channel,
-    states_and_transitions: tuple[int, int],
-) -> None:
-    verdict = explore("raymond", size, entries, channel=channel, tree=tree)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == states_and_transitions
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(1, 2, Channel.UNORDERED, 5, 4, parameters={"tree": "binary"}),
+    Explored(2, 2, Channel.FIFO, 64, 93, parameters={"tree": "binary"}),
+    Explored(2, 2, Channel.UNORDERED, 69, 103, parameters={"tree": "binary"}),
+    Explored(3, 1, Channel.FIFO, 136, 237, parameters={"tree": "star"}),
+    Explored(3, 1, Channel.UNORDERED, 150, 271, parameters={"tree": "star"}),
+    Explored(3, 1, Channel.UNORDERED, 158, 287, parameters={"tree": "chain"}),
+    Explored(3, 2, Channel.UNORDERED, 1004, 2055, parameters={"tree": "star"}),
+    Explored(4, 1, Channel.UNORDERED, 1049, 2351, parameters={"tree": "star"}),
+    Explored(4, 1, Channel.UNORDERED, 1144, 2629, parameters={"tree": "chain"}),
+    Explored(4, 2, Channel.UNORDERED, 13954, 35663, parameters={"tree": "binary"}),
+    Explored(5, 1, Channel.UNORDERED, 7597, 20460, parameters={"tree": "binary"}),
+    Explored(5, 2, Channel.UNORDERED, 182762, 540699, parameters={"tree": "binary"}),
+    Explored(6, 1, Channel.UNORDERED, 51836, 163222, parameters={"tree": "binary"}),
+    Explored(6, 2, None, 2260532, 7830542, slow=True),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("raymond", EXPLORED)
 
 
-@pytest.mark.slow
-def test_every_interleaving_of_six_who_enter_twice_is_safe_and_live() -> None:
-    verdict = explore("raymond", 6, 2)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (2260532, 7830542)
-
-
-@pytest.mark.parametrize(("crashes", "losses", "duplicates"), [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
-def test_a_crash_a_loss_or_a_duplicate_breaks_it(
-    crashes: int, losses: int, duplicates: int
-) -> None:
-    processes = build("raymond", 2)
-    verdict = check(processes, crashes=crashes, losses=losses, duplicates=duplicates)
-    assert verdict.verdict == "violated"
+test_a_crash_a_loss_or_a_duplicate_breaks_it = any_fault_breaks("raymond")
 
 
 @pytest.mark.parametrize(
@@ -257,12 +232,8 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    module = broken(MODULE, mutant)
-    tree = parse_tree("star", mutant.size)
-    processes = module.ALGORITHM.build(Setup(mutant.size, "plain", {"tree": tree}))
-    verdict = check(processes, entries=mutant.entries)
-    assert verdict.verdict == "violated"
-    assert verdict.counterexample is not None
+def star(kind: type[Raymond], size: int) -> list[Raymond]:
+    return [kind(me, 1) for me in range(1, size + 1)]
+
+
+test_a_broken_line_is_noticed = broken_lines(Raymond, MUTANTS, star)

@@ -17,13 +17,11 @@ from coterie.mutex.permission.ricart_agrawala import (
 )
 from coterie.process import Channel, Entered
 from coterie.simulate import Closed, Exponential, Network, OneAtATime, Simulation
-from tests.harness import Hand, Mutant, broken, build, explore
+from tests.harness import Hand, Mutant, build
+from tests.suites import Explored, broken_lines, every_interleaving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-PLAIN = "coterie.mutex.permission.ricart_agrawala.plain"
-KEEPING = "coterie.mutex.permission.ricart_agrawala.keeping"
 
 
 def test_a_request_goes_to_every_other_process() -> None:
@@ -144,32 +142,25 @@ def test_keeping_a_reply_that_nobody_waits_for_is_reported() -> None:
         hand.receive(2, Reply())
 
 
-@pytest.mark.parametrize(
-    ("variant", "size", "entries", "channel", "states", "transitions"),
-    [
-        ("plain", 2, 1, Channel.UNORDERED, 34, 46),
-        ("plain", 2, 2, Channel.UNORDERED, 151, 226),
-        ("plain", 3, 1, Channel.FIFO, 2049, 5488),
-        ("plain", 3, 2, Channel.FIFO, 25674, 71372),
-        ("plain", 3, 1, Channel.UNORDERED, 2822, 9005),
-        ("plain", 3, 2, Channel.UNORDERED, 37229, 125212),
-        ("plain", 4, 1, Channel.FIFO, 1402298, 7398198),
-        ("keeping", 2, 1, Channel.UNORDERED, 35, 46),
-        ("keeping", 2, 2, Channel.UNORDERED, 132, 184),
-        ("keeping", 3, 1, Channel.FIFO, 2096, 5540),
-        ("keeping", 3, 2, Channel.FIFO, 12920, 32472),
-        ("keeping", 3, 1, Channel.UNORDERED, 2874, 9065),
-        ("keeping", 3, 2, Channel.UNORDERED, 19831, 57863),
-        ("keeping", 3, 3, Channel.UNORDERED, 139548, 408995),
-        ("keeping", 4, 1, Channel.UNORDERED, 2083281, 13427709),
-    ],
-)
-def test_every_interleaving_is_safe_and_live(
-    *, variant: str, size: int, entries: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = explore("ricart-agrawala", size, entries, variant=variant, channel=channel)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 1, Channel.UNORDERED, 34, 46, variant="plain"),
+    Explored(2, 2, Channel.UNORDERED, 151, 226, variant="plain"),
+    Explored(3, 1, Channel.FIFO, 2049, 5488, variant="plain"),
+    Explored(3, 2, Channel.FIFO, 25674, 71372, variant="plain"),
+    Explored(3, 1, Channel.UNORDERED, 2822, 9005, variant="plain"),
+    Explored(3, 2, Channel.UNORDERED, 37229, 125212, variant="plain"),
+    Explored(4, 1, Channel.FIFO, 1402298, 7398198, variant="plain"),
+    Explored(2, 1, Channel.UNORDERED, 35, 46, variant="keeping"),
+    Explored(2, 2, Channel.UNORDERED, 132, 184, variant="keeping"),
+    Explored(3, 1, Channel.FIFO, 2096, 5540, variant="keeping"),
+    Explored(3, 2, Channel.FIFO, 12920, 32472, variant="keeping"),
+    Explored(3, 1, Channel.UNORDERED, 2874, 9065, variant="keeping"),
+    Explored(3, 2, Channel.UNORDERED, 19831, 57863, variant="keeping"),
+    Explored(3, 3, Channel.UNORDERED, 139548, 408995, variant="keeping"),
+    Explored(4, 1, Channel.UNORDERED, 2083281, 13427709, variant="keeping"),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("ricart-agrawala", EXPLORED)
 
 
 @pytest.mark.parametrize("variant", ["plain", "keeping"])
@@ -242,17 +233,11 @@ KEEPING_MUTANTS = {
 }
 
 
-def violated(process: Any, mutant: Mutant) -> bool:
-    processes = [process(me, mutant.size) for me in range(1, mutant.size + 1)]
-    verdict = check(processes, entries=mutant.entries, channel=mutant.channel)
-    return verdict.verdict == "violated" and verdict.counterexample is not None
+def seats(kind: type[Any], size: int) -> list[Any]:
+    return [kind(me, size) for me in range(1, size + 1)]
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    assert violated(broken(PLAIN, MUTANTS[name]).RicartAgrawala, MUTANTS[name])
-
-
-@pytest.mark.parametrize("name", KEEPING_MUTANTS)
-def test_a_broken_line_of_the_keeping_variant_is_noticed(name: str) -> None:
-    assert violated(broken(KEEPING, KEEPING_MUTANTS[name]).RoucairolCarvalho, KEEPING_MUTANTS[name])
+test_a_broken_line_is_noticed = broken_lines(RicartAgrawala, MUTANTS, seats)
+test_a_broken_line_of_the_keeping_variant_is_noticed = broken_lines(
+    RoucairolCarvalho, KEEPING_MUTANTS, seats
+)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from coterie.catalogue import Setup
-from coterie.explore import check
 from coterie.mutex.token.suzuki_kasami import Request, SuzukiKasami, Token
 from coterie.process import Channel, Entered
-from tests.harness import Hand, Mutant, broken, explore
-
-MODULE = "coterie.mutex.token.suzuki_kasami"
+from tests.harness import Hand, Mutant, explore
+from tests.suites import Explored, broken_lines, every_interleaving
 
 
 def holder(size: int = 3) -> Hand:
@@ -76,21 +71,14 @@ def test_a_request_is_remembered_even_where_the_token_is_not() -> None:
     assert hand.call("release") == [(3, Token((0, 1, 0), ()))]
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "channel", "states", "transitions"),
-    [
-        (2, 2, Channel.FIFO, 84, 113),
-        (2, 2, Channel.UNORDERED, 89, 123),
-        (3, 1, Channel.FIFO, 579, 1580),
-        (3, 1, Channel.UNORDERED, 725, 2077),
-    ],
-)
-def test_every_interleaving_is_safe_and_live(
-    size: int, entries: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = explore("suzuki-kasami", size, entries, channel=channel)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 2, Channel.FIFO, 84, 113),
+    Explored(2, 2, Channel.UNORDERED, 89, 123),
+    Explored(3, 1, Channel.FIFO, 579, 1580),
+    Explored(3, 1, Channel.UNORDERED, 725, 2077),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("suzuki-kasami", EXPLORED)
 
 
 def test_as_the_survey_prints_it_a_request_is_lost() -> None:
@@ -113,9 +101,9 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    module = broken(MODULE, mutant)
-    processes = module.ALGORITHM.build(Setup(mutant.size, "plain", {}))
-    assert check(processes, entries=mutant.entries).verdict == "violated"
+def seats(kind: type[SuzukiKasami], size: int) -> list[SuzukiKasami]:
+    first = kind(1, [0] * size, Token((0,) * size, ()))
+    return [first, *[kind(me, [0] * size) for me in range(2, size + 1)]]
+
+
+test_a_broken_line_is_noticed = broken_lines(SuzukiKasami, MUTANTS, seats)

@@ -21,12 +21,12 @@ from coterie.simulate import (
     parse_fault,
 )
 from tests.harness import Hand, Mutant, broken, build, explore
+from tests.suites import Explored, any_fault_breaks, broken_lines, every_interleaving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MODULE = "coterie.mutex.token.token_ring"
-PROCESS = f"{MODULE}.rotating"
 
 
 def member(*, token: bool = False, wants: bool = False) -> TokenRing:
@@ -87,26 +87,27 @@ def test_a_second_token_fails_loudly() -> None:
         Hand(member(token=True)).receive(1, Token())
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "states", "transitions"),
-    [
-        (1, 2, 5, 7),
-        (2, 1, 36, 60),
-        (2, 2, 100, 180),
-        (3, 1, 162, 324),
-        (3, 2, 750, 1650),
-        (4, 2, 5000, 13000),
-        (5, 2, 31250, 93750),
-        (6, 2, 187500, 637500),
-    ],
-)
-@pytest.mark.parametrize("channel", Channel)  # one token: there is nothing to reorder
-def test_every_interleaving_is_safe_and_live(
-    size: int, entries: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = explore("token-ring", size, entries, channel=channel)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+# One token: there is nothing to reorder.
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(1, 2, Channel.FIFO, 5, 7),
+    Explored(1, 2, Channel.UNORDERED, 5, 7),
+    Explored(2, 1, Channel.FIFO, 36, 60),
+    Explored(2, 1, Channel.UNORDERED, 36, 60),
+    Explored(2, 2, Channel.FIFO, 100, 180),
+    Explored(2, 2, Channel.UNORDERED, 100, 180),
+    Explored(3, 1, Channel.FIFO, 162, 324),
+    Explored(3, 1, Channel.UNORDERED, 162, 324),
+    Explored(3, 2, Channel.FIFO, 750, 1650),
+    Explored(3, 2, Channel.UNORDERED, 750, 1650),
+    Explored(4, 2, Channel.FIFO, 5000, 13000),
+    Explored(4, 2, Channel.UNORDERED, 5000, 13000),
+    Explored(5, 2, Channel.FIFO, 31250, 93750),
+    Explored(5, 2, Channel.UNORDERED, 31250, 93750),
+    Explored(6, 2, Channel.FIFO, 187500, 637500),
+    Explored(6, 2, Channel.UNORDERED, 187500, 637500),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("token-ring", EXPLORED)
 
 
 def test_the_states_are_the_places_of_the_token_times_those_of_the_users() -> None:
@@ -123,13 +124,7 @@ def test_one_who_asks_alone_is_served_by_the_rotation(requester: int) -> None:
     assert (verdict.states, verdict.transitions) == (30, 42)
 
 
-@pytest.mark.parametrize(("crashes", "losses", "duplicates"), [(1, 0, 0), (0, 1, 0), (0, 0, 1)])
-def test_a_crash_a_loss_or_a_duplicate_breaks_it(
-    crashes: int, losses: int, duplicates: int
-) -> None:
-    processes = build("token-ring", 2)
-    verdict = check(processes, crashes=crashes, losses=losses, duplicates=duplicates)
-    assert verdict.verdict == "violated"
+test_a_crash_a_loss_or_a_duplicate_breaks_it = any_fault_breaks("token-ring")
 
 
 def test_the_order_of_the_ring_is_as_chosen() -> None:
@@ -256,12 +251,12 @@ MUTANTS_OF_THE_RING = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    process = broken(PROCESS, mutant).TokenRing
-    ids = range(1, mutant.size + 1)
-    assert noticed([process(me, me % mutant.size + 1, 1.0, token=me == 1) for me in ids])
+def ring(kind: type[TokenRing], size: int) -> list[TokenRing]:
+    return [kind(me, me % size + 1, 1.0, token=me == 1) for me in range(1, size + 1)]
+
+
+# Where all ask, a process that leaves moves the token; where one asks, only the pauses do.
+test_a_broken_line_is_noticed = broken_lines(TokenRing, MUTANTS, ring, askers=(None, (2,), (3,)))
 
 
 @pytest.mark.parametrize("name", MUTANTS_OF_THE_RING)

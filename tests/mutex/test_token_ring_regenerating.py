@@ -14,10 +14,10 @@ from coterie.mutex.token.token_ring.regenerating import Census, Report, Token
 from coterie.process import Channel, Entered, Outbox
 from coterie.simulate import Closed, Crash, Exponential, Network, Simulation
 from coterie.simulate.compare import compare
-from tests.harness import broken, build
+from tests.harness import build
+from tests.suites import Explored, broken_lines, every_interleaving
 from tests.watching import CrashMutant, WatchingHand
 
-MODULE = "coterie.mutex.token.token_ring.regenerating"
 FIRST = Epoch(1, 0)
 
 
@@ -155,30 +155,18 @@ def test_a_second_token_fails_loudly() -> None:
         hand(2, token=True).receive(1, Token(FIRST, ()))
 
 
-@pytest.mark.parametrize(
-    ("size", "entries", "crashes", "channel", "states", "transitions"),
-    [
-        (2, 1, 0, Channel.UNORDERED, 36, 60),
-        (2, 1, 1, Channel.UNORDERED, 72, 198),
-        (3, 1, 1, Channel.FIFO, 1719, 4818),
-        (3, 1, 1, Channel.UNORDERED, 2538, 7479),
-        (3, 1, 2, Channel.UNORDERED, 3498, 14888),
-        (3, 2, 1, Channel.UNORDERED, 7350, 23305),
-        (4, 1, 1, Channel.UNORDERED, 82863, 349893),
-        (4, 1, 2, Channel.UNORDERED, 625203, 3222678),
-    ],
-)
-def test_every_interleaving_with_crashes_is_safe_and_live(
-    *, size: int, entries: int, crashes: int, channel: Channel, states: int, transitions: int
-) -> None:
-    verdict = check(
-        build("token-ring", size, "regenerating"),
-        entries=entries,
-        crashes=crashes,
-        channel=channel,
-    )
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 1, Channel.UNORDERED, 36, 60, variant="regenerating"),
+    Explored(2, 1, Channel.UNORDERED, 72, 198, variant="regenerating", crashes=1),
+    Explored(3, 1, Channel.FIFO, 1719, 4818, variant="regenerating", crashes=1),
+    Explored(3, 1, Channel.UNORDERED, 2538, 7479, variant="regenerating", crashes=1),
+    Explored(3, 1, Channel.UNORDERED, 3498, 14888, variant="regenerating", crashes=2),
+    Explored(3, 2, Channel.UNORDERED, 7350, 23305, variant="regenerating", crashes=1),
+    Explored(4, 1, Channel.UNORDERED, 82863, 349893, variant="regenerating", crashes=1),
+    Explored(4, 1, Channel.UNORDERED, 625203, 3222678, variant="regenerating", crashes=2),
+]
+
+test_every_interleaving_with_crashes_is_safe_and_live = every_interleaving("token-ring", EXPLORED)
 
 
 def test_any_order_of_the_ring_will_do() -> None:
@@ -257,10 +245,9 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_line_is_noticed(name: str) -> None:
-    mutant = MUTANTS[name]
-    module = broken(MODULE, mutant)
-    ring, first = tuple(range(1, mutant.size + 1)), module.Epoch(1, 0)
-    processes = [module.Regenerating(me, ring, 1.0, first, token=me == 1) for me in ring]
-    assert check(processes, crashes=mutant.crashes).verdict == "violated"
+def seats(kind: type[Regenerating], size: int) -> list[Regenerating]:
+    ring = tuple(range(1, size + 1))
+    return [kind(me, ring, 1.0, FIRST, token=me == 1) for me in ring]
+
+
+test_a_broken_line_is_noticed = broken_lines(Regenerating, MUTANTS, seats, entries=1)

@@ -14,7 +14,8 @@ from coterie.mutex.quorum.weighted import ALGORITHM
 from coterie.process import Channel
 from coterie.simulate import Closed, Network, Simulation, Uniform
 from coterie.simulate.compare import compare
-from tests.harness import Mutant, broken, build, explore
+from tests.harness import Mutant, broken, build
+from tests.suites import Explored, every_interleaving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ def test_with_all_votes_on_itself_a_process_enters_without_a_message() -> None:
 @pytest.mark.parametrize(
     ("votes", "error", "text"),
     [
-        ("0,0,0", ConfigError, "somebody must have a vote"),
+        ("0,0,0", ConfigError, "at least one member must have a vote"),
         ("1,1", ConfigError, "2 vote counts for 3 processes"),
         ("1,1,1,1", ConfigError, "4 vote counts for 3 processes"),
         ("3,-1,1", UsageError, "votes cannot be negative"),
@@ -94,25 +95,17 @@ def test_votes_that_make_no_majority_are_refused(
         ALGORITHM.setup(3, None, {"votes": votes})
 
 
-@pytest.mark.parametrize(
-    ("votes", "entries", "channel", "states", "transitions"),
-    [
-        ("1,1", 1, Channel.UNORDERED, 48, 68),
-        ("1,0", 2, Channel.UNORDERED, 85, 128),
-        ("3,1,1", 1, Channel.UNORDERED, 142, 259),
-        ("2,1,1", 1, Channel.UNORDERED, 330, 667),
-        ("2,1,1", 2, Channel.UNORDERED, 6761, 18179),
-        ("1,1,1,0", 1, Channel.UNORDERED, 6655, 19634),
-        ("2,2,1,1", 1, Channel.FIFO, 11154, 34633),
-    ],
-)
-def test_every_interleaving_is_safe_and_live(
-    votes: str, entries: int, channel: Channel, states: int, transitions: int
-) -> None:
-    size = votes.count(",") + 1
-    verdict = explore("weighted", size, entries, channel=channel, votes=votes)
-    assert verdict.verdict == "verified", verdict.reason
-    assert (verdict.states, verdict.transitions) == (states, transitions)
+EXPLORED = [  # processes, entries, links, states, transitions
+    Explored(2, 1, Channel.UNORDERED, 48, 68, parameters={"votes": "1,1"}),
+    Explored(2, 2, Channel.UNORDERED, 85, 128, parameters={"votes": "1,0"}),
+    Explored(3, 1, Channel.UNORDERED, 142, 259, parameters={"votes": "3,1,1"}),
+    Explored(3, 1, Channel.UNORDERED, 330, 667, parameters={"votes": "2,1,1"}),
+    Explored(3, 2, Channel.UNORDERED, 6761, 18179, parameters={"votes": "2,1,1"}),
+    Explored(4, 1, Channel.UNORDERED, 6655, 19634, parameters={"votes": "1,1,1,0"}),
+    Explored(4, 1, Channel.FIFO, 11154, 34633, parameters={"votes": "2,2,1,1"}),
+]
+
+test_every_interleaving_is_safe_and_live = every_interleaving("weighted", EXPLORED)
 
 
 @pytest.mark.parametrize("votes", ["2,1,1", "3,2,2,1,1", "1,1,1,0", "5,1,1,1,1,1,1", "0,0,7"])

@@ -144,7 +144,7 @@ def test_a_workload_that_makes_no_sense_is_refused(make: object, problem: str) -
 def test_a_workload_for_other_processes_is_refused() -> None:
     with pytest.raises(ConfigError, match="names process 5; there are 1 to 4"):
         run(Closed(1, [5]))
-    with pytest.raises(ConfigError, match="process 1 is no mutex"):
+    with pytest.raises(ConfigError, match="process 1 is not a mutex"):
         Simulation([Postman(1)], workload=Closed(1)).run()
 
 

@@ -159,8 +159,8 @@ def all_orders(scheduler: Scheduler, scripts: Sequence[str], keys: Sequence[str]
 
 def table_row(scripts: Sequence[str], variant: str, found: tuple[int, ...]) -> str:
     """Write the row of a page that states what an exploration has found."""
-    cells = (" · ".join(f"`{script}`" for script in scripts), variant, *found[:3])
-    return f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else cell for cell in cells)} |"
+    cells = (" · ".join(f"`{script}`" for script in scripts), variant)
+    return f"| {' | '.join((*cells, *(f'{count:,}' for count in found[:3])))} |"
 
 
 def page(name: str) -> str:

@@ -35,4 +35,5 @@ def kept_by(scheduler: Scheduler) -> list[object]:
             return [validated, read_sets, waiting, scheduler.starving, scheduler.alone]
         case Conservative(waiting=waiting):
             return [waiting]
-    raise AssertionError(f"say what {type(scheduler).__name__} keeps of transactions")
+        case _:
+            raise AssertionError(f"say what {type(scheduler).__name__} keeps of transactions")

@@ -62,7 +62,7 @@ def test_events_can_be_added_by_a_program() -> None:
     history = History()
     history.add(Event("T1", "write", "x", 1))
     history.add(Event("T1", "commit"))
-    with pytest.raises(UsageError, match="line 3: T1 has committed on line 2 and does nothing"):
+    with pytest.raises(UsageError, match="line 3: T1 has committed on line 2 and can do nothing"):
         history.add(Event("T1", "read", "x", 1))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "benchmarks" / "transactions" / "measured.json"
-PAGE = ROOT / "docs" / "transactions" / "README.md"
+PAGE = ROOT / "docs" / "transactions" / "comparison.md"
 SHORT = Pace(0.02, 0.1)
 
 

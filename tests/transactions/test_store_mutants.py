@@ -48,8 +48,8 @@ MUTANTS = {
     "an abort wakes nobody": Case(
         Mutant(
             LocalExecutor,
-            "            self._scheduler.abort(name, out)\n            self._tell(out)\n",
-            "            self._scheduler.abort(name, out)\n",
+            "            self.scheduler.abort(name, out)\n            self._tell(out)\n",
+            "            self.scheduler.abort(name, out)\n",
         ),
     ),
     "a commit wakes nobody": Case(

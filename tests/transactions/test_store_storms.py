@@ -132,7 +132,7 @@ class Behind(LocalExecutor):
         behind = self._time % 2
         stamp = Stamp(100 + self._time - 15 * behind, 1 + behind)
         attempt = Attempt(f"T{self._time}", stamp, stamp, failures, declaration)
-        self._scheduler.begin(attempt, [])
+        self.scheduler.begin(attempt, [])
         return attempt
 
 

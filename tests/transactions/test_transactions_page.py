@@ -10,8 +10,10 @@ import pytest
 from coterie.cli import run
 from coterie.transactions.catalogue import schemes
 
-PAGE = (Path(__file__).parents[2] / "docs" / "transactions" / "README.md").read_text("utf-8")
-PROGRAMS = re.findall(r"```python\n(.*?)```\n\n(?:```text\n(.*?)```)?", PAGE, re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs" / "transactions"
+PAGE = (DOCS / "README.md").read_text("utf-8")
+SHOWN = PAGE + (DOCS / "on-disk.md").read_text("utf-8")
+PROGRAMS = re.findall(r"```python\n(.*?)```\n\n(?:```text\n(.*?)```)?", SHOWN, re.DOTALL)
 
 
 @pytest.fixture(autouse=True)

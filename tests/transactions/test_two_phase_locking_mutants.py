@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -24,7 +24,16 @@ from tests.transactions.locking_faults import (
 )
 from tests.transactions.mutants import Mutant, break_rule
 
-VARIANTS = {"detection": Detection, "wait-die": WaitDie, "wound-wait": WoundWait}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.transactions.schemes.scheduler import Scheduler
+
+VARIANTS: dict[str, Callable[[], Scheduler]] = {
+    "detection": Detection,
+    "wait-die": WaitDie,
+    "wound-wait": WoundWait,
+}
 
 
 class Case(NamedTuple):

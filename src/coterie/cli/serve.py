@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,7 @@ from coterie.cluster.membership import PORT
 from coterie.cluster.ports import free_ports
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.voter.node import Node
-from coterie.errors import ConfigError, UsageError
+from coterie.errors import ConfigError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -91,12 +92,12 @@ def command(
             dev, PORT if port is None else port, 10.0 if lease is None else lease, data
         )
         names = [member.name for member in config.membership.members]
-        nodes = [_node(config, name, new_cluster=True) for name in names]
-        run(_serve(nodes, lambda: _introduce(config), until_eof=until_eof))
+        ready = partial(_introduce, config)
+        run(_serve(config, names, ready, new_cluster=True, until_eof=until_eof))
         return
     config = load(path, {"COTERIE_DATA": data} if data else None)
-    only = _node(config, _choose(config, node), new_cluster=new_cluster)
-    run(_serve([only], lambda: None, until_eof=until_eof))
+    names = [_choose(config, node)]
+    run(_serve(config, names, lambda: None, new_cluster=new_cluster, until_eof=until_eof))
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -118,33 +119,43 @@ def _choose(config: Config, node: str | None) -> str:
 
 
 async def _serve(
-    nodes: Sequence[Node | Classic], ready: Callable[[], None], *, until_eof: bool
+    config: Config,
+    names: Sequence[str],
+    ready: Callable[[], None],
+    *,
+    new_cluster: bool,
+    until_eof: bool,
 ) -> None:
     over = asyncio.Event()
+    failures: list[Unavailable] = []
+
+    def fail(failure: Unavailable) -> None:
+        failures.append(failure)
+        over.set()
+
     loop = asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, over.set)
             stack.callback(loop.remove_signal_handler, number)
-        for node in nodes:
+        for name in names:
+            node = _node(config, name, fail, new_cluster=new_cluster)
             await node.start()
             stack.push_async_callback(node.stop)
         if until_eof:
             on_end_of_input(over.set)
         ready()
-        failures = [node.failed for node in nodes]
-        for failure in failures:
-            failure.add_done_callback(lambda _: over.set())
         await over.wait()
-        for failure in failures:
-            if failure.done():
-                failure.result()
+        if failures:
+            raise failures[0]
 
 
-def _node(config: Config, name: str, *, new_cluster: bool) -> Node | Classic:
+def _node(
+    config: Config, name: str, fail: Callable[[Unavailable], None], *, new_cluster: bool
+) -> Node | Classic:
     if config.membership.algorithm is not None:
-        return Classic(config, name, lambda lock, event: None)
-    return Node(config, name, new_cluster=new_cluster)
+        return Classic(config, name, lambda lock, event: None, fail)
+    return Node(config, name, new_cluster=new_cluster, on_failure=fail)
 
 
 def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:

@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 import msgspec
 
 # A reading of a logical clock. Only compared, raised and passed on, so its origin means nothing:
-# whoever declares a field so lets the explorer take states for one that differ by a shift of time.
+# a field declared so lets the explorer take states for one that differ by a shift of time.
 LogicalTime: TypeAlias = Annotated[int, msgspec.Meta(description="logical time")]
 
 

@@ -1,7 +1,7 @@
 """Physical clocks that are kept together by messages (Lamport, 1978).
 
-Each process sends its clock to its neighbours every now and then. Whoever receives a time knows how
-late it is at least, and moves its own clock forward if that is behind. No clock is ever set back,
+Each process sends its clock to its neighbours every now and then. A receiver knows how late it
+is at least, and moves its own clock forward if that is behind. No clock is ever set back,
 so events ordered by a message are ordered by the clocks.
 """
 
@@ -39,7 +39,7 @@ class PhysicalClock(Process[Reading]):
     ahead: float = 0.0  # how far the clock has been moved
 
     def read(self, hardware: float) -> float:
-        """Give the time of this clock when the hardware clock shows `hardware`."""
+        """Return the time of this clock when the hardware clock shows `hardware`."""
         return hardware + self.ahead
 
     def start(self, out: Outbox[Reading]) -> None:
@@ -47,7 +47,7 @@ class PhysicalClock(Process[Reading]):
         self._spread(out)
 
     def receive(self, sender: ProcessId, message: Reading, out: Outbox[Reading]) -> None:
-        """Catch up with the sender, who has gone on by the least delay at least."""
+        """Catch up with the sender, which has gone on by the least delay at least."""
         self.ahead = max(self.ahead, message.time + self.least_delay - out.now)
 
     def ring(self, timer: str, out: Outbox[Reading]) -> None:
@@ -76,7 +76,7 @@ def synchronised_clocks(
 def synchronisation_bound(
     *, diameter: int, drift: float, period: float, uncertainty: float
 ) -> float:
-    """Give Lamport's bound on the difference of any two clocks: about d(2κτ + ξ) seconds.
+    """Return Lamport's bound on the difference of any two clocks: about d(2κτ + ξ) seconds.
 
     It holds from `diameter` periods after the start on, up to terms of higher order, if the period
     is much longer than a message takes.

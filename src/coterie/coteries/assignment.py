@@ -66,7 +66,7 @@ def _augment(
 def _flip(
     free: int, start: int, reached_by: dict[int, int], owned: dict[int, int], owner: dict[int, int]
 ) -> None:
-    """Give the free quorum to whoever reached it, its old one to who reached that, up to `start`."""
+    """Assign the free quorum to the member that reached it, and so on along the path to `start`."""
     quorum = free
     while True:
         member = reached_by[quorum]

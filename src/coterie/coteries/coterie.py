@@ -1,6 +1,6 @@
 """Coteries: families of quorums of which any two meet and none contains another.
 
-Whoever holds the permission of a whole quorum excludes everybody else, because every other quorum
+A process that holds the permission of a whole quorum excludes all others, because every other quorum
 has a member in common with it (Garcia-Molina and Barbara, 1985). `Coterie` lists its quorums and
 works out everything from the list; the families of the sibling modules override what they know
 without it.
@@ -90,12 +90,12 @@ class Coterie:
                 raise ConfigError(f"quorum {show(large)} contains quorum {show(small)}")
 
     def contains_quorum(self, alive: Iterable[int]) -> bool:
-        """Tell whether all members of some quorum are among `alive`."""
+        """Return whether all members of some quorum are among `alive`."""
         present = frozenset(alive)
         return any(quorum <= present for quorum in self.quorums)
 
     def quorum_for(self, member: int) -> Quorum:
-        """Give the quorum that `member` asks: Maekawa's S_i.
+        """Return the quorum that `member` asks: Maekawa's S_i.
 
         It is a smallest one that contains `member` if any does, and as many members as possible
         get one of their own.
@@ -104,20 +104,20 @@ class Coterie:
         return self._assignment[member]
 
     def without(self, suspects: Iterable[int]) -> Quorum | None:
-        """Give a smallest quorum that avoids all of `suspects`, or None."""
+        """Return a smallest quorum that avoids all of `suspects`, or None."""
         avoided = frozenset(suspects)
         usable = [quorum for quorum in self.quorums if quorum.isdisjoint(avoided)]
         return min(usable, key=len, default=None)
 
     def is_nondominated(self) -> bool:
-        """Tell whether no other coterie has a quorum alive whenever this one has, and more often.
+        """Return whether no other coterie has a quorum alive whenever this one has, and more often.
 
         That is so exactly if the members cannot be split in two parts without a quorum in either.
         """
         return not two_colourable(self.quorums)
 
     def availability(self, p: float, *, samples: int = 10_000, seed: int = 0) -> Availability:
-        """Give the probability that a quorum is alive when each member is, independently, with `p`.
+        """Return the probability that a quorum is alive when each member is, independently, with `p`.
 
         It is exact up to 20 members (and for votes and trees of any size), otherwise estimated
         from `samples` random sets of live members; the answer says which.
@@ -127,7 +127,7 @@ class Coterie:
         return self._availability(p, samples, seed)
 
     def load(self) -> Load:
-        """Give the load of the busiest member when quorums are chosen as well as possible.
+        """Return the load of the busiest member when quorums are chosen as well as possible.
 
         This is the optimal load of Naor and Wool (1998): the share of all accesses that the
         busiest member sees under the best random choice of quorums.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def two_colourable(quorums: Sequence[frozenset[int]]) -> bool:
-    """Tell whether two colours can be given to the members so that every quorum has both."""
+    """Return whether two colours can be given to the members so that every quorum has both."""
     members = sorted(frozenset().union(*quorums))
     bits = {member: 1 << place for place, member in enumerate(members)}
     return _colourable([sum(bits[member] for member in quorum) for quorum in quorums], 0, 0)

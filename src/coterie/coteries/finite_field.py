@@ -46,7 +46,7 @@ class FiniteField:
         self.products = self._products_modulo() if self._degree == 1 else self._products_by_powers()
 
     def inverse(self, element: int) -> int:
-        """Give the element whose product with `element` is one."""
+        """Return the element whose product with `element` is one."""
         return self.products[element].index(1)
 
     def _difference(self, one: int, other: int) -> int:
@@ -98,5 +98,5 @@ class FiniteField:
 
 @functools.cache
 def finite_field(order: int) -> FiniteField:
-    """Give the field with `order` elements, computing its tables once."""
+    """Return the field with `order` elements, computing its tables once."""
     return FiniteField(order)

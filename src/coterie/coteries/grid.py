@@ -1,6 +1,6 @@
 """Quorums in a grid: a whole row, and one member of every other row.
 
-Any two meet, because one has a whole row and the other somebody in it. With about √N rows a quorum
+Any two meet, because one has a whole row and the other a member of it. With about √N rows a quorum
 has about 2√N - 1 members; the members of a square form rows and columns.
 """
 
@@ -53,7 +53,7 @@ class Grid(Coterie):
         return in_order(map(self.quorum_for, self.members))
 
     def quorum_for(self, member: int) -> Quorum:
-        """Give the row and the column of `member`; the column wraps around in a shorter row."""
+        """Return the row and the column of `member`; the column wraps around in a shorter row."""
         self._know(member)
         row, column = self._cells[member]
         crossing = (in_row[column % len(in_row)] for in_row in self._rows)

@@ -28,12 +28,12 @@ class Load:
 
     @property
     def exact(self) -> bool:
-        """Tell whether the bounds are the load itself."""
+        """Return whether the bounds are the load itself."""
         return self.low == self.high
 
 
 def optimal_load(quorums: Sequence[frozenset[int]]) -> Load:
-    """Give the optimal load: exact for regular and for small systems, bounds otherwise.
+    """Return the optimal load: exact for regular and for small systems, bounds otherwise.
 
     The bounds are Naor and Wool's max(1/c, c/n), c being the smallest quorum, and the load of
     choosing all quorums alike; they coincide for regular systems.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def projective_plane(order: int) -> Plane:
-    """Give the plane of `order`: quorums of order + 1 members, and as many quorums around each."""
+    """Return the plane of `order`: quorums of order + 1 members, and as many quorums around each."""
     if prime_power(order) is None:
         orders = [str(order) for order in range(2, 17) if prime_power(order)]
         raise UsageError(
@@ -35,7 +35,7 @@ def projective_plane(order: int) -> Plane:
 
 
 def relaxed_plane(size: int) -> Coterie:
-    """Give a coterie of members 1 to `size` with quorums near √size, each member in its own.
+    """Return a coterie of members 1 to `size` with quorums near √size, each member in its own.
 
     It is the plane itself where there is one (3, 7, 13, 21, 31, ... members), else the next larger
     one with stand-ins: then no quorum has more than order + 1 members, and some members are in
@@ -91,7 +91,7 @@ class Plane(Coterie):
         return in_order(map(self._quorum, self._lines()))
 
     def quorum_for(self, member: int) -> Quorum:
-        """Give the line of `member`, which passes through it; no two points have the same line."""
+        """Return the line of `member`, which passes through it; no two points have the same line."""
         self._know(member)
         return self._quorum(self._line_of(member))
 

@@ -45,7 +45,7 @@ class Tree(Coterie):
         return self.without(set(self.members) - set(alive)) is not None
 
     def quorum_for(self, member: int) -> Quorum:
-        """Give the path from the root through `member` to a leaf."""
+        """Return the path from the root through `member` to a leaf."""
         self._know(member)
         place = self._places[member] + 1
         while self._children(place):

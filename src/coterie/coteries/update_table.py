@@ -1,6 +1,6 @@
-"""Update tables (1996): who stands in for whom when members fail, one after the other.
+"""Update tables (1996): which member stands in for which when members fail, one after the other.
 
-The table and the coterie after some failures depend on who failed, not on the order (lemmas 3 and
+The table and the coterie after some failures depend on which failed, not on the order (lemmas 3 and
 4), so both are functions of the set of the dead.
 """
 
@@ -49,13 +49,13 @@ class UpdateTable(msgspec.Struct, frozen=True):
         return cls.of(dict(zip(order, [*order[1:], *order[:1]], strict=True)))
 
     def stand_in(self, member: int) -> int:
-        """Give the member that takes the place of `member`."""
+        """Return the member that takes the place of `member`."""
         if member not in self.members:
             raise ConfigError(f"{member} is not in the update table")
         return self.stand_ins[self.members.index(member)]
 
     def after(self, failed: Iterable[int]) -> UpdateTable:
-        """Update the table for the failures: whoever pointed to the dead points to its stand-in."""
+        """Update the table: a member that pointed to a dead one points to its stand-in."""
         table = dict(zip(self.members, self.stand_ins, strict=True))
         for dead in sorted(set(failed)):
             successor = self._successor(table, dead)
@@ -90,7 +90,7 @@ class UpdateTable(msgspec.Struct, frozen=True):
         return sorted(found)
 
     def fault_tolerance(self) -> int:
-        """Give the largest K such that any K members may fail: one less than the shortest cycle."""
+        """Return the largest K such that any K members may fail: one less than the shortest cycle."""
         return min(map(len, self.cycles())) - 1
 
     def require(self, failures: int) -> None:
@@ -107,7 +107,7 @@ class UpdateTable(msgspec.Struct, frozen=True):
         if dead not in table:
             raise ConfigError(f"{dead} is not in the update table")
         if table[dead] == dead:
-            raise ConfigError(f"nobody is left to stand in for {dead}")
+            raise ConfigError(f"no member is left to stand in for {dead}")
         return table[dead]
 
 

@@ -1,4 +1,4 @@
-"""Quorums by votes (Thomas 1979, Gifford 1979): any members who together have enough of them.
+"""Quorums by votes (Thomas 1979, Gifford 1979): any members that together have enough of them.
 
 With more than half of all votes needed, two quorums cannot be disjoint. One vote each makes the
 majority; all votes on one member make the centralised system; needing all votes makes unanimity.
@@ -53,7 +53,7 @@ class Votes(Coterie):
         if min(votes.values(), default=0) < 0:
             raise UsageError("votes cannot be negative")
         if total < 1:
-            raise ConfigError("somebody must have a vote")
+            raise ConfigError("at least one member must have a vote")
         if not total < 2 * needed <= 2 * total:
             raise ConfigError(
                 f"{needed} of {total} votes do not make a coterie: the threshold must be more than"
@@ -86,7 +86,7 @@ class Votes(Coterie):
         return sum(self._votes.get(member, 0) for member in set(alive)) >= self._threshold
 
     def quorum_for(self, member: int) -> Quorum:
-        """Give, among equals, the member and those who follow it in a circle."""
+        """Return, among equals, the member and those that follow it in a circle."""
         voters = self._equal_voters
         if member not in voters:
             return super().quorum_for(member)
@@ -135,7 +135,7 @@ class Votes(Coterie):
 
     @functools.cached_property
     def _equal_voters(self) -> tuple[int, ...]:
-        """The members with votes if all of them have equally many, else nobody."""
+        """The members with votes if all of them have equally many, else none."""
         voters = tuple(member for member in self.members if self._votes[member])
         return voters if len({self._votes[member] for member in voters}) == 1 else ()
 
@@ -145,7 +145,7 @@ class Votes(Coterie):
         return -(-self._threshold // self._votes[self._equal_voters[0]])
 
     def _count_quorums(self) -> int:
-        """Count the smallest sets with enough votes by the last member, who makes them enough."""
+        """Count the smallest sets with enough votes by the last member, which makes them enough."""
         if self._equal_voters:
             return math.comb(len(self._equal_voters), self._quorum_size)
         ways = [1] + [0] * (self._threshold - 1)  # ways[s]: sets of earlier members with s votes

@@ -45,7 +45,7 @@ class Arrow(NamedTuple):
         )
 
     def at(self, part: float) -> tuple[float, float]:
-        """Give the point at that part of its way."""
+        """Return the point at that part of its way."""
         (x, y), rest = self.control, 1 - part
         return (
             rest * rest * self.x1 + 2 * rest * part * x + part * part * self.x2,
@@ -53,7 +53,7 @@ class Arrow(NamedTuple):
         )
 
     def direction(self, part: float) -> tuple[float, float]:
-        """Give the unit vector along it at that part of its way."""
+        """Return the unit vector along it at that part of its way."""
         (x, y), rest = self.control, 1 - part
         along = rest * (x - self.x1) + part * (self.x2 - x)
         down = rest * (y - self.y1) + part * (self.y2 - y)
@@ -61,7 +61,7 @@ class Arrow(NamedTuple):
         return along / length, down / length
 
     def points(self, gap: float) -> Iterator[tuple[float, float]]:
-        """Give points along it that are about so far apart."""
+        """Return points along it that are about so far apart."""
         steps = max(1, math.ceil(self.length / gap))
         return (self.at(step / steps) for step in range(steps + 1))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coterie.diagram.lifelines import Flight, Stay
     from coterie.trace import AnyRecord, Header
 
-RECORDS_MAX = 10_000  # beyond this nobody reads a picture
+RECORDS_MAX = 10_000  # beyond this no reader follows a picture
 LABELS_MAX = 150  # messages beyond which colours must do
 MARGIN = 24.0
 TITLE = 16.5  # the size that its letters, which are bold, take the room of
@@ -101,7 +101,7 @@ def _layout(trace: Trace) -> _Layout:
 
 
 def _is_stepwise(records: list[AnyRecord]) -> bool:
-    """Tell whether each time is the number of one step, as explorers and scenarios count."""
+    """Return whether each time is the number of one step, as explorers and scenarios count."""
     inputs = Called | Delivered | Rang | Noticed | Crashed
     steps = [record.time for record in records if isinstance(record, inputs)]
     return len(set(steps)) == len(steps) and all(time == int(time) for time in steps)
@@ -183,7 +183,7 @@ def _draw_flights(sheet: Sheet, layout: _Layout, past: History, colours: dict[st
 def _arrows(
     layout: _Layout, flight: Flight, inside: list[Stay]
 ) -> list[tuple[Arrow, marks.Ending]]:
-    """Give an arrow for each arrival, or one that ends where the message was lost or still is."""
+    """Return an arrow for each arrival, or one that ends where the message was lost or still is."""
     x, y = layout.x(flight.begin), layout.y(flight.sender)
     there = layout.y(flight.receiver)
     lanes = abs(flight.receiver - flight.sender)

@@ -17,7 +17,7 @@ SOFT = "#616e7c"
 FAINT = "#cbd2d9"
 GRID = "#eef1f4"
 ALARM = "#c81e1e"
-# Okabe and Ito's colours, which people who are colour-blind can tell apart, darkened for thin lines.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, darkened for thin lines.
 PALETTE = ("#0072b2", "#d55e00", "#00875f", "#b4559b", "#b97f00", "#3a9fd6", "#7a5c3e", "#5b5bd6")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 CHARACTER = 0.56  # mean width of a character of such fonts, in font sizes
@@ -86,7 +86,7 @@ class Sheet:
         )
 
     def finish(self, width: float, height: float, title: str) -> str:
-        """Give the picture as a file."""
+        """Return the picture as the text of a file."""
         size = f'width="{number(width)}" height="{number(height)}"'
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size}'

@@ -1,4 +1,4 @@
-"""Wait-for graphs as pictures: who waits for whom, with what is deadlocked in red."""
+"""Wait-for graphs as pictures: what waits for what, with what is deadlocked in red."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class _Picture:
         self._gate(gate, condition, colour)
 
     def _gate_place(self, start: Point, condition: Condition[Hashable]) -> Point:
-        """Stand between those who wait and the middle of those they wait for."""
+        """Stand between those that wait and the middle of those they wait for."""
         targets = [self.places[target] for target in condition.targets()]
         middle = Point(
             sum(target.x for target in targets) / len(targets),

@@ -1,9 +1,9 @@
 """Election of the highest process by asking all higher ones: N to N(N - 1) messages.
 
-Whoever misses the leader asks every higher process. If none is there, it wins and tells everybody;
-if one answers, it has lost, and the one who answered goes on in the same way. Being down, not to
-answer and to be reported by the failure detector are the same thing here, as in a synchronous system
-where a time-out is never wrong.
+A process that misses the leader asks every higher one. If none is there, it wins and tells all
+others; if one answers, it has lost, and the one that answered goes on in the same way. Being down,
+not to answer and to be reported by the failure detector are the same thing here, as in a
+synchronous system where a time-out is never wrong.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Bully(Elector[Message]):
     messages: ClassVar[Any] = Message
 
     size: int  # processes are 1 to size
-    leader: ProcessId | None = None  # whom we follow; None while an election goes on
+    leader: ProcessId | None = None  # the one we follow; None while an election goes on
     answered: bool = False  # in an election: a higher process has, so we have lost
     watched: set[ProcessId] = field(default_factory=set)
-    """The leader; in an election those asked; once lost, those who answered."""
+    """The leader; in an election those asked; once lost, those that answered."""
 
     def start(self, out: Outbox[Message]) -> None:
         """Follow the highest process there is; after a crash, find out who leads by now."""
@@ -71,7 +71,7 @@ class Bully(Elector[Message]):
                 self._follow_or_challenge(sender, out)
 
     def down(self, peer: ProcessId, out: Outbox[Message]) -> None:
-        """Do without that process: the leader, one who was asked, or one who had answered."""
+        """Do without that process: the leader, one that was asked, or one that had answered."""
         self.watched.discard(peer)
         if self.watched:
             return
@@ -81,7 +81,7 @@ class Bully(Elector[Message]):
             self._begin(out)
 
     def _begin(self, out: Outbox[Message]) -> None:
-        """Ask everybody higher."""
+        """Ask all higher processes."""
         self.leader, self.answered = None, False
         higher = range(self.me + 1, self.size + 1)
         self._watch(higher, out)
@@ -96,7 +96,7 @@ class Bully(Elector[Message]):
         self.elect(out)
 
     def _lose(self, sender: ProcessId, out: Outbox[Message]) -> None:
-        """Leave it to the one who answered; begin again if it is down before there is a leader."""
+        """Leave it to the one that answered; begin again if it is down before there is a leader."""
         if self.leader is None:
             responders = self.watched | {sender} if self.answered else {sender}
             self.answered = True
@@ -124,7 +124,7 @@ class Bully(Elector[Message]):
 
 
 class AsTold(Bully):
-    """A loser whose job is over, as the lectures say: if nobody wins, it waits for ever."""
+    """A loser whose job is over, as the lectures say: if none wins, it waits forever."""
 
     def _lose(self, sender: ProcessId, out: Outbox[Message]) -> None:
         if self.leader is None:
@@ -140,14 +140,14 @@ def _build(setup: Setup) -> list[Bully]:
 
 
 def _everyone(setup: Setup) -> Cost:
-    """Count one election of everybody who lives: N(N - 1) / 2 questions, the rest is replies."""
+    """Count one election of each process that lives: N(N - 1) / 2 questions, the rest is replies."""
     return exactly(setup.size * (setup.size - 1), "N(N - 1)")
 
 
 ALGORITHM = Algorithm(
     name="bully",
     family="election",
-    summary="ask all who are higher; who gets no answer leads",
+    summary="ask all that are higher; the one that gets no answer leads",
     citation=(
         "H. Garcia-Molina. Elections in a distributed computing system. IEEE Transactions on"
         " Computers C-31(1), 1982; as the lectures tell it, repaired."
@@ -163,10 +163,10 @@ ALGORITHM = Algorithm(
     tolerates=("reordering", "crash"),
     causal=False,
     variants=(
-        Variant("watching", "who has lost watches those who answered, and begins again"),
+        Variant("watching", "a loser watches those that answered, and may begin again"),
         Variant(
             "as-told",
-            "who has lost has nothing more to do, and may wait for ever",
+            "a loser has nothing more to do, and may wait forever",
             sound=False,
             flaw=Flaw(size=3, steps=5, entries=0, crashes=2),
         ),

@@ -1,9 +1,9 @@
 """Election of the highest process by a list that goes round a ring: 2(N - 1) messages.
 
-Whoever misses the leader sends a list with its id to the next process, who adds its own and passes
-it on; processes that are down are skipped. Whoever finds itself in the list knows the live ring, and
-sends it round once more, so that everybody knows it too: the highest in it leads. To be down is to be
-reported by the failure detector, as in a synchronous system where a time-out is never wrong.
+A process that misses the leader sends a list with its id to the next process, which adds its own and
+passes it on; processes that are down are skipped. A process that finds itself in the list knows the
+live ring, and sends it round once more, so that all know it: the highest in it leads. To be down is
+to be reported by the failure detector, as in a synchronous system where a time-out is never wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Ring(Elector[Message]):
     messages: ClassVar[Any] = Message
 
     size: int  # processes are 1 to size, in this order; the first comes after the last
-    leader: ProcessId | None = None  # whom we follow; None if it is down
+    leader: ProcessId | None = None  # the one we follow; None if it is down
     begun: LogicalTime = 0  # elections that we began
     passed: list[tuple[ProcessId, Message]] = field(default_factory=list)
     """What we passed on and to whom, to be sent again if that one is down before it has a result."""
@@ -137,7 +137,7 @@ class Ring(Elector[Message]):
 
 
 class AsTold(Ring):
-    """A process of the lectures, where a result goes round until it is back at whoever sent it."""
+    """A process of the lectures, where a result goes round until it is back at its sender."""
 
     def _name(self) -> Stamp:
         return Stamp(0, self.me)
@@ -194,7 +194,7 @@ ALGORITHM = Algorithm(
         Variant("members", "the result goes to each live process once"),
         Variant(
             "as-told",
-            "the result goes round until it is back at its sender, maybe for ever",
+            "the result goes round until it is back at its sender, maybe forever",
             sound=False,
             flaw=Flaw(size=3, steps=6, entries=0, crashes=2),
         ),

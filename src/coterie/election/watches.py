@@ -1,4 +1,4 @@
-"""Keeping the watches of a process to those who matter."""
+"""Keeping the watches of a process to the peers that matter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def watch_only(
     wanted: Iterable[ProcessId], watched: set[ProcessId], out: Outbox[Any]
 ) -> set[ProcessId]:
-    """Watch these and nobody else, and tell who is watched from now on."""
+    """Watch these and no others, and return the set that is watched from now on."""
     from_now_on = set(wanted)
     for peer in sorted(watched - from_now_on):
         out.unwatch(peer)

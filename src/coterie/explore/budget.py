@@ -1,4 +1,4 @@
-"""How long a search may go on, and whom it tells how far it has come."""
+"""How long a search may go on, and how it reports its progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget:
-    """When to give up, and whom to tell how far the search has come."""
+    """When to give up, and where to report progress."""
 
     max_states: int | None = None
     max_seconds: float | None = None
@@ -40,7 +40,7 @@ class Watch:
         return time.perf_counter() - self._began
 
     def spent(self, search: Search) -> bool:
-        """Report if it is time to, and tell whether to stop."""
+        """Report if it is time to, and return whether to stop."""
         seconds, states = self.seconds, search.index.size
         if self._budget.progress and seconds - self._reported[0] >= self.INTERVAL_SECONDS:
             before, states_before = self._reported

@@ -1,9 +1,9 @@
 """`check`: the front door of the explorer.
 
-Each step is one call, one delivery, one timer, one report of a crash or one fault, and happens wholly
-or not at all. An armed timer may ring at any moment. A crashed process stays so, and takes the
-messages under way to it with it; whoever watches it is told some time later. A lost message is lost,
-and a duplicated one arrives and stays under way, when its turn has come.
+Each step is one call, one delivery, one timer, one report of a crash or one fault, and happens
+wholly or not at all. An armed timer may ring at any moment. A crashed process stays so, and takes
+the messages under way to it with it; a process that watches it is told some time later. A lost
+message is lost, and a duplicated one arrives and stays under way, when its turn has come.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def check(
         suspicions: at most so many times a live process is reported as down.
         properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections.
         max_states: give up after about so many states.
-        max_seconds: give up after about so long.
+        max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.
         canonical: take states for one that differ by a shift of all their logical times. It needs
             processes that declare theirs as `LogicalTime`, and may make an endless search finite.
@@ -186,8 +186,8 @@ def _validate(
         raise UsageError(f"the processes must be numbered 1 to {len(ids)} in order, not {ids}")
     if any(process.delay_max() is not None for process in processes):
         raise ConfigError(
-            "these processes rely on messages that take no longer than so long, and here a message"
-            " may take for ever: explore them with a clock, by check_timed"
+            "these processes rely on a bound on the delay of messages, and here a message may take"
+            " any time: explore them with a clock, by check_timed"
         )
     amounts = {"entries": entries, "crashes": faults.crash, "losses": faults.lose}
     amounts |= {"duplicates": faults.duplicate, "suspicions": faults.suspect}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def counterexample(
     search: Search, moves: Moves, initial: Rows, seats: Sequence[Seat], header: trace.Header
 ) -> tuple[trace.Trace, int]:
-    """Tell how the finding of a search comes about, and in how many steps.
+    """Return how the finding of a search comes about, and in how many steps.
 
     The seats are as before their start. Step k of the trace happens at time k - 1.
     """
@@ -111,7 +111,7 @@ class Replay:
         raise AssertionError(f"a handler that raised before did not raise again: {action}")
 
     def matches(self, moves: Moves, row: Rows) -> bool:
-        """Tell whether all seats are in the local states of this row."""
+        """Return whether all seats are in the local states of this row."""
         return all(
             int(row[process - 1, 0]) == moves.seats.save(process - 1, seat, self._standing[process])
             for process, seat in self._seats.items()

@@ -77,7 +77,7 @@ class Inspector:
             self.finding = Finding(NO_ERROR, reason, state, raised=True)
 
     def look_for_deadlock(self, rows: Rows, busy: Flags, first: int) -> None:
-        """Report a state where nothing is sure to happen any more, though somebody is owed something.
+        """Report a state where nothing is sure to happen any more, though a process is owed something.
 
         It is one step nearer than a handler that raised on the way out of the same level.
         """
@@ -102,7 +102,7 @@ class Inspector:
                 return
 
     def look_back(self, rows: Rows, sources: Numbers, targets: Numbers) -> None:
-        """Report the first state from which somebody can never get what it is owed."""
+        """Report the first state from which a process can never get what it is owed."""
         graph = Backward(rows.shape[1], sources, targets)
         for item in self.possible:
             for place, owed in enumerate(self._owed(item, rows)):
@@ -122,7 +122,7 @@ class Inspector:
                 self.finding = Finding(settles.name, reason, int(restless[0]))
 
     def _owed(self, item: CanAlwaysStill, rows: Rows) -> Flags:
-        """Tell for each process and state whether it lives and does not fulfil the predicate."""
+        """Return for each process and state whether it lives and does not fulfil the predicate."""
         happy = self._judge.marks(item.predicate)
         alive = self._judge.marks(_alive)
         seats = rows[: self._moves.size]

@@ -33,7 +33,7 @@ class Judge:
         self._combinations: dict[RowPredicate, dict[bytes, bool]] = {}
 
     def holds(self, conditions: Sequence[Condition], rows: Rows) -> Flags:
-        """Tell for each state whether all conditions hold."""
+        """Return for each state whether all conditions hold."""
         verdict = np.ones(rows.shape[1], np.bool_)
         for condition in conditions:
             match condition:
@@ -57,7 +57,7 @@ class Judge:
         return np.flatnonzero(self.marks(predicate).take(state[: self._size])).tolist()
 
     def marks(self, predicate: SeatPredicate) -> Growing:
-        """Tell for each local state whether it fulfils the predicate."""
+        """Return for each local state whether it fulfils the predicate."""
         if predicate not in self._marks:
             self._marks[predicate] = self._seats.mark(predicate)
         return self._marks[predicate]

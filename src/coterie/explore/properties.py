@@ -55,8 +55,8 @@ class Sometimes:
 class CanAlwaysStill:
     """From every reachable state, each live seat can get to fulfil the predicate.
 
-    It must be possible without faults, and without anybody asking for anything more: users who are
-    inside leave, but nobody need ever ask again. The text says what is wrong with a seat that
+    It must be possible without faults, and without any further request: users that are inside
+    leave, but none need ever ask again. The text says what is wrong with a seat that
     cannot get there.
     """
 
@@ -92,17 +92,17 @@ def at_least(limit: int, predicate: SeatPredicate) -> Count:
 
 
 def inside(seat: Seat) -> bool:
-    """Tell whether the user is in the critical section."""
+    """Return whether the user is in the critical section."""
     return isinstance(seat.user, MutexUser) and seat.user.phase is Phase.INSIDE
 
 
 def waiting(seat: Seat) -> bool:
-    """Tell whether the user waits for the critical section."""
+    """Return whether the user waits for the critical section."""
     return isinstance(seat.user, MutexUser) and seat.user.phase is Phase.WAITING
 
 
 def not_waiting(seat: Seat) -> bool:
-    """Tell whether the user has what it asked for."""
+    """Return whether the user has what it asked for."""
     return not waiting(seat)
 
 
@@ -113,7 +113,7 @@ MUTEX: tuple[Property, ...] = (MUTUAL_EXCLUSION, CONTENTION, ENTRY)
 
 
 def one_live_leader(seats: Sequence[Seat | None]) -> bool:
-    """Tell whether all live users follow the same process, and that one lives."""
+    """Return whether all live users follow the same process, and that one lives."""
     live = {seat.process.me: seat.user for seat in seats if seat is not None}
     leaders = {user.leader for user in live.values() if isinstance(user, ElectionUser)}
     return not live or (len(leaders) == 1 and leaders <= live.keys())

@@ -4,11 +4,11 @@ The states of one level are a matrix. Every move is made from all of them at onc
 the states it leads to are looked up in one go, and only those never seen before are built. So the
 first violation found is a nearest one.
 
-Whether everybody can still get in is decided in one of two ways, looking only at steps that are
+Whether all processes can still get in is decided in one of two ways, looking only at steps that are
 sure to happen (no faults, and no requests, which users may never make). As long as each of them
 leads exactly one level on, they make no cycle: every path ends in a state where nothing is sure to
 happen, and it is enough to look at those. Once a step leads elsewhere the edges are needed too, all
-of them, so the search is made again with edges kept, and at its end goes backward from where nobody
+of them, so the search is made again with edges kept, and at its end goes backward from where none
 waits.
 """
 

@@ -1,4 +1,4 @@
-"""Who can never get what it waits for: backward reachability over the edges of the state graph."""
+"""Processes that can never get what they wait for: backward reachability in the state graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Backward:
         self._ends = np.cumsum(np.bincount(targets, minlength=states))
 
     def can_reach(self, goals: Flags) -> Flags:
-        """Tell for each state whether some path from it leads to a goal."""
+        """Return for each state whether some path from it leads to a goal."""
         reached = goals.copy()
         border = np.flatnonzero(goals)
         while border.size:

@@ -30,8 +30,18 @@ class Coordinator:
         self.url = url
         self._session = Session(engine, url)
 
+    @property
+    def engine(self) -> Engine:
+        """What grants the locks; for looking at, not for taking locks behind the coordinator."""
+        return self._session.engine
+
+    @property
+    def held(self) -> list[Held]:
+        """What tasks and threads of this process hold, in the order in which they took it."""
+        return list(self._session.held.values())
+
     def __repr__(self) -> str:
-        """Tell where the locks come from."""
+        """Show where the locks come from."""
         return f"<Coordinator {self.url!r}>"
 
     async def open(self) -> None:

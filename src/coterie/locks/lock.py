@@ -115,7 +115,7 @@ class Lock(Acquirable[Held]):
     async def _wait(self, owner: Owner, claim: Claim, patience: Patience) -> None:
         waits = self._session.engine.waits
         if patience.wait:
-            waits.begin(owner, claim, claim.awaits)
+            waits.begin(owner, claim)
         try:
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None

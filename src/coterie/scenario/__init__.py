@@ -1,7 +1,7 @@
 """Scenarios: short plays for the processes of an algorithm, written as transcripts.
 
 Commands stand flush left and what they caused is indented, so a transcript is both the script and
-its outcome; `perform` ignores the indented lines and writes them anew::
+its outcome; `perform` ignores the indented lines and writes them again::
 
     ricart-agrawala 2
     acquire 1
@@ -22,11 +22,11 @@ asks for. The commands are:
     drop 1 > 2              lose it
     ring 2 NAME             let a timer run out
     crash 2                 stop a process
-    restart 2               let it begin anew, without memory
-    down 1 2                let 1, who watches 2, hear that it has crashed
-    suspect 1 2             let 1, who watches 2, hear so wrongly
+    restart 2               let it begin again, without memory
+    down 1 2                let 1, which watches 2, hear that it has crashed
+    suspect 1 2             let 1, which watches 2, hear so wrongly
     run                     deliver whatever is on its way, oldest first, until nothing is
-    show                    tell who is inside, who waits and what is on its way
+    show                    print who is inside, who waits and what is on its way
     # words                 a comment; one above the first line is the title
 """
 

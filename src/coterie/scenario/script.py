@@ -82,7 +82,7 @@ class Script:
             del link[place]
 
     def text(self) -> str:
-        """Give the scenario, without what the commands cause; a violation is shown at the end."""
+        """Return the scenario, without what the commands cause; a violation is shown at the end."""
         header = self.trace.header
         choices = {"variant": header.variant, **header.parameters}
         if self.reorders and algorithm(header.algorithm).channel is Channel.FIFO:

@@ -1,4 +1,4 @@
-"""The manual world: whoever holds it chooses the next input, one at a time.
+"""The manual world: its owner chooses the next input, one at a time.
 
 Nothing happens by itself. A message waits until it is delivered or dropped, and a timer rings when
 it is told to. Scenarios are written in this world, and traces are replayed in it.

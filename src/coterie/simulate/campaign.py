@@ -48,7 +48,7 @@ Draw: TypeAlias = Callable[[int], Trial]
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A run that broke a property, left somebody waiting or did not end."""
+    """A run that broke a property, left a user waiting or did not end."""
 
     seed: int
     property: str  # that a monitor names, "unserved", or what stopped the run

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
     from coterie.simulate import Result, Summary, Workload
 
-ENTRIES_MAX = 1000  # of one run, unless it takes more to let everybody enter once
+ENTRIES_MAX = 1000  # of one run, unless it takes more to let each process enter once
 PAIRS_MAX = 200
 NOTICERS_MAX = 20  # processes that are tried as the one to notice a crash
 UNIT = Constant(1.0)
@@ -83,9 +83,9 @@ class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: str
     variant: str
     processes: int
-    best: Measure  # when one process notices: the fewest, over all who may
+    best: Measure  # when one process notices: the fewest, over all that may
     worst: Measure  # ... the most
-    together: Measure  # when everybody notices at once
+    together: Measure  # when all processes notice at once
 
     @property
     def agrees(self) -> bool:
@@ -169,8 +169,8 @@ def compare_election(algorithm: Algorithm, setup: Setup) -> ElectionComparison:
 def election_messages(algorithm: Algorithm, setup: Setup, noticers: Iterable[ProcessId]) -> int:
     """Count the messages of an election that these processes begin.
 
-    All messages arrive before the detector says anything more, and then only to those who take part:
-    the others have not noticed that the leader is missing.
+    All messages arrive before the detector says anything more, and then only to those that take
+    part: the others have not noticed that the leader is missing.
     """
     world = Manual(Header(algorithm=algorithm.name, size=setup.size, variant=setup.variant))
     for process in world.seats:

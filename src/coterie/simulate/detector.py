@@ -1,6 +1,6 @@
-"""Who watches whom: the failure detector of the simulated world.
+"""Which process watches which: the failure detector of the simulated world.
 
-It is perfect: everybody watched who crashes is reported, a fixed time later, and nobody else.
+It is perfect: every watched process that crashes is reported, a fixed time later, and no other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Detector:
     """The watches of all processes."""
 
     def __init__(self) -> None:
-        """Start with nobody watching."""
+        """Start without watches."""
         self._watched: dict[ProcessId, set[ProcessId]] = {}
 
     def change(self, watcher: ProcessId, watches: Iterable[tuple[ProcessId, bool]]) -> None:
@@ -30,7 +30,7 @@ class Detector:
                 watched.discard(peer)
 
     def watchers(self, peer: ProcessId) -> list[ProcessId]:
-        """Name those who want to know about this process."""
+        """Return the processes that watch this one."""
         return [watcher for watcher, watched in sorted(self._watched.items()) if peer in watched]
 
     def take(self, watcher: ProcessId, peer: ProcessId) -> bool:

@@ -251,7 +251,7 @@ class Engine:
             raise _raised(error, process, "the end of a step") from error
 
     def _receive_with_care(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
-        """Take a message where something stands in the way, or somebody looks on."""
+        """Take a message where something stands in the way, or an observer looks on."""
         to = out.me
         cut = self._links.is_cut(sender, to)
         if cut or to in self._dead:
@@ -372,7 +372,7 @@ class Engine:
                 heappush(self._heap, (self.now + after / rate, number, BACKGROUND, (), ring))
 
     def _ring(self, process: ProcessId, name: str, number: int) -> None:
-        if self._timers.get(process, {}).get(name) != number:  # cancelled, set anew or forgotten
+        if self._timers.get(process, {}).get(name) != number:  # cancelled, set again or forgotten
             return
         if process in self._held:
             self._held[process].append(partial(self._ring, process, name, number))

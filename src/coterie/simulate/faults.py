@@ -4,7 +4,7 @@ One fault per line of text, times in virtual time:
 
     crash 3 @ 10                        stops; what it knew and what arrives meanwhile is lost ...
     crash 3 @ 10 after 2                sends two more messages, then stops when it would send more
-    restart 3 @ 20                      ... and it begins anew
+    restart 3 @ 20                      ... and it begins again, without memory
     restart 3 @ 20 with memory          ... or goes on with all it knew, its timers included
     pause 3 @ 5 for 10                  takes no step; what arrives waits
     partition 1,2 | 3,4,5 @ 5 for 10    messages across are lost; without `for` it never heals
@@ -99,7 +99,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Restart:
-    """A crashed process starts again at `time`: anew, or with all it knew."""
+    """A crashed process starts again at `time`: without memory, or with all it knew."""
 
     process: ProcessId
     time: float
@@ -143,14 +143,14 @@ class Pause:
 
 @dataclass(frozen=True)
 class Partition:
-    """Groups of processes that do not reach one another; who is in none reaches everyone.
+    """Groups of processes that do not reach one another; one that is in none reaches all.
 
     A message is lost if its link is cut when it is sent, or when it would arrive.
     """
 
     groups: tuple[tuple[ProcessId, ...], ...]
     time: float
-    duration: float | None = None  # None = for ever
+    duration: float | None = None  # None = forever
 
     def __post_init__(self) -> None:
         """Refuse what no clock can show."""
@@ -197,7 +197,7 @@ class Lose:
 
     rate: float
     time: float
-    duration: float | None = None  # None = for ever
+    duration: float | None = None  # None = forever
 
     def __post_init__(self) -> None:
         """Refuse what no clock can show."""

@@ -60,7 +60,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Fairness(msgspec.Struct, frozen=True):
-    """How evenly the section was shared among those who asked for it."""
+    """How evenly the section was shared among those that asked for it."""
 
     jain: float | None  # 1: all entered equally often; 1/n: one of n took everything
     overtaken_max: int  # entries of later requests that one request had to watch
@@ -83,8 +83,8 @@ class Result(msgspec.Struct, kw_only=True):
     messages_per_entry_afresh: float | None  # another process entered last; one at a time only
     messages_per_entry_again: float | None  # the same process entered last; one at a time only
     messages_per_time: float | None
-    client_delay: Summary | None  # request to entry, the section free and nobody else asking
-    synchronisation_delay: Summary | None  # exit to next entry, somebody waiting at the exit
+    client_delay: Summary | None  # request to entry, the section free and no other asking
+    synchronisation_delay: Summary | None  # exit to next entry, another waiting at the exit
     waiting: Summary | None  # request to entry, every entry
     load: Load
     fairness: Fairness
@@ -122,7 +122,7 @@ class Costs:
         self._counted = messages
 
     def per_entry(self, *, again: bool) -> float | None:
-        """Give the mean cost of an entry by another process than the last, or by the same."""
+        """Return the mean cost of an entry by another process than the last, or by the same."""
         entries = self._entries[again]
         return self._messages[again] / entries if self._apart and entries else None
 
@@ -131,8 +131,8 @@ class Delays:
     """Measures how long users wait, and how long the section stays empty."""
 
     def __init__(self) -> None:
-        """Start with nobody there."""
-        self.entries: dict[ProcessId, int] = {}  # by everyone who asked
+        """Start with an empty section."""
+        self.entries: dict[ProcessId, int] = {}  # by each that asked
         self.client: list[float] = []
         self.synchronisation: list[float] = []
         self.waiting: list[float] = []
@@ -140,8 +140,8 @@ class Delays:
         self._requests = 0
         self._numbers: dict[ProcessId, int] = {}  # of the waiting requests, in the order of asking
         self._served: list[int] = []  # sorted
-        self._alone: ProcessId | None = None  # asked while the section was free, nobody else since
-        self._left_at: float | None = None  # if somebody was waiting then, and nobody entered yet
+        self._alone: ProcessId | None = None  # asked while the section was free, no other since
+        self._left_at: float | None = None  # if another was waiting then, and none has entered yet
 
     def asked(self, process: ProcessId, section: Section) -> None:
         """Take note of a request, before the section does."""
@@ -193,7 +193,7 @@ def jain_index(shares: Iterable[int]) -> float | None:
 
 
 def load_of(sent: Sequence[int], received: Sequence[int]) -> Load:
-    """Sum up the messages of processes 1 to N; index 0 stands for nobody."""
+    """Sum up the messages of processes 1 to N; index 0 stands for none."""
     loads = [out + into for out, into in zip(sent, received, strict=True)]
     heaviest = max(loads[1:])
     return Load(sum(loads) / (len(loads) - 1), heaviest, loads.index(heaviest, 1))

@@ -32,9 +32,9 @@ class ViolationError(CoterieError):
 
 
 class Section:
-    """The critical section as an observer sees it who is everywhere at once.
+    """The critical section as an observer sees it that is everywhere at once.
 
-    Only live users count: one that crashed inside holds nobody up here, whatever the algorithm
+    Only live users count: one that crashed inside holds no other up here, whatever the algorithm
     makes of it. If it comes back with its memory, it is inside again.
     """
 
@@ -47,7 +47,7 @@ class Section:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody is inside or wants in."""
+        """Whether no user is inside or wants in."""
         return not self.inside and not self.waiting
 
     def asked(self, process: ProcessId, time: float) -> None:
@@ -55,7 +55,7 @@ class Section:
         self.waiting[process] = time
 
     def entered(self, process: ProcessId, time: float) -> None:
-        """Let the user in; safety: nobody else may be there."""
+        """Let the user in; safety: no other may be there."""
         del self.waiting[process]
         self._enter(process, time)
 
@@ -70,7 +70,7 @@ class Section:
                 self._away[process] = inside, users.pop(process)
 
     def returned(self, process: ProcessId) -> None:
-        """Put a user who still has its memory back where it was."""
+        """Put a user that still has its memory back where it was."""
         if process not in self._away:
             return
         inside, since = self._away.pop(process)
@@ -80,7 +80,7 @@ class Section:
             self.waiting[process] = since
 
     def forgot(self, process: ProcessId) -> bool:
-        """Drop a crashed user for good, and tell whether it had been inside."""
+        """Drop a crashed user for good, and return whether it had been inside."""
         inside, _ = self._away.pop(process, (False, 0.0))
         return inside
 
@@ -93,7 +93,7 @@ class Section:
             )
 
     def check_progress(self) -> None:
-        """Demand that nobody waits; called when nothing can happen any more."""
+        """Demand that no user waits; called when nothing can happen any more."""
         if not self.waiting:
             return
         process, since = next(iter(self.waiting.items()))
@@ -130,7 +130,7 @@ class CausalOrder:
         self._known[process] = self._before[process] | {self._asked}
 
     def entered(self, process: ProcessId) -> bool:
-        """Serve a request, and tell whether it overtook one that had happened before it."""
+        """Serve a request, and return whether it overtook one that had happened before it."""
         if self._waiting.pop(process, None) is None:  # given up when its process crashed
             return False
         overtook = bool(self._pending(self._before.pop(process)))
@@ -147,7 +147,7 @@ class CausalOrder:
         self._known[receiver] = self._pending(known)
 
     def crashed(self, process: ProcessId) -> None:
-        """Give up a waiting request; nobody can overtake it."""
+        """Give up a waiting request; it cannot be overtaken any more."""
         self._waiting.pop(process, None)
         self._before.pop(process, None)
 

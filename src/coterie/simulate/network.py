@@ -32,7 +32,7 @@ class Constant:
         _require(self.value >= 0, "a constant delay is at least 0", self.value)
 
     def sampler(self, random: Random) -> Sampler:
-        """Give the function that draws a delay for (sender, receiver)."""
+        """Return the function that draws a delay for (sender, receiver)."""
         return lambda sender, receiver: self.value
 
 
@@ -48,7 +48,7 @@ class Uniform:
         _require(0 <= self.low <= self.high, "uniform bounds satisfy 0 <= LOW <= HIGH", self)
 
     def sampler(self, random: Random) -> Sampler:
-        """Give the function that draws a delay for (sender, receiver)."""
+        """Return the function that draws a delay for (sender, receiver)."""
         low, width, draw = self.low, self.high - self.low, random.random
         return lambda sender, receiver: low + width * draw()
 
@@ -64,7 +64,7 @@ class Exponential:
         _require(self.mean > 0, "an exponential mean is greater than 0", self.mean)
 
     def sampler(self, random: Random) -> Sampler:
-        """Give the function that draws a delay for (sender, receiver)."""
+        """Return the function that draws a delay for (sender, receiver)."""
         mean, draw, log = self.mean, random.random, math.log
         return lambda sender, receiver: -mean * log(1.0 - draw())
 
@@ -81,7 +81,7 @@ class LogNormal:
         _require(self.median > 0 and self.sigma >= 0, "MEDIAN is > 0 and SIGMA >= 0", self)
 
     def sampler(self, random: Random) -> Sampler:
-        """Give the function that draws a delay for (sender, receiver)."""
+        """Return the function that draws a delay for (sender, receiver)."""
         mu, sigma, draw = math.log(self.median), self.sigma, random.lognormvariate
         return lambda sender, receiver: draw(mu, sigma)
 
@@ -104,7 +104,7 @@ class Matrix:
         _require(positive, "the delays of a matrix are at least 0", self.rows)
 
     def sampler(self, random: Random) -> Sampler:
-        """Give the function that draws a delay for (sender, receiver)."""
+        """Return the function that draws a delay for (sender, receiver)."""
         rows, regions = self.rows, len(self.rows)
         return lambda sender, receiver: rows[(sender - 1) % regions][(receiver - 1) % regions]
 
@@ -238,7 +238,7 @@ class Links:
         return not (self._cuts or self._losses or self._duplication or self._ordered)
 
     def is_cut(self, sender: ProcessId, receiver: ProcessId) -> bool:
-        """Tell whether the link is cut; who is on no side reaches everyone."""
+        """Return whether the link is cut; a process on no side reaches all."""
         return bool(self._cuts) and any(
             sender in sides and receiver in sides and sides[sender] != sides[receiver]
             for sides in self._cuts

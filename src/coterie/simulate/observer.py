@@ -35,7 +35,7 @@ class Observer:
         """Look on at `size` processes; what is not asked for is not watched."""
         self.section = Section(holds)
         self.delays = Delays()
-        self.sent = [0] * (size + 1)  # by each process; nobody is 0
+        self.sent = [0] * (size + 1)  # by each process; none is 0
         self.received = [0] * (size + 1)
         self.kinds: defaultdict[type[Payload], int] = defaultdict(int)
         self.bytes: int | None = 0 if measure_bytes else None
@@ -82,7 +82,7 @@ class Observer:
     # Users
 
     def asked(self, now: float, process: ProcessId) -> None:
-        """See a user who wants in."""
+        """See a user that wants in."""
         self._costs.asked(process, self.section, self.messages)
         self.delays.asked(process, self.section)
         self.section.asked(process, now)
@@ -91,7 +91,7 @@ class Observer:
             self._order.asked(process)
 
     def entered(self, now: float, process: ProcessId) -> None:
-        """See a user who gets in: alone, and not before those who must come first."""
+        """See a user that gets in: alone, and not before those that must come first."""
         self.delays.entered(process, now, self.section)
         self.section.entered(process, now)
         self._look(now)
@@ -102,7 +102,7 @@ class Observer:
             )
 
     def left(self, now: float, process: ProcessId) -> None:
-        """See a user who leaves."""
+        """See a user that leaves."""
         self.section.left(process)
         self.delays.left(now, self.section)
         self._look(now)

@@ -14,7 +14,7 @@ class Outages:
     def __init__(self) -> None:
         """Start before the first crash."""
         self.longest: list[float] = []  # one number per crash
-        self._since: float | None = None  # somebody waits, and nobody is inside
+        self._since: float | None = None  # a user waits, and none is inside
 
     def crashed(self, now: float, section: Section) -> None:
         """Begin to measure; a wait that goes on counts from now."""
@@ -23,7 +23,7 @@ class Outages:
         self.look(now, section)
 
     def look(self, now: float, section: Section) -> None:
-        """See who is where, after a change."""
+        """Look where the users are, after a change."""
         if section.waiting and not section.inside:
             self._since = now if self._since is None else self._since
         elif self._since is not None:

@@ -1,4 +1,4 @@
-"""The outbox that the simulator lends to whoever takes a step."""
+"""The outbox that the simulator lends to the process that takes a step."""
 
 from __future__ import annotations
 

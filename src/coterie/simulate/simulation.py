@@ -33,13 +33,13 @@ class Simulation:
 
     Args:
         processes: numbers 1 to N, in this order; the run changes them.
-        workload: who asks when; the default asks nothing.
+        workload: which user asks when; the default asks nothing.
         network: how messages travel.
         faults: what goes wrong.
         seed: decides all that is random; the same seed gives the same result, byte for byte.
         header: if given, the result holds a trace that begins with it.
         until: run to this time; without it, until the workload is over and all is quiet.
-        detection: how long after a crash those who watch the process hear of it.
+        detection: how long after a crash those that watch the process hear of it.
         max_time: give up at this time.
         max_events: give up after so many events.
         measure_bytes: also add up the encoded sizes of all messages.
@@ -177,7 +177,7 @@ class Simulation:
     def ask(self, process: ProcessId) -> None:
         """Let its user acquire: now, or as soon as it can."""
         if not isinstance(self._engine.seat(process).user, MutexUser):
-            raise ConfigError(f"process {process} is no mutex, so nobody can ask it to enter")
+            raise ConfigError(f"process {process} is not a mutex, so its user cannot ask to enter")
         self._wants[process] = self._wants.get(process, 0) + 1
         self._ask_if_possible(process)
 
@@ -223,12 +223,12 @@ class Simulation:
         self._when_silent.append(action)
 
     def when_quiet(self, action: Action) -> None:
-        """Act once it is silent and nobody is inside or waiting."""
+        """Act once it is silent and no user is inside or waiting."""
         self._when_quiet.append(action)
 
 
 def _once(values: dict[ProcessId, Any], count: int) -> Any:
-    """Give the value that all `count` processes have, or else all values."""
+    """Return the value that all `count` processes have, or else all values."""
     first = next(iter(values.values()))
     alike = len(values) == count and all(value == first for value in values.values())
     return first if alike else values

@@ -56,7 +56,7 @@ class World(Protocol):
         """Act once no message is under way and no user is about to act; timers may be armed."""
 
     def when_quiet(self, action: Action) -> None:
-        """Act once it is silent and nobody is inside or waiting."""
+        """Act once it is silent and no user is inside or waiting."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Workload:
         """Begin, all processes having started."""
 
     def told(self, world: World, process: ProcessId, event: Event) -> None:
-        """Hear what a process tells its user; one who entered leaves in due time."""
+        """Hear what a process tells its user; one that entered leaves in due time."""
         if isinstance(event, Entered):
             stay = _draw(self.hold, world, process)
             world.after(stay, partial(world.leave, process), of=process)
@@ -83,7 +83,7 @@ class Workload:
 class OneAtATime(Workload):
     """The next one asks when the last has left and all is quiet: the cost without contention.
 
-    The second requester goes first, so that with two or more nobody follows itself and a token that
+    The second requester goes first, so that with two or more none follows itself and a token that
     the first one starts with has to travel. With `repeat` 2 each enters twice in a row, which gives
     the cost of entering again.
     """

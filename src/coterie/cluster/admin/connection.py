@@ -37,8 +37,10 @@ class Consultation:
         """Take over a connection on which the handshake is done."""
         self._connection = connection
         self._answers: asyncio.Queue[FromVoter | None] = asyncio.Queue()
-        connection.receive = lambda frame: self._answers.put_nowait(decode_from_voter(frame))
-        connection.on_close = lambda _: self._answers.put_nowait(None)
+        connection.use(
+            lambda frame: self._answers.put_nowait(decode_from_voter(frame)),
+            lambda _: self._answers.put_nowait(None),
+        )
 
     def send(self, question: msgspec.Struct) -> None:
         """Ask; there may be several answers, or none."""
@@ -74,7 +76,6 @@ async def consult(
         await Caller(credentials, "admin", new_identity("admin"), None).greet(connection)
         yield Consultation(connection)
     finally:
-        connection.on_close = None
         connection.close("all is asked")
         await connection.wait_closed()
 

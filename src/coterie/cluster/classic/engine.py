@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import secrets
 import socket
 import time
 from collections import deque
@@ -20,7 +21,7 @@ from coterie.cluster.classic.node import Classic
 from coterie.cluster.runtime import clock
 from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_waits import Wanted
-from coterie.errors import ConfigError, MisuseError, UsageError
+from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
 from coterie.locks.engine import Party
 from coterie.locks.watch import follow
 from coterie.process import Entered, MutexUser, Phase
@@ -76,13 +77,14 @@ class ClassicEngine:
 
     def __init__(self, config: Config, node: str) -> None:
         """Prepare; the node starts when the engine is opened."""
-        self._node = Classic(config, node, self._hear)
+        self._node = Classic(config, node, self._hear, self._fail, self._ask_all)
         if self._node.me not in self._node.algorithm.requesters(self._node.setup):
             raise ConfigError(f"node {node!r} takes no locks in {self._node.algorithm.name}")
         self._holders: dict[str, ClassicClaim] = {}
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
-        self.waits = Waits(self._in_the_way)
+        self._failure: Unavailable | None = None
+        self.waits = Waits(secrets.token_hex(16), self._blockers)
 
     async def open(self) -> None:
         """Start the node."""
@@ -108,6 +110,8 @@ class ClassicEngine:
         """Ask for a lock; without `wait` it is granted only if that needs no message."""
         if shared:
             raise UsageError(f"lock {name!r}: classic algorithms have no shared mode")
+        if self._failure is not None:
+            raise Unavailable(f"lock {name!r}: {self._failure}")
         claim = ClassicClaim(self, name, owner)
         queue = self._waiting.setdefault(name, deque())
         queue.append(claim)
@@ -117,11 +121,24 @@ class ClassicEngine:
             claim.granted.set_result(None)
         return claim
 
+    def _fail(self, failure: Unavailable) -> None:
+        """End all claims: the other nodes go on without this one."""
+        self._failure = failure
+        for queue in self._waiting.values():
+            while queue:
+                claim = queue.popleft()
+                if not claim.granted.done():
+                    error = Unavailable(f"lock {claim.lock!r}: {failure}")
+                    claim.granted.set_exception(error)
+        for claim in list(self._holders.values()):
+            del self._holders[claim.lock]
+            claim.lost.set_result(str(failure))
+
     def holds(self, claim: ClassicClaim) -> bool:
         """Tell whether this claim holds its lock."""
         return self._holders.get(claim.lock) is claim
 
-    def _in_the_way(self, wanted: Wanted) -> list[ClassicClaim]:
+    def _blockers(self, wanted: Wanted) -> list[ClassicClaim]:
         holder = self._holders.get(wanted.lock)
         return [] if holder is None else [holder]
 
@@ -137,11 +154,17 @@ class ClassicEngine:
 
     def _ask(self, lock: str) -> None:
         """Ask for those who wait, unless a request of ours is on its way or we are inside."""
+        if not self._node.is_ready:
+            return
         process = self._node.process(lock)
         user = process.seat.user
         assert isinstance(user, MutexUser), "only mutual exclusion algorithms are chosen"
         if self._waiting.get(lock) and user.phase is Phase.IDLE:
             process.call("acquire")
+
+    def _ask_all(self) -> None:
+        for lock in list(self._waiting):
+            self._ask(lock)
 
     def _hear(self, lock: str, event: Event) -> None:
         if not isinstance(event, Entered):

@@ -6,57 +6,45 @@ import asyncio
 import os
 import random
 import socket
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from coterie.aio import to_the_end
 from coterie.cluster.admin.connection import discover
-from coterie.cluster.client.participant import Attending
+from coterie.cluster.client.participant import InsideLine, ParticipantHost
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.node import Node
+from coterie.cluster.wire.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from coterie.cluster.client.participant import Host
+    from coterie.cluster.client.participant import Line, Upcalls
     from coterie.cluster.config import Config
     from coterie.cluster.membership import Address, Membership
+    from coterie.cluster.voter.metrics import Metric
+    from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.security import Security
     from coterie.process import ProcessId
 
 FIRST_TRY_SECONDS_MAX = 0.25
 
 
-class Access(ABC):
+class Access(Protocol):
     """A way in."""
 
-    def __init__(self) -> None:
-        """Begin outside."""
-        self._links: list[Links] = []  # of each participant
+    async def open(self) -> Membership:
+        """Get in, or raise `Unavailable`."""
 
-    async def enter(self, host: Host) -> Attending:
-        """Make a participant on behalf of `host`, with a line to every voter."""
-        await self._arrive()
-        try:
-            attending = self.enter_again(host)
-            await self._links[0].settle()
-        except BaseException:
-            await to_the_end(self.leave())
-            raise
-        return attending
+    def enter(
+        self, membership: Membership, upcalls: Upcalls, lease: float | None = None
+    ) -> ParticipantHost:
+        """Make a participant, with a lease of its own if one is given; its lines will come up."""
 
-    @abstractmethod
-    async def _arrive(self) -> None:
-        """Do what comes before any participant."""
+    async def settle(self) -> None:
+        """Wait until every line of every participant has been tried, for a short time at most."""
 
-    @abstractmethod
-    def enter_again(self, host: Host, lease: float | None = None) -> Attending:
-        """Make a participant, with a lease of its own if one is given; its lines will come."""
-
-    @abstractmethod
-    async def leave(self) -> None:
+    async def close(self) -> None:
         """Close all lines; what was sent before still leaves."""
 
 
@@ -66,38 +54,53 @@ def own_identity() -> Identity:
 
 
 class Links:
-    """The links of one participant."""
+    """The links of one participant to the voters, at any of the addresses of each."""
 
-    def __init__(self, membership: Membership, security: Security, identity: Identity) -> None:
+    def __init__(
+        self,
+        membership: Membership,
+        security: Security,
+        identity: Identity,
+        addresses: Callable[[ProcessId], Sequence[Address]],
+    ) -> None:
         """Prepare to call the nodes."""
         self._membership = membership
         self._identity = identity
+        self._addresses = addresses
         self._credentials = Credentials(
             membership.cluster, membership.digest, security.secret_bytes()
         )
         self._tls = security.client_context()
         self._links: list[Link] = []
 
-    def start(self, attending: Attending, voter: ProcessId, addresses: Sequence[Address]) -> None:
-        """Call one voter, at any of these addresses, for as long as we run."""
+    def line(
+        self,
+        voter: ProcessId,
+        receive: Callable[[FromVoter], None],
+        connected: Callable[[int], None],
+    ) -> Line:
+        """Make the link to one voter."""
         node = self._membership.members[voter - 1].name
-        lease = self._membership.settings.lease
-        link = Link(node, addresses, lambda: self._caller(node), self._tls, lease)
+        link = Link(
+            node,
+            self._addresses(voter),
+            lambda: self._caller(node),
+            self._tls,
+            self._membership.settings.lease,
+            receive=lambda frame: receive(decode_from_voter(frame)),
+            connected=lambda welcome: connected(welcome.clock),
+        )
         self._links.append(link)
-        attending.join(voter, link)
+        return link
 
     def _caller(self, node: str) -> Caller:
         error = clock.error_borne(self._membership.settings.lease)
         return Caller(self._credentials, "participant", self._identity, node, error)
 
-    async def settle(self) -> None:
-        """Give each link the time of one try, so that first requests know all voters' clocks."""
-        try:
-            async with asyncio.timeout(FIRST_TRY_SECONDS_MAX):
-                for link in self._links:
-                    await link.tried.wait()
-        except TimeoutError:
-            pass  # they go on trying
+    async def tried(self) -> None:
+        """Wait until each link has been up, or it is known why it is not."""
+        for link in self._links:
+            await link.tried.wait()
 
     async def stop(self) -> None:
         """Close them."""
@@ -106,76 +109,140 @@ class Links:
         self._links.clear()
 
 
-class Visit(Access):
-    """Access for a program that does not vote."""
+class AllLinks:
+    """The links of all participants of one program."""
 
-    def __init__(self, addresses: Sequence[Address], cluster: str, security: Security) -> None:
-        """Remember whom to call; everything else is learnt from the first who answers."""
-        super().__init__()
-        self._addresses = addresses
-        self._cluster = cluster
-        self.security = security
-        self._membership: Membership
+    def __init__(self) -> None:
+        """Begin without participants."""
+        self._links: list[Links] = []
 
-    async def learn(self) -> Membership:
-        """Learn the configuration."""
-        return await discover(self._addresses, self._cluster, self.security)
-
-    async def _arrive(self) -> None:
-        self._membership = await self.learn()
-
-    def enter_again(self, host: Host, lease: float | None = None) -> Attending:
-        """Call all voters on behalf of a participant."""
-        membership, identity = self._membership, own_identity()
-        home = random.randint(1, len(membership.members))
-        attending = Attending(membership, identity, home, host, lease)
-        links = Links(membership, self.security, identity)
+    def add(self, links: Links) -> Links:
+        """Take the links of one more participant."""
         self._links.append(links)
-        for voter, member in enumerate(membership.members, 1):
-            links.start(attending, voter, self._ways(voter, member.address))
-        return attending
+        return links
 
-    def _ways(self, voter: ProcessId, known: Address) -> list[Address]:
-        """Try what the user wrote, in case nodes are seen at other addresses from here."""
-        if len(self._addresses) != len(self._membership.members):
-            return [known]
-        return list(dict.fromkeys([self._addresses[voter - 1], known]))
+    async def settle(self) -> None:
+        """Give each link the time of one try, so that first requests know all voters' clocks."""
+        try:
+            async with asyncio.timeout(FIRST_TRY_SECONDS_MAX):
+                for links in self._links:
+                    await links.tried()
+        except TimeoutError:
+            pass  # they go on trying
 
-    async def leave(self) -> None:
-        """Close all links."""
+    async def stop(self) -> None:
+        """Close them, those of the last participant first."""
         while self._links:
             await self._links.pop().stop()
 
 
-class Seat(Access):
+class Visit:
+    """Access for a program that does not vote."""
+
+    def __init__(self, addresses: Sequence[Address], cluster: str, security: Security) -> None:
+        """Remember the nodes to call; everything else is learnt from the first that answers."""
+        self.security = security
+        self._addresses = addresses
+        self._cluster = cluster
+        self._links = AllLinks()
+
+    async def open(self) -> Membership:
+        """Learn the configuration."""
+        return await self.learn()
+
+    async def learn(self) -> Membership:
+        """Ask for the configuration, and enter nothing."""
+        return await discover(self._addresses, self._cluster, self.security)
+
+    def enter(
+        self, membership: Membership, upcalls: Upcalls, lease: float | None = None
+    ) -> ParticipantHost:
+        """Make a participant that calls all voters, and asks the quorum of any of them first."""
+        identity = own_identity()
+
+        def addresses(voter: ProcessId) -> list[Address]:
+            return self._ways(membership, voter)
+
+        links = self._links.add(Links(membership, self.security, identity, addresses))
+        home = random.randint(1, len(membership.members))
+        return ParticipantHost(membership, identity, home, links, upcalls, lease=lease)
+
+    def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
+        """Try what the user wrote, in case nodes are seen at other addresses from here."""
+        known = membership.members[voter - 1].address
+        if len(self._addresses) != len(membership.members):
+            return [known]
+        return list(dict.fromkeys([self._addresses[voter - 1], known]))
+
+    async def settle(self) -> None:
+        """Give each link the time of one try."""
+        await self._links.settle()
+
+    async def close(self) -> None:
+        """Close all links."""
+        await self._links.stop()
+
+
+class Seat:
     """Access for a program that is itself a voting node."""
 
     def __init__(self, config: Config, node: str, *, new_cluster: bool) -> None:
         """Remember which node we are."""
-        super().__init__()
         self._config = config
-        self._node = Node(config, node, new_cluster=new_cluster)
+        self.node = Node(config, node, new_cluster=new_cluster, program=self._metrics)
+        self._own = config.membership.voter(node)
+        self._links = AllLinks()
+        self._programs: list[Upcalls] = []
 
-    async def _arrive(self) -> None:
-        await self._node.start()
+    async def open(self) -> Membership:
+        """Start the node."""
+        await self.node.start()
+        return self._config.membership
 
-    def enter_again(self, host: Host, lease: float | None = None) -> Attending:
-        """Call the other voters on behalf of a participant."""
-        membership, identity = self._config.membership, own_identity()
-        own = membership.voter(self._node.name)
-        attending = Attending(membership, identity, own, host, lease)
-        links = Links(membership, self._config.security, identity)
-        self._links.append(links)
-        for voter, member in enumerate(membership.members, 1):
-            if voter == own:
-                attending.join_here(voter, self._node.voting)
-            else:
-                links.start(attending, voter, [member.address])
-        return attending
+    def enter(
+        self, membership: Membership, upcalls: Upcalls, lease: float | None = None
+    ) -> ParticipantHost:
+        """Make a participant that calls the other voters, and asks the quorum of its own first."""
+        self._programs.append(upcalls)
+        identity = own_identity()
+        links = self._links.add(Links(membership, self._config.security, identity, self._addresses))
+        lines = _LinesOfNode(links, self.node, self._own, identity)
+        return ParticipantHost(membership, identity, self._own, lines, upcalls, lease=lease)
 
-    async def leave(self) -> None:
+    def _metrics(self) -> list[Metric]:
+        """Collect the figures of the first participant: that with the lease of the cluster."""
+        return self._programs[0].metrics() if self._programs else []
+
+    def _addresses(self, voter: ProcessId) -> list[Address]:
+        return [self._config.membership.members[voter - 1].address]
+
+    async def settle(self) -> None:
+        """Give each link the time of one try."""
+        await self._links.settle()
+
+    async def close(self) -> None:
         """Close all links, and end the node when it has heard our goodbye."""
-        while self._links:
-            await self._links.pop().stop()
+        self._programs.clear()
+        await self._links.stop()
         await asyncio.sleep(0)
-        await self._node.stop()
+        await self.node.stop()
+
+
+class _LinesOfNode:
+    """Links to the other voters, and the way to the voter of this very process."""
+
+    def __init__(self, links: Links, node: Node, own: ProcessId, identity: Identity) -> None:
+        self._links = links
+        self._node = node
+        self._own = own
+        self._identity = identity
+
+    def line(
+        self,
+        voter: ProcessId,
+        receive: Callable[[FromVoter], None],
+        connected: Callable[[int], None],
+    ) -> Line:
+        if voter != self._own:
+            return self._links.line(voter, receive, connected)
+        return InsideLine(self._node.voting, self._identity, receive, connected)

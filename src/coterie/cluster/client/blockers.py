@@ -1,52 +1,57 @@
-"""Which claims of this process stand in the way of a request, of its own tasks or of others.
+"""Which claims of this process block a request, of its own tasks or of others, and what is said of them.
 
-Whoever wants a lock alone waits for all who hold it. Whoever wants to share it waits for one who
-holds it alone, and for those before it in the line who want it alone. The first of these is enough:
-it waits for the holders itself, and when it leaves, another one is the first. For the same reason
-one in the line of its own process stands for all others: whoever asks has to be told the same.
+A request to have a lock alone waits for all that hold it. A request to share it waits for a holder
+that has it alone, and for the claims before it in the line that want it alone. The first of these is
+enough: it waits for the holders itself, and when it leaves, another one is the first. For the same
+reason one in the line of its own process stands for all others: every process that asks has to be
+told the same.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.cluster.wire.frames import OwnerReport, Standing
+
 if TYPE_CHECKING:
-    from coterie.cluster.client.claims import ClusterClaim, Queues
+    from collections.abc import Sequence
+
+    from coterie.cluster.client.lease_group import ClusterClaim, LeaseGroup
+    from coterie.cluster.wire.frames import AskOwner
+    from coterie.deadlock.service.local_waits import Waits
     from coterie.deadlock.service.lock_waits import Wanted
 
 
-def in_the_way(queues: Queues, wanted: Wanted) -> list[ClusterClaim]:
-    """List the claims that hold what is wanted, or stand before one of our own that wants to share.
+def blockers_of_share(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:
+    """List the claims that block a request of this group to share a lock.
 
-    What is in the way of somebody else's request to share is for its own process to say.
+    What blocks the request of another process is for that process to say.
     """
-    holders = queues.in_force(wanted.lock)
-    if not wanted.shared:
-        return holders
-    if wanted.requester.participant != queues.attending.identity.name:
+    if wanted.requester.participant != group.host.identity.name:
         return []
-    return _before(queues, wanted) or [claim for claim in holders if not claim.shared]
+    holders = [claim for claim in group.in_force(wanted.lock) if not claim.shared]
+    return _before(group, wanted) or holders
 
 
-def ahead(queues: Queues, wanted: Wanted) -> list[ClusterClaim]:
+def ahead(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:
     """List the claim that waits for a lock alone and may be ahead of a request to share it.
 
-    Whether it is ahead of somebody else's request is known to the voters, with whom both lie.
+    Whether it is ahead of another process's request is known to the voters, where both lie.
     """
     if not wanted.shared:
         return []
-    if wanted.requester.participant == queues.attending.identity.name:
-        return _before(queues, wanted)
-    queue = queues.locks.get(wanted.lock)
+    if wanted.requester.participant == group.host.identity.name:
+        return _before(group, wanted)
+    queue = group.queues.get(wanted.lock)
     if queue is None or queue.holder is not None or not queue.waiting:
         return []  # what waits behind a holder has no request of its own yet
     first = queue.waiting[0]
     return [] if first.shared else [first]
 
 
-def _before(queues: Queues, wanted: Wanted) -> list[ClusterClaim]:
-    """Find the first in our own line who wants the lock alone, if it stands before the request."""
-    queue = queues.locks.get(wanted.lock)
+def _before(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:
+    """Find the first claim of our own line that wants the lock alone, if it is before the request."""
+    queue = group.queues.get(wanted.lock)
     found: list[ClusterClaim] = []
     for claim in queue.waiting if queue else ():
         if claim.awaits == wanted:
@@ -54,3 +59,43 @@ def _before(queues: Queues, wanted: Wanted) -> list[ClusterClaim]:
         if not claim.shared and not found:
             found.append(claim)
     return []
+
+
+def report(group: LeaseGroup, waits: Waits, asked: AskOwner) -> OwnerReport:
+    """Answer how this group stands to locks: in a search for deadlocks only what blocks requests."""
+    tell = _blocking if asked.search else _everything
+    standings = tuple(tell(group, waits, wanted) for wanted in asked.locks)
+    return OwnerReport(asked.route, asked.question, group.host.identity.name, standings)
+
+
+def _everything(group: LeaseGroup, waits: Waits, wanted: Wanted) -> Standing:
+    """Describe all tasks that hold a lock or wait for it."""
+    queue = group.queues.get(wanted.lock)
+    waiting = list(queue.waiting) if queue else []
+    modes = tuple(claim.shared for claim in waiting)
+    return _standing(group, waits, wanted, waiting, modes)
+
+
+def _blocking(group: LeaseGroup, waits: Waits, wanted: Wanted) -> Standing:
+    """Describe only the tasks that block what is wanted."""
+    return _standing(group, waits, wanted, ahead(group, wanted))
+
+
+def _standing(
+    group: LeaseGroup,
+    waits: Waits,
+    wanted: Wanted,
+    waiting: Sequence[ClusterClaim],
+    modes: tuple[bool, ...] = (),
+) -> Standing:
+    owners = tuple(waits.describe(claim.owner) for claim in waiting)
+    holders = group.in_force(wanted.lock)
+    if holders:
+        first, inside = holders[0], tuple(waits.describe(claim.owner) for claim in holders)
+        token, shared = first.token or 0, first.shared
+        return Standing(wanted, "held", token, first.since, modes, inside, owners, shared)
+    if waiting:
+        first = waiting[0]
+        return Standing(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)
+    kept = wanted.lock in group.host.participant.cached
+    return Standing(wanted, "kept" if kept else "nothing", 0, 0.0)

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coterie.cluster.client.blockers import in_the_way
-from coterie.cluster.client.lease_group import Participation
-from coterie.cluster.client.queries import Questions
+from coterie.aio import to_the_end
+from coterie.cluster.client import blockers
+from coterie.cluster.client.lease_group import LeaseGroup
+from coterie.cluster.client.participant import Upcalls
+from coterie.cluster.client.queries import Queries
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.metrics import participant_metrics
 from coterie.deadlock.service.local_waits import Waits
-from coterie.deadlock.service.search import Deadlocks
+from coterie.deadlock.service.search import DeadlockSearch
 from coterie.errors import NoQuorum, UsageError
 from coterie.locks.watch import follow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
     from coterie.cluster.admin.lock_survey import Survey
     from coterie.cluster.client.access import Access
-    from coterie.cluster.client.claims import ClusterClaim, Queues
-    from coterie.cluster.client.participant import Attending
-    from coterie.cluster.wire.frames import OwnerReport, Owners
-    from coterie.deadlock.service.lock_waits import Wanted
+    from coterie.cluster.client.lease_group import ClusterClaim
+    from coterie.cluster.client.participant import ParticipantHost
+    from coterie.cluster.membership import Membership
+    from coterie.cluster.wire.frames import AskOwner, OwnerReport
+    from coterie.deadlock.service.lock_waits import Hold, Wanted
     from coterie.locks.engine import Party
     from coterie.locks.session import Owner
-    from coterie.process import ProcessId
+    from coterie.process import Event
 
 GLANCE_SECONDS = 0.005  # before asking whether a lock that is not granted at once is held
 LEASE_SECONDS_MIN = 0.1
@@ -44,107 +49,129 @@ class ClusterEngine:
 
     def __init__(self, access: Access, *, deadlock_detection: bool = True) -> None:
         """Prepare; `access` gets us in when the engine is opened."""
-        self.waits = Waits(self._in_the_way)
-        self.waits.detects = deadlock_detection
-        self.deadlocks: Deadlocks | None = None
-        self._first = Participation(self)
-        self._others: dict[float, Participation] = {}  # by their leases, which are shorter
-        self._access = access
-        self._questions: Questions
+        self.waits = Waits(
+            secrets.token_hex(16),
+            self._blockers,
+            clock=self._age,
+            on_block=self._plan_search,
+            detects=deadlock_detection,
+        )
+        self.groups: dict[float | None, LeaseGroup] = {}  # by lease; None: that of the cluster
+        self.access = access
+        self._queries = Queries()
+        self.search = DeadlockSearch(self.waits, self, self._held)
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     @property
-    def _attending(self) -> Attending:
-        return self._first.attending
-
-    @property
-    def queues(self) -> Queues:
-        """The claims of this process that have the lease of the cluster."""
-        return self._first.queues
+    def group(self) -> LeaseGroup:
+        """The claims of this process that have the lease of the cluster; there is one while open."""
+        return self.groups[None]
 
     async def open(self) -> None:
         """Get in; raises `Unavailable` if no node can be reached to learn the configuration from."""
-        self._first.queues.attending = await self._access.enter(self._first)
-        self._questions = Questions(self._attending)
-        self.waits.participant = self._attending.identity.name
-        self.waits.process = self._attending.identity.label
-        self.waits.clock = self._age
-        if self.waits.detects:
-            self.deadlocks = Deadlocks(self.waits, self._questions, self._held)
+        self.search = DeadlockSearch(self.waits, self, self._held)
+        membership = await self.access.open()
+        try:
+            self.groups[None] = self._enter(membership)
+            await self.access.settle()
+        except BaseException:
+            await to_the_end(self.close())
+            raise
 
     async def close(self) -> None:
-        """End all claims, and say goodbye, so that nobody has to wait for a lease of ours."""
-        if self.deadlocks is not None:
-            self.deadlocks.stop()
+        """End all claims, and say goodbye, so that no process has to wait for a lease of ours."""
+        self.search.stop()
         for task in self._tasks:
             task.cancel()
-        for participation in self._participations():
-            participation.close()
-        self._others.clear()
-        await self._access.leave()
+        for group in self.groups.values():
+            group.close()
+        self.groups.clear()
+        await self.access.close()
 
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
     ) -> ClusterClaim:
         """Ask for a lock, with a lease of `ttl` seconds: that of the cluster at most."""
-        participation = self._participation(name, ttl)
-        claim = participation.place(name, owner, shared=shared, wait=wait)
-        if claim.token is None and not claim.granted.done() and not wait:
-            self._run(self._try(claim, participation))
+        group = self.groups.get(ttl) or self._group(name, ttl)
+        claim = group.place(name, owner, shared=shared, wait=wait)
+        if not wait and claim.token is None and not claim.granted.done():
+            self._run(self._try(claim, group))
         return claim
 
     # Leases
 
-    def _participations(self) -> list[Participation]:
-        return [self._first, *self._others.values()]
+    def _group(self, lock: str, ttl: float | None) -> LeaseGroup:
+        """Find the group that has that lease, or join the cluster once more for it.
 
-    def _participation(self, lock: str, ttl: float | None) -> Participation:
-        """Find who counts that lease, or join the cluster once more for it.
-
-        Its voters are called anew; requests wait for them, and begin above all that we have seen.
+        Its voters are called for themselves; requests wait for them, and begin above all that we
+        have seen.
         """
-        lease = self._attending.membership.settings.lease
+        membership = self.group.host.membership
+        lease = membership.settings.lease
         if ttl is None or ttl == lease:
-            return self._first
+            return self.group
         if not LEASE_SECONDS_MIN <= ttl < lease:
             raise UsageError(
-                f"lock {lock!r}: a ttl of {ttl:g} s; the lease of cluster"
-                f" {self._attending.membership.cluster!r} is {lease:g} s, and a lock may have a"
-                f" shorter one from {LEASE_SECONDS_MIN:g} s on; for a longer one raise `lease` in"
-                " the configuration of all nodes"
+                f"lock {lock!r}: ttl must be from {LEASE_SECONDS_MIN:g} s to {lease:g} s, the lease"
+                f" of cluster {membership.cluster!r}, got {ttl:g} s; for a longer one raise `lease`"
+                " in the configuration of all nodes"
             )
-        if ttl not in self._others:
-            other = self._others[ttl] = Participation(self)
-            attending = other.queues.attending = self._access.enter_again(other, ttl)
-            attending.participant.sessions.merge(self._age())
-        return self._others[ttl]
+        group = self.groups[ttl] = self._enter(membership, ttl)
+        group.host.participant.sessions.merge(self._age())
+        return group
 
-    # What participants and the search for deadlocks ask
+    def _enter(self, membership: Membership, lease: float | None = None) -> LeaseGroup:
+        def enter(group: LeaseGroup, tell: Callable[[Event], None]) -> ParticipantHost:
+            upcalls = Upcalls(
+                tell,
+                partial(self._report, group),
+                self._queries.learn,
+                partial(participant_metrics, group, self.waits),
+            )
+            return self.access.enter(membership, upcalls, lease)
 
-    def _in_the_way(self, wanted: Wanted) -> list[ClusterClaim]:
-        return [
-            claim for each in self._participations() for claim in in_the_way(each.queues, wanted)
-        ]
+        return LeaseGroup(enter)
+
+    # Deadlocks
+
+    def _blockers(self, wanted: Wanted) -> list[ClusterClaim]:
+        return [claim for group in self.groups.values() for claim in group.blockers(wanted)]
 
     def _held(self) -> list[ClusterClaim]:
-        return [claim for each in self._participations() for claim in each.queues.held()]
+        return [claim for group in self.groups.values() for claim in group.held()]
 
     def _age(self) -> int:
         """Read Lamport's clock: participants that hear of each other's requests agree on it."""
-        return self._attending.participant.sessions.clock
+        return self.group.host.participant.sessions.clock
 
-    def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
-        """Take the answer to a question of ours."""
-        self._questions.learn(voter, answer)
+    def _plan_search(self, owner: Owner) -> None:
+        self.search.plan(owner)
+
+    def _report(self, group: LeaseGroup, asked: AskOwner) -> OwnerReport:
+        """Answer for a group; an owner that another's search has found searches soon, too."""
+        if asked.search:
+            for wanted in asked.locks:
+                for claim in group.in_force(wanted.lock):
+                    self.search.nudge(claim.owner)
+        return blockers.report(group, self.waits, asked)
+
+    @property
+    def round_trip(self) -> float:
+        """How many seconds an answer of other processes takes."""
+        return self._queries.round_trip
+
+    async def holds(self, locks: Sequence[Wanted]) -> dict[Wanted, list[Hold]]:
+        """Find the tasks of other processes that hold these locks."""
+        return await self._queries.holds(self.group.host, locks)
 
     # Questions
 
     async def holders(self, name: str) -> list[Party]:
-        """Name who holds the lock."""
+        """List the holders of a lock."""
         return (await self._survey(name)).holders(name)
 
     async def waiters(self, name: str) -> list[Party]:
-        """Name who waits for the lock, the next first."""
+        """List the tasks that wait for a lock, the next first."""
         return (await self._survey(name)).waiters(name)
 
     def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
@@ -152,31 +179,31 @@ class ClusterEngine:
         return follow(partial(self.holders, name), check)
 
     async def _survey(self, lock: str) -> Survey:
-        if not self._first.reaches_a_quorum():
-            raise self._first.no_quorum(lock)
-        return await self._questions.survey(lock)
+        if not self.group.reaches_a_quorum():
+            raise self.group.no_quorum(lock)
+        return await self._queries.survey(self.group.host, lock)
 
     # Locks that are to be had now or not at all
 
-    async def _try(self, claim: ClusterClaim, participation: Participation) -> None:
-        """Give up as soon as somebody else is known to hold the lock, or to wait for it.
+    async def _try(self, claim: ClusterClaim, group: LeaseGroup) -> None:
+        """Give up as soon as another task is known to hold the lock, or to wait for it.
 
-        Whoever shares is in nobody's way who wants to share. A lock that is only kept by another
-        process is free: it will come.
+        A task that shares does not block others that want to share. A lock that is only kept by
+        another process is free: it will come.
         """
-        deadline = clock.now() + self._attending.membership.settings.hedge
-        me = participation.attending.identity.name
+        deadline = clock.now() + group.host.membership.settings.hedge
+        me = group.host.identity.name
         while clock.now() < deadline:
             await asyncio.wait({claim.granted}, timeout=GLANCE_SECONDS)
-            if not participation.is_waiting(claim):
+            if not group.is_waiting(claim):
                 return  # granted, or withdrawn by a caller that was cancelled
             with contextlib.suppress(NoQuorum):
                 survey = await self._survey(claim.lock)
                 if survey.is_taken(claim.lock, me, shared=claim.shared):
                     break
-        if not participation.is_waiting(claim):
+        if not group.is_waiting(claim):
             return
-        obstacle = participation.obstacle(claim.lock)
+        obstacle = group.obstacle(claim.lock)
         claim.release()
         if obstacle is not None:
             claim.granted.set_exception(obstacle)

@@ -1,172 +1,444 @@
-"""One participant of this process, with the claims of tasks that it speaks for."""
+"""The claims of this process that have one lease: the protocol sees one request for each lock.
+
+Tasks that want the same lock are served in the order in which they asked. As long as no other process
+wants the lock, it goes from one task to the next without a message, each time with a token of its own.
+Once another process wants it, the tasks that were waiting here when the lock came have a short turn
+each, so that a process with many tasks gets its share; then the hold goes back to the voters, and the
+next task here makes a request of a new age: the others have waited as long as it has.
+
+Tasks that share enter together if no other claim stands between them, and have one hold and one
+token. A task that comes later joins them, unless a claim waits that wants the lock alone, here or
+elsewhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
+from collections import deque
 from typing import TYPE_CHECKING
 
-from coterie.cluster.client.blockers import ahead
-from coterie.cluster.client.claims import ClusterClaim, Queues
+from coterie.cluster.client.blockers import blockers_of_share
 from coterie.cluster.runtime import clock
-from coterie.cluster.wire.frames import AskOwner, OwnerReport, Owners, Standing
-from coterie.errors import NoQuorum
+from coterie.deadlock.service.lock_waits import Requester, Wanted
+from coterie.errors import MisuseError, NoQuorum
 from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Protocol
+    from collections.abc import Callable
 
-    from coterie.cluster.client.participant import Attending
-    from coterie.deadlock.service.local_waits import Waits
-    from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.deadlock.service.search import Deadlocks
+    from coterie.cluster.client.participant import ParticipantHost
+    from coterie.errors import CoterieError
     from coterie.locks.session import Owner
-    from coterie.process import Event, ProcessId
+    from coterie.process import Event
 
-    class Program(Protocol):
-        """What stands above the participants of a process."""
-
-        waits: Waits
-        deadlocks: Deadlocks | None
-
-        def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
-            """Take the answer to a question of ours."""
-
-
+TURNS_MAX = 16  # of tasks of one process in a row while another process waits
+TURNS_SECONDS_MAX = 0.01
 CHECKS_PER_HEDGE = 4
+LAPSED = "its lease could not be renewed by a quorum of nodes in time"
 
 
-class Participation:
-    """A participant, the lines of its claims, and what it says of them when others ask.
+class ClusterClaim:
+    """One request of one task for one lock.
 
-    A process has one for each lease that it counts: one session with a voter has one lease.
+    Its futures are made on first use: most claims are granted at once and end well.
     """
 
-    def __init__(self, program: Program) -> None:
-        """Prepare; `attending` is set before the first claim is placed."""
-        self.queues = Queues()
-        self._program = program
+    __slots__ = (
+        "_awaits",
+        "_granted",
+        "_group",
+        "_lost",
+        "_since",
+        "asked_at",
+        "entered_at",
+        "lock",
+        "owner",
+        "shared",
+        "token",
+        "wait",
+    )
+    lifelines: tuple[int, ...] = ()
+
+    def __init__(
+        self, group: LeaseGroup, lock: str, owner: Owner, *, shared: bool, wait: bool
+    ) -> None:
+        """Prepare to wait."""
+        self.owner = owner
+        self.shared = shared
+        self.token: int | None = None
+        self.lock = lock
+        self.wait = wait
+        self.asked_at = clock.now()
+        self.entered_at = 0.0
+        self._group = group
+        self._granted: asyncio.Future[int | None] | None = None
+        self._lost: asyncio.Future[str] | None = None
+        self._since: float | None = None
+        self._awaits: Wanted | None = None
+
+    @property
+    def granted(self) -> asyncio.Future[int | None]:
+        """Becomes the token; None if the lock is not free and the claim does not wait."""
+        if self._granted is None:
+            self._granted = asyncio.get_running_loop().create_future()
+            if self.token is not None:
+                self._granted.set_result(self.token)
+        return self._granted
+
+    @property
+    def lost(self) -> asyncio.Future[str]:
+        """Becomes the reason when the lock is taken away."""
+        if self._lost is None:
+            self._lost = asyncio.get_running_loop().create_future()
+        return self._lost
+
+    @property
+    def since(self) -> float:
+        """When it asked, in seconds since 1970; the same number whenever it is read."""
+        if self._since is None:
+            self._since = time.time() - (clock.now() - self.asked_at)
+        return self._since
+
+    @property
+    def awaits(self) -> Wanted:
+        """What it waits for."""
+        if self._awaits is None:
+            self._awaits = self._group.wanted(self)
+        return self._awaits
+
+    def grant(self, token: int, now: float) -> None:
+        """Begin to hold."""
+        self.token = token
+        self.entered_at = now
+        if self._granted is not None:
+            self._granted.set_result(token)
+
+    def is_lost(self) -> bool:
+        """Return True if the lock was taken away."""
+        return self._lost is not None and self._lost.done()
+
+    @property
+    def expires_at(self) -> float:
+        """The end of the lease by `time.monotonic()` as far as it is renewed."""
+        return time.monotonic() + self._group.remaining(self)
+
+    def valid(self) -> bool:
+        """Return True if the claim is granted and in force now, by the clock."""
+        return self._group.is_in_force(self)
+
+    def obstacle(self) -> NoQuorum | None:
+        """Return the error if it waits for a quorum, and not for a holder."""
+        return self._group.obstacle(self.lock)
+
+    def fail(self, error: CoterieError) -> None:
+        """Give up waiting with this error."""
+        self._group.fail(self, error)
+
+    def release(self) -> None:
+        """End the claim, whatever has become of it; that needs no waiting."""
+        self._group.end(self)
+
+
+class LocalQueue:
+    """The claims of this process to one lock: those that hold it, and those that wait."""
+
+    __slots__ = ("beside", "holder", "turns", "turns_end", "waiting")
+
+    def __init__(self) -> None:
+        """Begin empty; one that is empty again is forgotten."""
+        self.holder: ClusterClaim | None = None
+        self.beside: list[ClusterClaim] = []  # claims that share the hold with the holder
+        self.waiting: deque[ClusterClaim] = deque()
+        self.turns = 0  # that may follow here although another process waits
+        self.turns_end = 0.0  # when none may begin any more
+
+    def holders(self) -> list[ClusterClaim]:
+        """List the claims that have the lock: one, or all that share the hold."""
+        return [] if self.holder is None else [self.holder, *self.beside]
+
+    def leave(self, claim: ClusterClaim) -> None:
+        """Remove one of several claims that share a hold."""
+        if claim is self.holder:
+            self.holder = self.beside.pop(0)
+        else:
+            self.beside.remove(claim)
+
+    def is_shared(self) -> bool:
+        """Return True if no claim here wants the lock alone."""
+        return all(claim.shared for claim in (*self.holders(), *self.waiting))
+
+    def allow_turns(self, now: float) -> None:
+        """Let the claims that wait here now follow the one that has just been granted the lock."""
+        self.turns = min(len(self.waiting), TURNS_MAX)
+        self.turns_end = now + TURNS_SECONDS_MAX
+
+    def take_turn(self, now: float) -> bool:
+        """Use up a turn, if one is left in time."""
+        if not self.turns or now >= self.turns_end:
+            return False
+        self.turns -= 1
+        return True
+
+
+class Tally:
+    """What happened to the locks of this process so far."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.acquisitions = 0
+        self.losses = 0
+        self.wait_seconds = 0.0
+        self.holds = 0
+        self.hold_seconds = 0.0
+
+
+class LeaseGroup:
+    """The claims of this process that have one lease, over one participant of the protocol.
+
+    A process has a group for each lease that it counts: a session with a voter has one lease.
+    """
+
+    def __init__(
+        self, enter: Callable[[LeaseGroup, Callable[[Event], None]], ParticipantHost]
+    ) -> None:
+        """Begin without claims; `enter` makes the participant, which tells its events to us."""
+        self.queues: dict[str, LocalQueue] = {}  # by lock
+        self.tally = Tally()
+        self._numbers = itertools.count(1)
         self._cut_off_since: float | None = None
         self._check: asyncio.TimerHandle | None = None
+        self.host = enter(self, self._hear)
+        self._participant = self.host.participant
 
-    @property
-    def attending(self) -> Attending:
-        """The participant among its links."""
-        return self.queues.attending
-
-    @property
-    def waits(self) -> Waits:
-        """Who of this process waits, whatever the lease."""
-        return self._program.waits
+    # What tasks do
 
     def place(self, lock: str, owner: Owner, *, shared: bool, wait: bool) -> ClusterClaim:
-        """Let a claim join the queue of its lock."""
-        claim = ClusterClaim(self.queues, lock, owner, self.obstacle, shared=shared, wait=wait)
-        self.queues.place(claim)
-        if claim.token is None and not claim.granted.done():
+        """Let a claim join the queue of its lock; one that does not wait only finds it empty."""
+        claim = ClusterClaim(self, lock, owner, shared=shared, wait=wait)
+        queue = self.queues.get(lock)
+        if queue is None:
+            queue = self.queues[lock] = LocalQueue()
+        elif not wait and not (shared and queue.is_shared()):
+            claim.granted.set_result(None)
+            return claim
+        if queue.holder is None and not queue.waiting:
+            token = self._participant.try_reacquire(lock, claim.asked_at, shared=shared)
+            if token:
+                self._begin(queue, claim, token, claim.asked_at)
+                return claim
+        queue.waiting.append(claim)
+        if queue.holder is not None:
+            self._let_join(queue, lock)
+        elif len(queue.waiting) == 1:
+            self.host.acquire(lock, shared=shared)
+        if claim.token is None:
             self._arm_check()
         return claim
 
-    def is_waiting(self, claim: ClusterClaim) -> bool:
-        """Tell whether a claim stands in line: it has not been granted, failed or withdrawn."""
-        queue = self.queues.locks.get(claim.lock)
-        return queue is not None and claim in queue.waiting
+    def wanted(self, claim: ClusterClaim) -> Wanted:
+        """Return what a claim waits for; no other request to share a lock waits for the same."""
+        if not claim.shared:
+            return Wanted(claim.lock)
+        requester = Requester(self.host.identity.name, next(self._numbers))
+        return Wanted(claim.lock, shared=True, requester=requester)
+
+    def end(self, claim: ClusterClaim) -> None:
+        """Take a claim away, wherever it stands."""
+        queue = self.queues.get(claim.lock)
+        if queue is None:
+            return
+        if claim is queue.holder or claim in queue.beside:
+            now = clock.now()
+            self.tally.holds += 1
+            self.tally.hold_seconds += now - claim.entered_at
+            if queue.beside:
+                queue.leave(claim)
+                return
+            queue.holder = None
+            if queue.waiting:
+                self._hand_over(queue, claim.lock, now)
+            elif not self._participant.try_release(claim.lock, now):
+                self.host.release(claim.lock)
+        elif claim in queue.waiting:
+            self._leave_line(queue, claim)
+        if queue.holder is None and not queue.waiting:
+            del self.queues[claim.lock]
+
+    def fail(self, claim: ClusterClaim, error: CoterieError) -> None:
+        """Let a claim that waits fail."""
+        self.end(claim)
+        if not claim.granted.done():
+            claim.granted.set_exception(error)
+            claim.granted.exception()  # a caller that is cancelled just now does not look at it
 
     def close(self) -> None:
-        """End all claims, and say goodbye."""
+        """End all claims and say goodbye: those that wait fail, those that hold have lost."""
         if self._check is not None:
             self._check.cancel()
-        self.queues.close()
-        self.attending.stop()
+        for claim in self.waiting():
+            self.fail(claim, MisuseError(f"lock {claim.lock!r}: the coordinator was closed"))
+        for claim in self.held():
+            if not claim.is_lost():
+                claim.lost.set_result("the coordinator was closed")
+            self.end(claim)
+        self.host.stop()
 
-    # What the participant tells and asks
+    def _leave_line(self, queue: LocalQueue, claim: ClusterClaim) -> None:
+        """Let a claim that waits go; the request with the voters is in the mode of the first."""
+        queue.waiting.remove(claim)
+        if queue.holder is not None:
+            self._let_join(queue, claim.lock)
+        elif not queue.waiting:
+            self.host.withdraw(claim.lock)
+        elif queue.waiting[0].shared is not self._participant.is_shared(claim.lock):
+            self.host.withdraw(claim.lock)
+            self.host.acquire(claim.lock, shared=queue.waiting[0].shared)
 
-    def hear(self, event: Event) -> None:
-        """Take note of a lock that was acquired or lost."""
+    # What the participant tells
+
+    def _hear(self, event: Event) -> None:
         match event:
             case Acquired(lock, token):
-                self.queues.acquired(lock, token)
+                self._acquired(lock, token)
             case Lost(lock, token):
-                self.queues.lost(lock, token)
+                self._lose(lock, token)
             case Unwanted(lock):
-                self.queues.unwanted(lock)
+                queue = self.queues.get(lock)
+                if queue is not None and queue.holder is not None:
+                    self._let_join(queue, lock)
             case _:
                 raise AssertionError(f"a participant does not tell {event}")
 
-    def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
-        """Take the answer to a question of ours."""
-        self._program.learn(voter, answer)
+    def _acquired(self, lock: str, token: int) -> None:
+        """Grant the lock to the first that waits, and to those that share it with the first."""
+        queue, now = self.queues[lock], clock.now()
+        self._begin_next(queue, token, now)
+        queue.allow_turns(now)
 
-    def standings(self, asked: AskOwner) -> OwnerReport:
-        """Say how we stand to locks; whoever is found by a search looks for itself, too."""
-        deadlocks = self._program.deadlocks
-        if asked.search and deadlocks is not None:
-            for wanted in asked.locks:
-                for claim in self.queues.in_force(wanted.lock):
-                    deadlocks.nudge(claim.owner)
-        tell = self._stands_in_search if asked.search else self._stands
-        standings = [tell(wanted) for wanted in asked.locks]
-        identity = self.attending.identity.name
-        return OwnerReport(asked.route, asked.question, identity, tuple(standings))
+    def _lose(self, lock: str, token: int) -> None:
+        """Tell all claims that have the hold of its loss, unless they have just left."""
+        queue = self.queues.get(lock)
+        for holder in queue.holders() if queue else ():
+            if holder.token == token and not holder.is_lost():
+                self.tally.losses += 1
+                holder.lost.set_result(LAPSED)
 
-    def _stands(self, wanted: Wanted) -> Standing:
-        """Tell of all tasks that hold a lock or wait for it."""
-        queue = self.queues.locks.get(wanted.lock)
-        waiting = list(queue.waiting) if queue else []
-        modes = tuple(claim.shared for claim in waiting)
-        return self._standing(wanted, self.queues.in_force(wanted.lock), waiting, modes)
+    # Rules
 
-    def _stands_in_search(self, wanted: Wanted) -> Standing:
-        """Tell of those only who are in the way of what is wanted."""
-        return self._standing(wanted, self.queues.in_force(wanted.lock), ahead(self.queues, wanted))
+    def _let_join(self, queue: LocalQueue, lock: str) -> None:
+        """Let sharers at the head of the line join the hold, if it is shared and in force."""
+        holder = queue.holder
+        if holder is None or not holder.shared or self._participant.is_wanted(lock):
+            return
+        if holder.token is not None and self.is_in_force(holder):
+            self._begin_beside(queue, holder.token, clock.now())
 
-    def _standing(
-        self,
-        wanted: Wanted,
-        holders: Sequence[ClusterClaim],
-        waiting: Sequence[ClusterClaim],
-        modes: tuple[bool, ...] = (),
-    ) -> Standing:
-        owners = tuple(self.waits.describe(claim.owner) for claim in waiting)
-        if holders:
-            first, inside = holders[0], tuple(self.waits.describe(c.owner) for c in holders)
-            token, shared = first.token or 0, first.shared
-            return Standing(wanted, "held", token, first.since, modes, inside, owners, shared)
-        if waiting:
-            first = waiting[0]
-            return Standing(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)
-        kept = wanted.lock in self.attending.participant.cached
-        return Standing(wanted, "kept" if kept else "nothing", 0, 0.0)
+    def _hand_over(self, queue: LocalQueue, lock: str, now: float) -> None:
+        """Let the next task here have the lock, through the voters if others have to come first."""
+        shared = queue.waiting[0].shared
+        if not self._participant.is_wanted(lock) or queue.take_turn(now):
+            token = self._participant.try_pass_on(lock, now, shared=shared)
+            if token:
+                self._begin_next(queue, token, now)
+                return
+        self.host.reenter(lock, shared=shared)
+
+    def _begin_next(self, queue: LocalQueue, token: int, now: float) -> None:
+        first = queue.waiting.popleft()
+        self._begin(queue, first, token, now)
+        if first.shared:
+            self._begin_beside(queue, token, now)
+
+    def _begin_beside(self, queue: LocalQueue, token: int, now: float) -> None:
+        while queue.waiting and queue.waiting[0].shared:
+            self._begin(queue, queue.waiting.popleft(), token, now)
+
+    def _begin(self, queue: LocalQueue, claim: ClusterClaim, token: int, now: float) -> None:
+        if queue.holder is None:
+            queue.holder = claim
+        else:
+            queue.beside.append(claim)
+        self.tally.acquisitions += 1
+        self.tally.wait_seconds += now - claim.asked_at
+        claim.grant(token, now)
+
+    # What it can be asked
+
+    def remaining(self, claim: ClusterClaim) -> float:
+        """Return how long a claim is still in force, from the clock; any thread may ask."""
+        queue = self.queues.get(claim.lock)
+        if queue is None or not (queue.holder is claim or claim in queue.beside):
+            return 0.0
+        return self._participant.remaining(claim.lock, clock.now())
+
+    def is_in_force(self, claim: ClusterClaim) -> bool:
+        """Return the same as a yes or no, mostly without looking at the votes.
+
+        Before `sound_until` no hold can have lapsed that has not been found to be lost.
+        """
+        queue = self.queues.get(claim.lock)
+        if queue is None or claim.is_lost():
+            return False
+        if queue.holder is not claim and claim not in queue.beside:
+            return False
+        now = clock.now()
+        return now < self._participant.sound_until or self._participant.valid(claim.lock, now)
+
+    def is_waiting(self, claim: ClusterClaim) -> bool:
+        """Return True if a claim stands in line: not granted, failed or withdrawn."""
+        queue = self.queues.get(claim.lock)
+        return queue is not None and claim in queue.waiting
+
+    def in_force(self, lock: str) -> list[ClusterClaim]:
+        """List the claims of this group that hold a lock: one, or several that share."""
+        queue = self.queues.get(lock)
+        holders = queue.holders() if queue else []
+        return [holder for holder in holders if self.is_in_force(holder)]
+
+    def blockers(self, wanted: Wanted) -> list[ClusterClaim]:
+        """List the claims of this group that block a request, of this process or of another.
+
+        A request to have a lock alone waits for all that hold it; sharing is more involved.
+        """
+        return blockers_of_share(self, wanted) if wanted.shared else self.in_force(wanted.lock)
+
+    def held(self) -> list[ClusterClaim]:
+        """List all claims that hold a lock."""
+        return [claim for queue in self.queues.values() for claim in queue.holders()]
+
+    def waiting(self) -> list[ClusterClaim]:
+        """List all claims that wait."""
+        return [claim for queue in self.queues.values() for claim in queue.waiting]
 
     # No quorum
 
     def reaches_a_quorum(self) -> bool:
-        """Tell whether enough voters are connected and answer."""
-        quorums = self.attending.membership.settings.quorums
-        return quorums.contains_quorum(self.attending.reachable())
+        """Return True if enough voters are connected and answer."""
+        return self.host.quorums.contains_quorum(self.host.reachable())
 
     def no_quorum(self, lock: str) -> NoQuorum:
-        """Say for each voter why it is out of reach."""
-        troubles = self.attending.troubles()
+        """Make the error that says for each voter why it is out of reach."""
+        troubles = self.host.troubles()
         return NoQuorum(
-            f"lock {lock!r}: no quorum of cluster {self.attending.membership.cluster!r} can be"
+            f"lock {lock!r}: no quorum of cluster {self.host.membership.cluster!r} can be"
             f" reached ({'; '.join(troubles) or 'nodes do not answer'})"
         )
 
     def obstacle(self, lock: str) -> NoQuorum | None:
-        """Tell what stands in the way: nothing as long as a quorum answers or may turn out to."""
-        perhaps = [*self.attending.reachable(), *self.attending.untried()]
-        quorums = self.attending.membership.settings.quorums
-        return None if quorums.contains_quorum(perhaps) else self.no_quorum(lock)
+        """Return what blocks a lock: nothing as long as a quorum answers or may turn out to."""
+        perhaps = [*self.host.reachable(), *self.host.untried()]
+        return None if self.host.quorums.contains_quorum(perhaps) else self.no_quorum(lock)
 
     def _check_quorum(self) -> None:
-        """See to it that nobody waits for ever where no quorum is in reach.
+        """See to it that no claim waits forever where no quorum is in reach.
 
         A claim fails when there has been none for a whole lease: by then a voter that only
         restarted would be back.
         """
         self._check = None
-        waiting = self.queues.waiting()
+        waiting = self.waiting()
         if not waiting:
             self._cut_off_since = None
             return
@@ -174,12 +446,12 @@ class Participation:
             self._cut_off_since = None
         elif self._cut_off_since is None:
             self._cut_off_since = clock.now()
-        elif clock.now() - self._cut_off_since >= self.attending.membership.settings.lease:
+        elif clock.now() - self._cut_off_since >= self.host.membership.settings.lease:
             for claim in waiting:
-                self.queues.fail(claim, self.no_quorum(claim.lock))
+                self.fail(claim, self.no_quorum(claim.lock))
         self._arm_check()
 
     def _arm_check(self) -> None:
         if self._check is None:
-            period = self.attending.membership.settings.hedge / CHECKS_PER_HEDGE
+            period = self.host.membership.settings.hedge / CHECKS_PER_HEDGE
             self._check = asyncio.get_running_loop().call_later(period, self._check_quorum)

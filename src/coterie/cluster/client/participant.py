@@ -1,36 +1,32 @@
-"""A participant among its links: it takes locks, and answers for itself when others ask."""
+"""A participant of the leased lock among its links to the voters."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from coterie.cluster.runtime.driver import Driver
-from coterie.cluster.wire.frames import (
-    PROTOCOL,
-    AskOwner,
-    Hello,
-    OwnerReport,
-    Owners,
-    decode_from_voter,
-)
+from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.host import Host
+from coterie.cluster.wire.frames import PROTOCOL, AskOwner, Hello, OwnerReport, Owners
 from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.frames import Ack, Answer, Nack, Reply
+from coterie.mutex.quorum.leased.frames import Ack, Answer, Downward, Nack, Reply
 from coterie.mutex.quorum.leased.participant import participant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import msgspec
 
-    from coterie.cluster.client.claims import Queues
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.host import Voting
+    from coterie.cluster.voter.metrics import Metric
     from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.handshake import Identity
-    from coterie.cluster.wire.link import Link
-    from coterie.deadlock.service.local_waits import Waits
-    from coterie.process import Event, ProcessId
+    from coterie.mutex.quorum.leased.frames import Frame
+    from coterie.mutex.quorum.leased.participant import Participant
+    from coterie.process import Event, Outbox, ProcessId
 
 
 class Line(Protocol):
@@ -38,85 +34,108 @@ class Line(Protocol):
 
     @property
     def is_up(self) -> bool:
-        """Tell whether frames can be sent now."""
+        """Whether frames can be sent now."""
 
     @property
     def trouble(self) -> str:
-        """Say why not."""
+        """Why not."""
 
     @property
     def is_untried(self) -> bool:
-        """Tell whether the first call has not come to an end yet."""
+        """Whether the first call has not come to an end yet."""
+
+    def start(self) -> None:
+        """Begin to call the voter."""
 
     def send(self, frame: msgspec.Struct) -> None:
         """Send a frame."""
 
 
-class Host(Protocol):
-    """What stands above a participant."""
+class Lines(Protocol):
+    """Makes the line to each voter."""
 
-    def hear(self, event: Event) -> None:
-        """Take note of a lock that was acquired or lost."""
-
-    def standings(self, asked: AskOwner) -> OwnerReport:
-        """Say how we stand to locks."""
-
-    def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
-        """Take the answer to a question of ours."""
-
-    @property
-    def queues(self) -> Queues:
-        """The claims of this process."""
-
-    @property
-    def waits(self) -> Waits:
-        """Who of this process waits."""
+    def line(
+        self,
+        voter: ProcessId,
+        receive: Callable[[FromVoter], None],
+        connected: Callable[[int], None],
+    ) -> Line:
+        """Make a line. It passes on each frame, and the voter's clock at each new connection."""
 
 
-class Attending:
-    """The participant of one process."""
+class Upcalls(NamedTuple):
+    """What a participant calls in the program above it."""
+
+    tell: Callable[[Event], None]
+    """Take an event: a lock was acquired or lost."""
+
+    report: Callable[[AskOwner], OwnerReport]
+    """Answer how the program stands to some locks."""
+
+    learn: Callable[[ProcessId, Owners | OwnerReport], None]
+    """Take the answer to a question of the program."""
+
+    metrics: Callable[[], list[Metric]]
+    """Collect the figures of the program."""
+
+
+class HostedParticipant:
+    """The participant as its host drives it: how it begins."""
+
+    messages: ClassVar[Any] = Downward
+
+    def __init__(self, participant: Participant, name: str) -> None:
+        """Prepare; no other start of any process has had that name."""
+        self._name = name
+        self._participant = participant
+        self.receive = participant.receive
+        self.ring = participant.ring
+        self.down = participant.down
+
+    def start(self, out: Outbox[Frame]) -> None:
+        """Begin."""
+        self._participant.start(self._name, out)
+
+
+class ParticipantHost:
+    """One participant, with a line to every voter."""
 
     def __init__(
         self,
         membership: Membership,
         identity: Identity,
         home: ProcessId,
-        host: Host,
+        lines: Lines,
+        upcalls: Upcalls,
+        *,
         lease: float | None = None,
     ) -> None:
-        """Prepare; `home` is the voter whose quorum is asked first, `lease` one of our own."""
+        """Begin to call the voters.
+
+        Args:
+            membership: The configuration of the cluster.
+            identity: Of this start of the participant, and of no other.
+            home: The voter whose quorum is asked first.
+            lines: Makes the line to each voter.
+            upcalls: What goes up to the program.
+            lease: A lease of its own, shorter than that of the cluster.
+        """
         self.membership = membership
         self.identity = identity
+        self.quorums = membership.settings.quorums
         self.participant = participant(membership.settings, home, lease)
-        self.lines: dict[ProcessId, Line] = {}
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
-        self.host = host
-        self._driver = Driver(self._send, self.participant.ring, host.hear, _save_nothing)
-        self._driver.step(self.participant.start, identity.name)
-
-    def join(self, voter: ProcessId, link: Link) -> None:
-        """Reach a voter over a link from now on."""
-        self.lines[voter] = link
-        link.receive = lambda frame: self.receive(voter, decode_from_voter(frame))
-        link.connected = lambda welcome: self.connected(voter, welcome.clock)
-        link.start()
-
-    def join_here(self, voter: ProcessId, voting: Voting) -> None:
-        """Reach the voter of this very process."""
-        self.lines[voter] = _Inside(self, voter, voting)
-        if voting.companion is None:
-            voting.companion = self
-        self.connected(voter, voting.clock())
-
-    def connected(self, voter: ProcessId, clock: int) -> None:
-        """Go on over a new connection to a voter whose logical clock shows this.
-
-        Who knows the clocks of all voters asks for tokens that all of them can support, however
-        far apart their numbers are after starts at different times.
-        """
-        self.participant.sessions.merge(clock)
-        self._driver.step(self.participant.connected, voter)
+        self._upcalls = upcalls
+        hosted = HostedParticipant(self.participant, identity.name)
+        self._host = Host(hosted, self._send, upcalls.tell)
+        self._host.start(clock.number())
+        self.lines = {
+            voter: lines.line(voter, partial(self.receive, voter), partial(self._connected, voter))
+            for voter in range(1, len(membership.members) + 1)
+        }
+        for line in self.lines.values():
+            line.start()
 
     def reachable(self) -> list[ProcessId]:
         """List the voters that are connected and answer."""
@@ -135,80 +154,94 @@ class Attending:
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
-        self._driver.step(self.participant.close)
-        self._driver.stop()
+        self._host.step(self.participant.close)
+        self._host.stop()
 
-    # What the host calls
+    # What the program calls
 
     def acquire(self, lock: str, *, shared: bool) -> None:
         """Ask for a lock, alone or shared."""
-        self._driver.step(partial(self.participant.acquire, lock, shared=shared))
+        self._host.step(partial(self.participant.acquire, lock, shared=shared))
 
     def release(self, lock: str) -> None:
         """Give a lock back."""
-        self._driver.step(self.participant.release, lock)
+        self._host.step(self.participant.release, lock)
 
     def reenter(self, lock: str, *, shared: bool) -> None:
         """Give a lock back and ask for it again, for another task, in one frame to each voter."""
-        self._driver.step(partial(self.participant.reenter, lock, shared=shared))
+        self._host.step(partial(self.participant.reenter, lock, shared=shared))
 
     def withdraw(self, lock: str) -> None:
         """Give up waiting for a lock."""
-        self._driver.step(self.participant.withdraw, lock)
+        self._host.step(self.participant.withdraw, lock)
 
-    # What the links call
+    def ask(self, voter: ProcessId, question: msgspec.Struct) -> None:
+        """Send a question that is no part of the protocol."""
+        self._send(voter, question)
+
+    # What the lines call
+
+    def _connected(self, voter: ProcessId, reading: int) -> None:
+        """Go on over a new connection to a voter whose logical clock shows this.
+
+        A participant that knows the clocks of all voters asks for tokens that all of them can
+        support, however far apart their numbers are after starts at different times.
+        """
+        self.participant.sessions.merge(reading)
+        self._host.step(self.participant.connected, voter)
 
     def receive(self, voter: ProcessId, frame: FromVoter) -> None:
         """Handle a frame from a voter."""
         self.received[type(frame).__name__] += 1
         match frame:
             case Reply() | Ack() | Answer() | Nack():
-                self._driver.step(self.participant.receive, voter, frame)
+                self._host.step(self.participant.receive, voter, frame)
             case AskOwner():
-                self._send(voter, self.host.standings(frame))
+                self._send(voter, self._upcalls.report(frame))
             case Owners() | OwnerReport():
-                self.host.learn(voter, frame)
+                self._upcalls.learn(voter, frame)
             case _:
-                raise ProtocolError(f"nobody has asked for a {type(frame).__name__}")
+                raise ProtocolError(f"a {type(frame).__name__} came without a question")
 
     def _send(self, voter: ProcessId, frame: Any) -> None:
         self.sent[type(frame).__name__] += 1
         self.lines[voter].send(frame)
 
-    def ask(self, voter: ProcessId, question: msgspec.Struct) -> None:
-        """Send a question that is no part of the protocol."""
-        self._send(voter, question)
 
-
-class _Inside:
-    """The way between a participant and a voter in the same process: no socket, one turn of delay."""
+class InsideLine:
+    """The line between a participant and a voter of the same process: no socket, a turn of delay."""
 
     is_up = True
     is_untried = False
     trouble = ""
 
-    def __init__(self, attending: Attending, voter: ProcessId, voting: Voting) -> None:
-        self._attending = attending
-        self._voter = voter
+    def __init__(
+        self,
+        voting: Voting,
+        identity: Identity,
+        receive: Callable[[FromVoter], None],
+        connected: Callable[[int], None],
+    ) -> None:
+        """Attach the participant to the voter."""
         self._voting = voting
+        self._identity = identity.name
+        self._connected = connected
         self._loop = asyncio.get_running_loop()
-        self._identity = attending.identity.name
-        label = attending.identity.label
-        hello = Hello(PROTOCOL, "", "", "participant", self._identity, label, b"")
-        self._number = voting.attach(hello, _Back(attending, voter, self._loop))
+        hello = Hello(PROTOCOL, "", "", "participant", identity.name, identity.label, b"")
+        self._number = voting.attach(hello, _Back(receive, self._loop))
+
+    def start(self) -> None:
+        """Begin: the voter is there."""
+        self._connected(self._voting.clock())
 
     def send(self, frame: Any) -> None:
+        """Send a frame."""
         self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
 
 
 class _Back(NamedTuple):
-    attending: Attending
-    voter: ProcessId
+    receive: Callable[[FromVoter], None]
     loop: asyncio.AbstractEventLoop
 
     def send(self, frame: Any) -> None:
-        self.loop.call_soon(self.attending.receive, self.voter, frame)
-
-
-def _save_nothing(_: bytes) -> None:
-    raise AssertionError("a participant saves nothing")
+        self.loop.call_soon(self.receive, frame)

@@ -16,28 +16,36 @@ if sys.platform != "win32":
 
 
 class FolderLock:
-    """Keeps other processes out of a folder until it is closed."""
+    """Keeps other processes out of a folder while it is taken."""
 
     def __init__(self, folder: Path, what: str) -> None:
-        """Make the folder and take it; `what` is run on it: a node or a site."""
+        """Remember the folder; `what` is run on it: a node or a site."""
+        self._folder = folder
+        self._what = what
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        """Make the folder, and take it or raise `ConfigError`."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise Unavailable(f"the data directory {folder}: {error.strerror}") from None
+            raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
         if sys.platform != "win32":
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(lock)
-                raise ConfigError(f"another process runs a {what} on {folder}") from None
-        self._lock: int | None = lock
+                raise ConfigError(
+                    f"another process runs a {self._what} on {self._folder}"
+                ) from None
+        self._descriptor = lock
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Let another process have the folder."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def replace(path: Path, content: bytes) -> None:

@@ -115,7 +115,6 @@ class Host:
         self._lost = lost
         self._on_disk_failure = on_disk_failure
         self._decode = decoder(hosted.messages)
-        self._loop = asyncio.get_running_loop()
         self._timers: dict[str, asyncio.Handle] = {}
         self._gathered: Outbox[Any] | None = None  # what waits for the disk
         self._gathered_bytes = 0
@@ -182,7 +181,7 @@ class Host:
     def _gather(self, out: Outbox[Any]) -> None:
         if self._gathered is None:
             self._gathered = Outbox(self._me)
-            self._loop.call_soon(self.sync)
+            asyncio.get_running_loop().call_soon(self.sync)
         gathered = self._gathered
         for record in out.appended:
             gathered.append(record)
@@ -236,7 +235,7 @@ class Host:
             return
         self.watched.add(peer)
         if peer in self._lost:
-            self._loop.call_soon(self.down, peer)
+            asyncio.get_running_loop().call_soon(self.down, peer)
 
     # Timers
 
@@ -245,15 +244,16 @@ class Host:
         if armed is not None:
             armed.cancel()
         if after is not None:
-            due = self._loop.time() + max(0.0, after)
-            self._timers[name] = self._loop.call_at(due, self._ring_or_drain, name, due)
+            loop = asyncio.get_running_loop()
+            due = loop.time() + max(0.0, after)
+            self._timers[name] = loop.call_at(due, self._ring_or_drain, name, due)
 
     def _ring_or_drain(self, name: str, due: float) -> None:
         """Let the timer ring, unless we have slept: then what has arrived comes first.
 
         The heartbeats of the others wait in our sockets, and no session may expire for that.
         """
-        if self._loop.time() - due > LATE_SECONDS:
+        if asyncio.get_running_loop().time() - due > LATE_SECONDS:
             self._drain(name, self._steps, 0, DRAIN_TURNS_MAX)
         else:
             self._ring(name)
@@ -268,7 +268,8 @@ class Host:
         if quiet > QUIET_TURNS or not turns:
             self._ring(name)
             return
-        self._timers[name] = self._loop.call_soon(self._drain, name, self._steps, quiet, turns - 1)
+        loop = asyncio.get_running_loop()
+        self._timers[name] = loop.call_soon(self._drain, name, self._steps, quiet, turns - 1)
 
     def _ring(self, name: str) -> None:
         del self._timers[name]

@@ -43,6 +43,7 @@ class StoreLog:
         self._folder = folder
         self._snapshot = folder / "snapshot"
         self._lock = FolderLock(folder, "site")
+        self._lock.take()
         try:
             snapshot = self._read_snapshot()
             self._number = snapshot.number
@@ -52,7 +53,7 @@ class StoreLog:
             self._file.truncate(end)
             sync_folder(self._folder)
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
 
     def belong_to(self, sites: Sequence[str]) -> None:
@@ -93,7 +94,7 @@ class StoreLog:
     def close(self) -> None:
         """Let another process have the directory."""
         self._file.close()
-        self._lock.close()
+        self._lock.release()
 
     def _path(self, number: int) -> Path:
         return self._folder / f"log.{number}"

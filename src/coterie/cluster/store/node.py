@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,8 +15,8 @@ from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.store.log import StoreLog
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.cluster.wire.handshake import new_identity
-from coterie.cluster.wire.listener import Door
-from coterie.cluster.wire.peers import Incoming, Outgoing, call_peer
+from coterie.cluster.wire.listener import Listener
+from coterie.cluster.wire.peers import Peer
 from coterie.errors import ConfigError, ProtocolError, Unavailable
 from coterie.process import encode, seat
 from coterie.transactions.catalogue import scheme
@@ -94,10 +93,22 @@ class StoreNode:
         self.has_ended = False
         self._on_failure = on_failure
         self._doubted: set[str] = set()
-        self._door = Door(self._config, name)
-        self._outgoing: dict[ProcessId, Outgoing] = {}
-        self._incoming = {
-            peer: Incoming(peer, self._deliver)
+        identity = new_identity(name)
+        self._listener = Listener(
+            self._config, name, identity.name, lambda: self._incarnation, self._admit
+        )
+        self._peers = {
+            peer: Peer(
+                self._config,
+                peer,
+                identity,
+                incarnation=lambda: self._incarnation,
+                on_letter=self._deliver,
+                on_lost=self._lose,
+                on_restart=self._meet_again,
+                on_met=lambda _: None,
+                on_refused=self._note_refusal,
+            )
             for peer in range(1, self.size + 1)
             if peer != self.me
         }
@@ -145,12 +156,10 @@ class StoreNode:
     async def start(self) -> None:
         """Go on from what is on disk, call the others, and listen."""
         try:
-            identity = new_identity(self.name)
-            for peer in self._incoming:
-                lost = partial(self._lose, peer)
-                self._outgoing[peer] = call_peer(self._config, peer, identity, lost)
+            for peer in self._peers.values():
+                peer.start()
             self._host.start(self._incarnation)
-            await self._door.open(lambda: 0, self._admit)
+            await self._listener.open()
         except BaseException:
             await self.stop()
             raise
@@ -159,9 +168,9 @@ class StoreNode:
         """End; what is in doubt is settled after the next start."""
         self._host.stop()
         self.has_ended = True
-        for outgoing in self._outgoing.values():
-            await outgoing.stop()
-        await self._door.close()
+        for peer in self._peers.values():
+            await peer.stop()
+        await self._listener.close()
         self.log.close()
 
     def do(self, verb: Callable[[Outbox[Any]], None]) -> None:
@@ -181,9 +190,20 @@ class StoreNode:
     # Links
 
     def _lose(self, peer: ProcessId) -> None:
-        name = self._config.membership.members[peer - 1].name
-        logger.warning("site %s is lost to site %s", name, self.name)
+        logger.warning("site %s is lost to site %s", self._peers[peer].name, self.name)
         self.lost.add(peer)
+
+    def _meet_again(self, peer: ProcessId, incarnation: int) -> None:
+        """Go on with a site that was restarted: it has what it promised on disk."""
+        logger.warning(
+            "site %s has returned to site %s: start %d",
+            self._peers[peer].name,
+            self.name,
+            incarnation,
+        )
+
+    def _note_refusal(self, reason: str) -> None:
+        logger.error("site %s is refused: %s", self.name, reason)
 
     def _send(self, peer: ProcessId, message: Any) -> None:
         """Send, unless the peer is away for long: sites ask again for what gets lost.
@@ -192,8 +212,8 @@ class StoreNode:
         thousands that wait for each other, which is asked about again when it has become smaller.
         """
         self.sent += 1
-        outgoing = self._outgoing[peer]
-        if outgoing.is_up:
+        link = self._peers[peer]
+        if link.is_up:
             self.lost.discard(peer)
         if peer in self.lost:
             return
@@ -201,7 +221,7 @@ class StoreNode:
         if len(content) > CONTENT_BYTES_MAX:  # it would end the link, and each one after it
             logger.error("site %s cannot send %s bytes at once", self.name, f"{len(content):,}")
             return
-        outgoing.send(STORE, content)
+        link.send(STORE, content)
 
     def _admit(self, connection: Connection, hello: Hello) -> None:
         if hello.role != "peer":
@@ -209,7 +229,7 @@ class StoreNode:
         peer = self._config.membership.voter(hello.label)
         if peer == self.me:
             raise ProtocolError("another process runs this very site")
-        self._incoming[peer].admit(connection, hello)
+        self._peers[peer].admit(connection, hello)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
         self._host.deliver(peer, letter.content)

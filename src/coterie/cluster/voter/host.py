@@ -35,7 +35,6 @@ from coterie.mutex.quorum.leased.voter import VOTER, Voter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.cluster.client.participant import Attending
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.storage import Storage
     from coterie.cluster.wire.frames import Hello, LockReport, ToVoter
@@ -64,18 +63,22 @@ class HostedVoter:
         voter: Voter,
         after_ring: Callable[[], None],
         *,
-        resumed: bool,
         has_disk: bool,
         new_cluster: bool,
     ) -> None:
-        """Prepare; `resumed` says that the voter is as an orderly end has left it."""
+        """Prepare; `after_ring` follows each time the timer has rung."""
         self.voter = voter
-        self.resumed = resumed
+        self.resumed = False  # it is as an orderly end has left it
         self.recovers = False  # the disk is empty, and nothing says that it always was
         self.expired = 0  # sessions
         self._after_ring = after_ring
         self._has_disk = has_disk
         self._new_cluster = new_cluster
+
+    def resume(self, voter: Voter) -> None:
+        """Go on where an orderly end has stopped: for all others this was a pause."""
+        self.voter = voter
+        self.resumed = True
 
     def start(self, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start has had.
@@ -136,25 +139,20 @@ class Voting:
         new_cluster: bool = False,
     ) -> None:
         """Prepare; without storage, numbers go on from the time of day."""
-        memory = None if storage is None else storage.recall(membership.digest)
         self.membership = membership
         self.node = node
         self.started = clock.now()
-        self.voter = memory.voter if memory else Voter(membership.settings)
-        self.labels = (
-            memory.labels if memory else {}
-        )  # of participants with a session or connection
+        self.labels: dict[str, str] = {}  # of participants with a session or a connection
         self.lines: dict[ProcessId, Line] = {}  # by number
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
-        self.companion: Attending | None = None  # the participant in this very process
-        self._numbers = {identity: link.peer for identity, link in self.voter.sessions.items()}
-        self._last_number = max(self._numbers.values(), default=0)
+        self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
+        self._last_number = 0
+        self._runs = False
         self._storage = storage
         self._hosted = HostedVoter(
-            self.voter,
+            Voter(membership.settings),
             self._forget_strangers,
-            resumed=memory is not None,
             has_disk=storage is not None,
             new_cluster=new_cluster,
         )
@@ -165,6 +163,11 @@ class Voting:
             storage=storage or NoDisk(),
             on_disk_failure=on_disk_failure,
         )
+
+    @property
+    def voter(self) -> Voter:
+        """The voter as it is now."""
+        return self._hosted.voter
 
     @property
     def expired(self) -> int:
@@ -178,7 +181,15 @@ class Voting:
 
     def start(self) -> None:
         """Begin to vote, or to abstain."""
+        self.started = clock.now()
+        memory = None if self._storage is None else self._storage.recall(self.membership.digest)
+        if memory is not None:
+            self._hosted.resume(memory.voter)
+            self.labels = memory.labels
+            self._numbers = {name: link.peer for name, link in memory.voter.sessions.items()}
+            self._last_number = max(self._numbers.values(), default=0)
         self.host.start(clock.number())
+        self._runs = True
         if self._hosted.resumed:
             logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
         elif self.voter.abstains() and not self.recovers:
@@ -203,7 +214,8 @@ class Voting:
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
         self.host.stop()
-        if self._storage is None or self.host.failed or self.recovers:
+        runs, self._runs = self._runs, False
+        if self._storage is None or not runs or self.host.failed or self.recovers:
             return  # what could not be saved, or is not known, must not be remembered as if it were
         try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
@@ -217,16 +229,17 @@ class Voting:
         if hello.role == "peer":
             raise ProtocolError("peers belong to classic algorithms, and here voters are asked")
         if hello.role == "admin":
-            # What it calls itself is not proven: it speaks in nobody's name.
+            # What it calls itself is not proven, so it speaks for no participant.
             number, identity = self._new_number(), ""
-            connection.on_close = lambda _: self._dismiss(number)
         else:
             number, identity = self._number(hello.identity), hello.identity
             before = self.lines.get(number)
             if isinstance(before, Connection):
                 before.close("its owner has opened another one")
-            connection.on_close = lambda _: self.leave(identity, connection)
-        connection.receive = lambda frame: self.receive(number, identity, decode_to_voter(frame))
+        connection.use(
+            lambda frame: self.receive(number, identity, decode_to_voter(frame)),
+            lambda _: self.leave(identity, connection) if identity else self._dismiss(number),
+        )
         self.enter(number, hello, connection)
 
     def _number(self, identity: str) -> ProcessId:

@@ -10,9 +10,10 @@ from coterie.cluster.runtime import clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from coterie.cluster.client.participant import Attending
+    from coterie.cluster.client.lease_group import LeaseGroup
     from coterie.cluster.membership import Address
     from coterie.cluster.voter.host import Voting
+    from coterie.deadlock.service.local_waits import Waits
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0
@@ -55,12 +56,9 @@ def _labels(labels: Mapping[str, str]) -> str:
     return f"{{{inside}}}" if inside else ""
 
 
-def node_metrics(voting: Voting) -> str:
-    """Write the figures of a voting node, and of the program that it is part of."""
-    metrics = _voter(voting)
-    if voting.companion is not None:
-        metrics += participant_metrics(voting.companion)
-    return render(metrics)
+def node_metrics(voting: Voting, program: Iterable[Metric] = ()) -> str:
+    """Return the figures of a voting node, and of the program that it is part of."""
+    return render([*_voter(voting), *program])
 
 
 def _voter(voting: Voting) -> list[Metric]:
@@ -80,17 +78,16 @@ def _voter(voting: Voting) -> list[Metric]:
     ]
 
 
-def participant_metrics(attending: Attending) -> list[Metric]:
+def participant_metrics(group: LeaseGroup, waits: Waits) -> list[Metric]:
     """Collect the figures of a program that takes locks."""
-    queues, waits = attending.host.queues, attending.host.waits
-    tally = queues.tally
-    held = sum(queue.holder is not None for queue in queues.locks.values())
-    names = [member.name for member in attending.membership.members]
-    links = [({"node": names[voter - 1]}, line.is_up) for voter, line in attending.lines.items()]
+    host, tally = group.host, group.tally
+    held = sum(queue.holder is not None for queue in group.queues.values())
+    names = [member.name for member in host.membership.members]
+    links = [({"node": names[voter - 1]}, line.is_up) for voter, line in host.lines.items()]
     return [
         gauge("held", "Locks that this process holds.", held),
-        gauge("kept", "Locks kept unused.", len(attending.participant.cached)),
-        gauge("waiting", "Tasks that wait.", len(queues.waiting())),
+        gauge("kept", "Locks kept unused.", len(host.participant.cached)),
+        gauge("waiting", "Tasks that wait.", len(group.waiting())),
         counter("acquisitions", "Locks acquired.", tally.acquisitions),
         counter("wait_seconds", "Time waited for them.", tally.wait_seconds),
         counter("holds", "Holds that have ended.", tally.holds),
@@ -99,7 +96,7 @@ def participant_metrics(attending: Attending) -> list[Metric]:
         counter("deadlock_searches", "Searches for deadlocks.", waits.searches),
         counter("deadlocks", "Waits that were given up as deadlocked.", waits.victims),
         Metric("coterie_link_up", "gauge", "Whether a node is connected.", list(links)),
-        _messages("participant_messages", attending.received, attending.sent),
+        _messages("participant_messages", host.received, host.sent),
     ]
 
 

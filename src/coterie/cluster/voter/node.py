@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
@@ -11,54 +12,69 @@ from coterie.cluster.voter.host import Voting
 from coterie.cluster.voter.metrics import node_metrics, serve_text
 from coterie.cluster.voter.recovery import recover
 from coterie.cluster.voter.storage import Storage
-from coterie.cluster.wire.listener import Door, stop_serving
+from coterie.cluster.wire.listener import Listener, stop_serving
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from coterie.cluster.config import Config
+    from coterie.cluster.voter.metrics import Metric
 
 logger = logging.getLogger("coterie.cluster")
 
 
-class Node:
-    """One voter on one address."""
+def _log_suffices(_: Unavailable) -> None:
+    """Take the end of a node that is part of a program: the log has it."""
 
-    def __init__(self, config: Config, name: str, *, new_cluster: bool = False) -> None:
-        """Prepare; `new_cluster` vouches that nobody holds a lock of an earlier start."""
+
+class Node:
+    """One voter on one address. After an end, another start is another node."""
+
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        *,
+        new_cluster: bool = False,
+        program: Callable[[], Iterable[Metric]] = tuple,
+        on_failure: Callable[[Unavailable], None] = _log_suffices,
+    ) -> None:
+        """Prepare; `new_cluster` vouches that no program holds a lock of an earlier start.
+
+        `program` collects the figures of the program that the node is part of; `on_failure` is
+        called when the disk has failed, and the node votes no more.
+        """
         self.name = name
-        self.voting: Voting
-        self.failed: asyncio.Future[None]
-        self._config = config
+        self.config = config
         self._options = config.options(name)
-        self._new_cluster = new_cluster
-        self._storage: Storage | None = None
+        self._program = program
+        self._on_failure = on_failure
+        self._storage = Storage(self._options.data) if self._options.data else None
+        self.voting = Voting(
+            config.membership, name, self._storage, self._fail, new_cluster=new_cluster
+        )
+        self._listener = Listener(
+            config, name, secrets.token_hex(16), self.voting.clock, self.voting.admit
+        )
         self._metrics: asyncio.Server | None = None
         self._recovering: asyncio.Task[None] | None = None
-        self._door: Door
 
     async def start(self) -> None:
         """Vote, listen, and show the metrics where this is asked for."""
-        self.failed = asyncio.get_running_loop().create_future()
-        self._storage = Storage(self._options.data) if self._options.data else None
-        self.voting = Voting(
-            self._config.membership,
-            self.name,
-            self._storage,
-            self._fail,
-            new_cluster=self._new_cluster,
-        )
-        self.voting.start()
-        self._door = Door(self._config, self.name)
+        if self._storage is not None:
+            self._storage.open()
         try:
-            await self._door.open(self.voting.clock, self.voting.admit)
+            self.voting.start()
+            await self._listener.open()
             await self._show_metrics()
         except BaseException:
             await self.stop()
             raise
         if self.voting.recovers:
-            self._recovering = asyncio.ensure_future(recover(self._config, self.voting))
+            self._recovering = asyncio.ensure_future(recover(self.config, self.voting))
         if self._storage is None:
-            error = clock.error_borne(self._config.membership.settings.lease)
+            error = clock.error_borne(self.config.membership.settings.lease)
             logger.warning(
                 "node %s has no data directory: after a restart tokens grow only if the time of"
                 " day is right to %g s",
@@ -71,14 +87,15 @@ class Node:
         if address is None:
             return
         try:
-            self._metrics = await serve_text(address, lambda: node_metrics(self.voting))
+            self._metrics = await serve_text(
+                address, lambda: node_metrics(self.voting, self._program())
+            )
         except OSError as error:
             raise Unavailable(f"metrics of node {self.name!r} on {address}: {error}") from None
 
     def _fail(self, error: OSError) -> None:
         logger.critical("node %s votes no more: it cannot save its bound: %s", self.name, error)
-        if not self.failed.done():
-            self.failed.set_exception(Unavailable(f"node {self.name!r}: {error}"))
+        self._on_failure(Unavailable(f"node {self.name!r}: {error}"))
 
     async def stop(self) -> None:
         """End in good order: with a data directory the next start goes on where this one ended."""
@@ -89,9 +106,6 @@ class Node:
             await asyncio.wait({self._recovering})
             self._recovering = None
         self.voting.stop()
-        await self._door.close()
+        await self._listener.close()
         if self._storage is not None:
             self._storage.close()
-            self._storage = None
-        if not self.failed.done():
-            self.failed.cancel()

@@ -42,15 +42,19 @@ class Storage:
     """A directory that belongs to one node."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the directory, and make sure that no other process runs this node."""
+        """Remember the directory; `open` takes it."""
         self._folder = folder
         self._bound = folder / "bound"
         self._memory = folder / "memory"
         self._lock = FolderLock(folder, "node")
 
+    def open(self) -> None:
+        """Make the directory, and make sure that no other process runs this node."""
+        self._lock.take()
+
     def close(self) -> None:
         """Let another process have the directory."""
-        self._lock.close()
+        self._lock.release()
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
         """Return the bound, empty if there is none; nothing is ever appended to it."""

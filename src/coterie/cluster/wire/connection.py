@@ -1,8 +1,8 @@
 """One connection: frames with their length in front, in both directions.
 
-What a turn of the event loop sends to one peer leaves in one write. Who does not read what we send
-is not read from either, and is cut off when too much has piled up: everything that travels here is
-either sent again by a session or of no use later.
+What a turn of the event loop sends to one peer leaves in one write. A peer that does not read what we
+send is not read from either, and is cut off when too much has piled up: everything that travels here
+is either sent again by a session or of no use later.
 """
 
 from __future__ import annotations
@@ -35,22 +35,27 @@ logger = logging.getLogger("coterie.cluster")
 _encoder = msgspec.msgpack.Encoder()
 
 
-def _ignore(frame: memoryview) -> None:
-    """Take frames that nobody wants yet."""
+def _ignore(_: object) -> None:
+    """Take frames before anything is expected, and the end of a connection that has no use."""
 
 
 class Connection(asyncio.Protocol):
-    """A connection whose frames go to `receive`; a frame that makes it raise ends the connection."""
+    """A connection. It has one user at a time: the handshake first, then what `use` names."""
 
-    def __init__(self, opened: Callable[[Connection], None]) -> None:
-        """Prepare; `opened` is called when the connection stands and sets what follows."""
-        self.receive: Callable[[memoryview], None] = _ignore
-        self.on_close: Callable[[str], None] | None = None
+    def __init__(
+        self,
+        opened: Callable[[Connection], None] = _ignore,
+        ended: Callable[[Connection, str], None] | None = None,
+    ) -> None:
+        """Prepare; `opened` is called when the connection stands, `ended` at last, with the reason."""
         self.frame_bytes_max = HANDSHAKE_BYTES_MAX
         self.closed = False
         self.transport: asyncio.Transport
+        self._on_frame: Callable[[memoryview], None] = _ignore
+        self._on_close: Callable[[str], None] = _ignore
         self._opened = opened
-        self._ended = asyncio.Event()
+        self._ended = ended
+        self._is_over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._incoming = bytearray()
         self._outgoing = bytearray()
@@ -58,9 +63,19 @@ class Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """Say where the other end is, as people write it."""
+        """Where the other end is, as people write it."""
         address = self.transport.get_extra_info("peername")
         return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
+
+    def use(
+        self, on_frame: Callable[[memoryview], None], on_close: Callable[[str], None] = _ignore
+    ) -> None:
+        """Hand each frame, and the reason of the end, to these from now on.
+
+        A frame that makes `on_frame` raise one of `FAULTS` ends the connection.
+        """
+        self._on_frame = on_frame
+        self._on_close = on_close
 
     # What the event loop calls
 
@@ -94,12 +109,12 @@ class Connection(asyncio.Protocol):
             end = start + 4 + length
             if end > len(view):
                 break
-            self.receive(view[start + 4 : end])
+            self._on_frame(view[start + 4 : end])
             start = end
         return start
 
     def pause_writing(self) -> None:
-        """Stop reading from somebody who does not read."""
+        """Stop reading from a peer that does not read."""
         self.transport.pause_reading()
 
     def resume_writing(self) -> None:
@@ -108,12 +123,15 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever uses the connection, once."""
+        """Tell the user of the connection, once."""
+        if self._is_over.is_set():
+            return
         self.closed = True
-        self._ended.set()
-        if self.on_close is not None:
-            on_close, self.on_close = self.on_close, None
-            on_close(str(exc) if exc is not None else self._why)
+        self._is_over.set()
+        reason = str(exc) if exc is not None else self._why
+        self._on_close(reason)
+        if self._ended is not None:
+            self._ended(self, reason)
 
     # What its user calls
 
@@ -157,13 +175,17 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     async def wait_closed(self) -> None:
-        """Wait until everything has left and the socket is closed, but not for ever."""
+        """Wait until everything has left and the socket is closed; what takes too long is cut off."""
         try:
             async with asyncio.timeout(CLOSING_SECONDS_MAX):
-                await self._ended.wait()
+                await self._is_over.wait()
         except TimeoutError:
             self.transport.abort()
-            await self._ended.wait()
+            await self._is_over.wait()
+
+    async def wait_ended(self) -> None:
+        """Wait until the connection is over, however long it lasts."""
+        await self._is_over.wait()
 
 
 def _keep_alive(connection: socket.socket | Any) -> None:

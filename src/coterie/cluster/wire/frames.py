@@ -41,6 +41,7 @@ class Hello(Service, frozen=True):
     identity: str  # of a participant or peer: the digest of a key that it alone has
     label: str  # for people: host:pid; of a peer its name
     challenge: bytes
+    incarnation: int = 0  # of a peer: how many starts its disk has seen before this one
 
 
 class Welcome(Service, frozen=True):
@@ -233,7 +234,7 @@ FromVoter: TypeAlias = (
 decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode
 decode_from_voter = msgspec.msgpack.Decoder(FromVoter).decode
 decode_letter = msgspec.msgpack.Decoder(Letter).decode
-decode_receipt = msgspec.msgpack.Decoder(Receipt).decode
+decode_receipt = msgspec.msgpack.Decoder(Receipt | Refusal).decode
 decode_hello = msgspec.msgpack.Decoder(Hello).decode
 decode_proof = msgspec.msgpack.Decoder(Proof).decode
 decode_welcome = msgspec.msgpack.Decoder(Welcome | Refusal).decode

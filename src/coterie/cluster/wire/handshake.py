@@ -88,6 +88,8 @@ class Caller:
         identity: Identity,
         node: str | None,
         clock_error: float = math.inf,
+        *,
+        incarnation: int = 0,
     ) -> None:
         """Prepare to call; `node` is the name that the other end has to have.
 
@@ -98,7 +100,7 @@ class Caller:
         self._node = node
         self._clock_error = clock_error
         self._called_at = clock.wall()
-        self._hello = Hello(
+        self.hello = Hello(
             PROTOCOL,
             credentials.cluster,
             credentials.configuration,
@@ -106,14 +108,17 @@ class Caller:
             identity.name,
             identity.label,
             secrets.token_bytes(CHALLENGE_BYTES),
+            incarnation,
         )
 
     async def greet(self, connection: Connection) -> Welcome:
-        """Say hello and check the answer; raises `ProtocolError` if this is not to be."""
+        """Say hello and check the answer; raise `ProtocolError` if either end refuses the other."""
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
-        connection.receive = lambda frame: self._check(connection, frame, answer)
-        connection.on_close = lambda reason: _fail(answer, reason)
-        connection.send(self._hello)
+        connection.use(
+            lambda frame: self._check(connection, frame, answer),
+            lambda reason: _fail(answer, reason),
+        )
+        connection.send(self.hello)
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS_MAX):
                 return await answer
@@ -125,7 +130,7 @@ class Caller:
     ) -> None:
         welcome = decode_welcome(frame)
         if answer.cancelled():
-            return  # who asked has given up, and closes the connection
+            return  # the caller has given up, and closes the connection
         if answer.done():
             raise ProtocolError("two answers to one hello")
         if isinstance(welcome, Refusal):
@@ -135,14 +140,14 @@ class Caller:
         if reason:
             _fail(answer, reason)
             return
-        proof = self._credentials.prove(b"caller", self._hello, welcome)
+        proof = self._credentials.prove(b"caller", self.hello, welcome)
         connection.send(Proof(proof, self._identity.key))
         connection.frame_bytes_max = FRAME_BYTES_MAX
         answer.set_result(welcome)
 
     def _objection(self, welcome: Welcome) -> str | None:
         mine = self._credentials
-        if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self._hello, welcome)):
+        if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self.hello, welcome)):
             return "the node does not know our secret, or knows one where we have none"
         if self._node is not None and welcome.node != self._node:
             return f"this is node {welcome.node!r} where {self._node!r} was expected"
@@ -170,28 +175,31 @@ class Greeter:
         self,
         credentials: Credentials,
         node: str,
+        start: str,
         number: Callable[[], int],
         admit: Callable[[Connection, Hello], None],
         *,
         diskless: bool = False,
     ) -> None:
-        """Let in who proves itself: `admit` sets what the connection does from then on.
+        """Let in callers that prove themselves: `admit` takes over their connections.
 
-        `number` reads Lamport's clock; a node that is `diskless` shows its time of day.
+        `start` is another word for each start of the node, `number` reads Lamport's clock, and a
+        node that is `diskless` shows its time of day.
         """
         self._credentials = credentials
         self._node = node
         self._number = number
         self._diskless = diskless
-        self._start = secrets.token_hex(16)
+        self._start = start
         self._admit = admit
 
     def greet(self, connection: Connection) -> None:
-        """Wait for a hello, but not for ever."""
+        """Wait for a hello; a caller that sends none in time is cut off."""
         loop = asyncio.get_running_loop()
         patience = loop.call_later(HANDSHAKE_SECONDS_MAX, connection.abort, "no handshake in time")
-        connection.on_close = lambda _: patience.cancel()
-        connection.receive = lambda frame: self._answer(connection, frame, patience)
+        connection.use(
+            lambda frame: self._answer(connection, frame, patience), lambda _: patience.cancel()
+        )
 
     def _answer(
         self, connection: Connection, frame: memoryview, patience: asyncio.TimerHandle
@@ -222,7 +230,7 @@ class Greeter:
             connection.frame_bytes_max = FRAME_BYTES_MAX
             self._admit(connection, hello)
 
-        connection.receive = conclude
+        connection.use(conclude, lambda _: patience.cancel())
 
     def _objection(self, hello: Hello) -> str | None:
         mine = self._credentials

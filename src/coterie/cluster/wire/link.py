@@ -35,7 +35,7 @@ async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(DIAL_SECONDS_MAX):
         _, connection = await loop.create_connection(
-            lambda: Connection(lambda _: None), address.host, address.port, ssl=tls
+            Connection, address.host, address.port, ssl=tls
         )
     return connection
 
@@ -50,17 +50,31 @@ class Link:
         caller: Callable[[], Caller],
         tls: ssl.SSLContext | None,
         lease: float,
+        *,
+        receive: Callable[[memoryview], None],
+        connected: Callable[[Welcome], None],
+        disconnected: Callable[[], None] | None = None,
     ) -> None:
-        """Prepare; a node that does not answer for a lease is called anew.
+        """Prepare; a node that does not answer for a lease is called again.
 
-        One that is away is called again several times within a lease, so that it may restart.
+        One that is away is called several times within a lease, so that it may restart.
+
+        Args:
+            node: The name of the node.
+            addresses: Where it may be found.
+            caller: Makes our end of the handshake, for each call.
+            tls: How to encrypt; None: not at all.
+            lease: The lease of the cluster.
+            receive: Takes each frame.
+            connected: Called when a connection is up.
+            disconnected: Called when a connection is lost.
         """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
         self.tried = asyncio.Event()  # it has been up, or it is known why not
-        self.connected: Callable[[Welcome], None]
-        self.disconnected: Callable[[], None] = _do_nothing
-        self.receive: Callable[[memoryview], None]
+        self._receive = receive
+        self._connected = connected
+        self._disconnected = disconnected
         self._addresses = addresses
         self._caller = caller
         self._tls = tls
@@ -73,17 +87,22 @@ class Link:
 
     @property
     def is_up(self) -> bool:
-        """Tell whether there is a connection."""
+        """Whether there is a connection."""
         return self._connection is not None
 
     @property
     def is_untried(self) -> bool:
-        """Tell whether the first call has not come to an end yet."""
+        """Whether the first call has not come to an end yet."""
         return not self.tried.is_set()
 
     def start(self) -> None:
         """Begin to call."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link {self.node}")
+
+    def give_up(self) -> None:
+        """Call the node no more, because it will not have us."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def stop(self) -> None:
         """End the connection; what was sent before still leaves."""
@@ -102,7 +121,8 @@ class Link:
         if connection is None:
             return
         now = clock.now()
-        # Who waits for an answer sends again and again; after a long break the count begins anew.
+        # A session that waits for an answer sends again and again; after a long break the count
+        # starts over.
         if self._unanswered_since is None or now - self._sent > self._silence_seconds_max:
             self._unanswered_since = now
         self._sent = now
@@ -110,6 +130,11 @@ class Link:
             connection.abort(f"no answer for {self._silence_seconds_max:g} s")
         else:
             connection.send(frame)
+
+    def abort(self, reason: str) -> None:
+        """Break the connection, if there is one; it is made again."""
+        if self._connection is not None:
+            self._connection.abort(reason)
 
     async def _keep(self) -> None:
         attempt = 0
@@ -140,33 +165,32 @@ class Link:
     async def _use(self, connection: Connection, welcome: Welcome) -> None:
         """Work with a connection until it ends."""
         over: asyncio.Queue[str] = asyncio.Queue()
-        connection.on_close = over.put_nowait
+        connection.use(self._take, over.put_nowait)
         if connection.closed:
             raise ProtocolError("the connection was closed at once")
-        connection.receive = self._take
         self._connection = connection
         self._unanswered_since = None
         self.trouble = ""
         logger.info("link to %s is up", self.node)
         try:
-            self.connected(welcome)
+            self._connected(welcome)
             self.tried.set()
-            raise ProtocolError(await over.get())
+            reason = await over.get()
+        except ProtocolError as error:  # `connected` has refused the node
+            connection.abort(str(error))
+            raise
         finally:
             self._connection = None
-            connection.on_close = None
-            self.disconnected()
+            if self._disconnected is not None:
+                self._disconnected()
+        raise ProtocolError(reason)
 
     def _take(self, frame: memoryview) -> None:
         self._unanswered_since = None
-        self.receive(frame)
+        self._receive(frame)
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
             logger.warning("link to %s is down: %s", self.node, trouble)
         self.trouble = trouble
         self.tried.set()
-
-
-def _do_nothing() -> None:
-    """Take the loss of a connection as it comes: it will be made again."""

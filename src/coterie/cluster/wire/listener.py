@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import weakref
 from typing import TYPE_CHECKING
 
 from coterie.cluster.wire.connection import Connection
@@ -23,79 +21,93 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 logger = logging.getLogger("coterie.cluster")
 
 
-class Door:
+class Listener:
     """The listening end of one node."""
 
-    def __init__(self, config: Config, name: str) -> None:
-        """Prepare to listen for that node."""
-        self._config = config
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        start: str,
+        number: Callable[[], int],
+        admit: Callable[[Connection, Hello], None],
+    ) -> None:
+        """Prepare to listen for that node; `admit` takes over connections after the handshake.
+
+        `start` is another word for each start of the node, `number` reads Lamport's clock.
+        """
+        membership, security = config.membership, config.security
         self._name = name
         self._listen = config.options(name).listen
-        self._server: asyncio.Server | None = None
-        # By number: they are closed in the order in which they came.
-        self._connections: weakref.WeakValueDictionary[int, Connection]
-        self._connections = weakref.WeakValueDictionary()
-        self._numbers = itertools.count()
-        self._closed = False
-        self._admit: Callable[[Connection, Hello], None]
-        self._greeter: Greeter
-
-    async def open(
-        self, number: Callable[[], int], admit: Callable[[Connection, Hello], None]
-    ) -> None:
-        """Listen; `admit` serves who has proven itself, and says what its end means."""
-        membership, security = self._config.membership, self._config.security
-        credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+        self._security = security
         self._admit = admit
-        diskless = membership.algorithm is None and self._config.options(self._name).data is None
-        self._greeter = Greeter(credentials, self._name, number, self._let_in, diskless=diskless)
+        self._greeter = Greeter(
+            Credentials(membership.cluster, membership.digest, security.secret_bytes()),
+            name,
+            start,
+            number,
+            self._let_in,
+            diskless=membership.algorithm is None and config.options(name).data is None,
+        )
+        self._server: asyncio.Server | None = None
+        self._connections: dict[Connection, Hello | None] = {}  # None: in the handshake
+        self._closed = False
+
+    async def open(self) -> None:
+        """Listen, or raise `Unavailable`."""
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Connection(self._greet),
+                lambda: Connection(self._greet, self._forget),
                 self._listen.host,
                 self._listen.port,
-                ssl=security.server_context(),
+                ssl=self._security.server_context(),
             )
         except OSError as error:
             raise Unavailable(f"node {self._name!r} on {self._listen}: {error}") from None
         logger.info("node %s listens on %s", self._name, self._listen)
-        if security.is_open and self._listen.host not in LOOPBACK:
-            logger.warning("node %s has neither a secret nor TLS: anybody may lock", self._name)
+        if self._security.is_open and self._listen.host not in LOOPBACK:
+            logger.warning(
+                "node %s has neither a secret nor TLS: any program that reaches it may lock",
+                self._name,
+            )
 
     def _greet(self, connection: Connection) -> None:
         if self._closed:  # it was accepted just before
             connection.abort("the node ends")
             return
-        self._connections[next(self._numbers)] = connection
+        self._connections[connection] = None
         self._greeter.greet(connection)
 
     def _let_in(self, connection: Connection, hello: Hello) -> None:
-        level = logging.DEBUG if hello.role == "admin" else logging.INFO
-        logger.log(level, "%s %r connected from %s", hello.role, hello.label, connection.peer)
+        self._connections[connection] = hello
+        logger.log(
+            _level(hello), "%s %r connected from %s", hello.role, hello.label, connection.peer
+        )
         self._admit(connection, hello)
-        forget = connection.on_close
-        assert forget is not None, "admission says what a lost connection means"
 
-        def close(reason: str) -> None:
-            forget(reason)
-            logger.log(level, "%s %r disconnected: %s", hello.role, hello.label, reason)
-
-        connection.on_close = close
+    def _forget(self, connection: Connection, reason: str) -> None:
+        hello = self._connections.pop(connection, None)
+        if hello is not None:
+            logger.log(_level(hello), "%s %r disconnected: %s", hello.role, hello.label, reason)
 
     async def close(self) -> None:
         """Listen no more, and end all connections."""
         self._closed = True
         if self._server is not None:
-            await stop_serving(self._server)  # who was accepted gets to `_greet`, and no further
-        connections = list(self._connections.values())
+            await stop_serving(self._server)  # what was accepted gets to `_greet`, and no further
+        connections = list(self._connections)
         for connection in connections:
             connection.close("the node ends")
         for connection in connections:
             await connection.wait_closed()
 
 
+def _level(hello: Hello) -> int:
+    return logging.DEBUG if hello.role == "admin" else logging.INFO
+
+
 async def stop_serving(server: asyncio.Server) -> None:
-    """Accept nobody any more, and close the server; who was accepted before is connected.
+    """Accept no more connections, and close the server; what was accepted before is connected.
 
     A connection gets its transport a turn after it was accepted. A server of Python 3.11 that is
     closed in between refuses the transport, and the socket stays open until it is collected

@@ -1,4 +1,4 @@
-"""Which tasks and threads of this process wait for which locks, and do any of them wait in a circle?
+"""Which tasks and threads of this process wait for which locks, and whether any wait in a circle.
 
 An owner makes one attempt at a time, or several beside each other where one of several locks will
 do. It is blocked when every attempt of it waits. As it asks for locks that it needs together one
@@ -38,41 +38,57 @@ class Waiter:
         self.claims: dict[Claim, Wanted] = {}
         self.age = age
         self.since = time.time()
-        self.wait: LockWait | None = None  # made when somebody asks, for as long as nothing changes
+        self.wait: LockWait | None = None  # made on first use, for as long as nothing changes
 
 
 class Waits:
     """All waits of the owners of one coordinator.
 
     Waits among them that can never end are noticed when the last one begins, and the youngest fails
-    with `DeadlockDetected`. To see further, an engine is told of owners that stay blocked.
+    with `DeadlockDetected`. To see further, `on_block` is told of owners that stay blocked.
     """
 
-    def __init__(self, in_the_way: Callable[[Wanted], Sequence[Claim]]) -> None:
-        """Begin with nobody; `in_the_way` gives the claims of this process that hold a lock.
+    def __init__(
+        self,
+        participant: str,
+        blockers: Callable[[Wanted], Sequence[Claim]],
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        on_block: Callable[[Owner], None] | None = None,
+        on_change: Callable[[Owner], None] | None = None,
+        detects: bool = True,
+    ) -> None:
+        """Begin without waits.
 
-        Of a request to share one it also gives who comes before that and wants the lock alone.
+        Args:
+            participant: A name that no other coordinator of any process has.
+            blockers: Returns the claims of this process that block a request: those that hold the
+                lock and, of a request to share it, those before it that want the lock alone.
+            clock: Tells the age of a wait, on a clock by which processes agree roughly.
+            on_block: Called with an owner that cannot go on by itself, to look further.
+            on_change: Called with an owner when a wait of it that was described is over.
+            detects: Whether owners of this process may be victims.
         """
-        self.participant = ""  # whose owners these are, where there are others
+        self.participant = participant
         self.process = f"{socket.gethostname()}:{os.getpid()}"
-        self.detects = True
+        self.detects = detects
+        self.clock = clock
         self.searches = 0  # among other processes
         self.victims = 0
         self.picks: weakref.WeakKeyDictionary[Owner, dict[str, int]] = weakref.WeakKeyDictionary()
-        self.on_block: Callable[[Owner], None] = _go_on
-        self.on_change: Callable[[Owner], None] = _go_on  # of a wait that has been described
-        self.clock: Callable[[], int] = time.time_ns
-        self._in_the_way = in_the_way
+        self._blockers = blockers
+        self._on_block = on_block
+        self._on_change = on_change
         self._waiters: dict[Owner, Waiter] = {}
         self._attempts: dict[Owner, int] = {}  # made beside each other; 1 where nothing is said
         self._numbers: weakref.WeakKeyDictionary[Owner, int] = weakref.WeakKeyDictionary()
         self._count = itertools.count(1)
 
-    # What those who acquire say
+    # What tasks that acquire say
 
     @contextlib.contextmanager
     def side_by_side(self, owner: Owner, attempts: int) -> Iterator[None]:
-        """Count that so many attempts take the place of one; any of them will do."""
+        """Count that many attempts in the place of one; any of them will do."""
         self._attempts[owner] = self._attempts.get(owner, 1) + attempts - 1
         try:
             yield
@@ -81,21 +97,22 @@ class Waits:
             if after > 1:
                 self._attempts[owner] = after
 
-    def begin(self, owner: Owner, claim: Claim, wanted: Wanted) -> None:
+    def begin(self, owner: Owner, claim: Claim) -> None:
         """Take note of a claim that is not granted at once; it may fail within this call."""
         waiter = self._waiters.get(owner)
         if waiter is None:
             waiter = self._waiters[owner] = Waiter(self.clock())
         self._change(owner, waiter)
-        waiter.claims[claim] = wanted
+        waiter.claims[claim] = claim.awaits
         if not self.detects or not self.is_blocked(owner):
             return
-        # Where something that would do is not held here, this owner is not stuck among ours.
-        if all(map(self._in_the_way, waiter.claims.values())):
+        # If one of the locks that would do is not held here, no circle closes in this process.
+        if all(map(self._blockers, waiter.claims.values())):
             self._search(owner)
             if not self.is_blocked(owner):
                 return
-        self.on_block(owner)
+        if self._on_block is not None:
+            self._on_block(owner)
 
     def end(self, owner: Owner, claim: Claim) -> None:
         """Take note that the wait of a claim is over, however it ended."""
@@ -114,38 +131,43 @@ class Waits:
 
     # What detection asks
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no owner waits, or has begun attempts beside each other."""
+        return not self._waiters and not self._attempts
+
     def blocked(self) -> list[Owner]:
         """List the owners that cannot go on by themselves."""
         return [owner for owner in self._waiters if self.is_blocked(owner)]
 
     def is_blocked(self, owner: Owner) -> bool:
-        """Tell whether all attempts of an owner wait; one that is granted is about to go on."""
+        """Return True if all attempts of an owner wait; one that is granted is about to go on."""
         waiter = self._waiters.get(owner)
         if waiter is None or len(waiter.claims) < self._attempts.get(owner, 1):
             return False
         return not any(claim.granted.done() for claim in waiter.claims)
 
     def describe(self, owner: Owner) -> LockOwner:
-        """Say what an owner waits for now, if it does."""
+        """Describe an owner, with what it waits for now."""
         wait = self._wait(owner) if self.is_blocked(owner) else None
         return LockOwner(self.name(owner), self.process, task_name(owner), wait)
 
     def name(self, owner: Owner) -> OwnerId:
-        """Name an owner as no other is named."""
+        """Return the name of an owner, which no other has."""
         number = self._numbers.get(owner)
         if number is None:
             number = self._numbers[owner] = next(self._count)
         return OwnerId(self.participant, number)
 
     def holds(self, wanted: Wanted) -> list[Hold]:
-        """Say which owners of this process are in the way of a request, and what they wait for."""
+        """List the owners of this process that block a request, with what they wait for."""
         return [
             Hold(wanted, claim.token or 0, self.describe(claim.owner), claim.shared)
-            for claim in self._in_the_way(wanted)
+            for claim in self._blockers(wanted)
         ]
 
     def give_way(self, suspicion: Suspicion) -> DeadlockDetected | None:
-        """Let the victim's wait fail, if it is one of ours and still in that wait; give the error."""
+        """Let the victim's wait fail, if it is one of ours and still in that wait; return the error."""
         victim = suspicion.victim
         for owner, waiter in self._waiters.items():
             if victim is None or victim.id != self.name(owner) or waiter.wait != victim.wait:
@@ -166,10 +188,11 @@ class Waits:
     # Rules
 
     def _change(self, owner: Owner, waiter: Waiter) -> None:
-        """End the wait that was told of, if any: with another set of claims it is another wait."""
+        """End the wait that was described, if any: with another set of claims it is another wait."""
         if waiter.wait is not None:
             waiter.wait = None
-            self.on_change(owner)
+            if self._on_change is not None:
+                self._on_change(owner)
 
     def _wait(self, owner: Owner) -> LockWait:
         waiter = self._waiters[owner]
@@ -197,10 +220,6 @@ class Waits:
 
 
 def task_name(owner: Owner) -> str:
-    """Name a task or thread as its program does."""
+    """Return the name that its program gave a task or thread."""
     get_name = getattr(owner, "get_name", None)
     return str(get_name() if get_name is not None else getattr(owner, "name", owner))
-
-
-def _go_on(_: Owner) -> None:
-    """Look no further than this process."""

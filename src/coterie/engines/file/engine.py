@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.deadlock.service.search import Deadlocks
+    from coterie.deadlock.service.search import DeadlockSearch
     from coterie.engines.file.tickets_alive import Standing
+    from coterie.engines.file.waits import WaitBoard
     from coterie.locks.engine import Party
     from coterie.locks.session import Owner
 
@@ -34,10 +35,20 @@ class FileEngine:
     def __init__(self, folder: Path) -> None:
         """Use that directory; it is made when the engine is opened."""
         self.folder = folder
-        self.waits = Waits(self._in_the_way)
+        self.waits = Waits(
+            f"{os.getpid()}-{os.urandom(4).hex()}",
+            self._blockers,
+            on_block=self._search_later,
+            on_change=self._withdraw_notice,
+        )
         self._look: asyncio.TimerHandle | None = None
-        self._deadlocks: Deadlocks | None = None
+        self._search: DeadlockSearch | None = None  # made when a wait lasts for a while
+        self._board: WaitBoard | None = None
         self._claims: dict[str, list[FileClaim]] = {}  # that have not ended, by lock
+
+    def claims(self) -> list[FileClaim]:
+        """List the claims of this process that have not ended."""
+        return [claim for claims in self._claims.values() for claim in claims]
 
     async def open(self) -> None:
         """Make the directory, readable by this user alone unless it is there already."""
@@ -45,17 +56,16 @@ class FileEngine:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise Unavailable(f"the lock directory {self.folder}: {error.strerror}") from None
-        self.waits.participant = f"{os.getpid()}-{os.urandom(4).hex()}"
-        self.waits.on_block = self._look_later
 
     async def close(self) -> None:
         """End all claims."""
         if self._look is not None:
             self._look.cancel()
             self._look = None
-        if self._deadlocks is not None:
-            self._deadlocks.stop()
-        for claim in [claim for claims in self._claims.values() for claim in claims]:
+        if self._search is not None:
+            self._search.stop()
+            self._search = None
+        for claim in self.claims():
             claim.close()
 
     def place(
@@ -78,8 +88,8 @@ class FileEngine:
         if not claims:
             self._claims.pop(claim.lock, None)
 
-    def _in_the_way(self, wanted: Wanted) -> list[FileClaim]:
-        """Give the claims of this process that hold a lock; who shares it is in no sharer's way."""
+    def _blockers(self, wanted: Wanted) -> list[FileClaim]:
+        """List the claims of this process that hold a lock; sharers do not block each other."""
         return [
             claim
             for claim in self._claims.get(wanted.lock, ())
@@ -87,13 +97,14 @@ class FileEngine:
         ]
 
     def _held(self) -> list[FileClaim]:
-        """Give the claims of this process that hold a lock."""
-        claims = [claim for claims in self._claims.values() for claim in claims]
-        return [claim for claim in claims if claim.token is not None]
+        """List the claims of this process that hold a lock."""
+        return [claim for claim in self.claims() if claim.token is not None]
 
-    def _look_later(self, _: Owner) -> None:
-        """See after a while whether anybody still waits; most waits need no detection."""
-        if self._look is None:
+    def _search_later(self, owner: Owner) -> None:
+        """Search for an owner that stays blocked; most waits are over before that."""
+        if self._search is not None:
+            self._search.plan(owner)
+        elif self._look is None:
             loop = asyncio.get_running_loop()
             self._look = loop.call_later(LOOK_FOR_DEADLOCKS_SECONDS, self._look_for_deadlocks)
 
@@ -102,13 +113,18 @@ class FileEngine:
         blocked = self.waits.blocked()
         if not blocked:
             return
-        from coterie.deadlock.service.search import Deadlocks  # noqa: PLC0415 - seldom needed
-        from coterie.engines.file.waits import FileQuestions  # noqa: PLC0415
+        from coterie.deadlock.service.search import DeadlockSearch  # noqa: PLC0415 - seldom needed
+        from coterie.engines.file.waits import WaitBoard  # noqa: PLC0415
 
-        questions = FileQuestions(self.folder, self.waits, self._held)
-        self._deadlocks = Deadlocks(self.waits, questions, self._held)
+        if self._board is None:
+            self._board = WaitBoard(self.folder, self.waits, self._held)
+        self._search = DeadlockSearch(self.waits, self._board, self._held)
         for owner in blocked:
-            self.waits.on_block(owner)
+            self._search.plan(owner)
+
+    def _withdraw_notice(self, owner: Owner) -> None:
+        if self._board is not None:
+            self._board.withdraw(owner)
 
     async def holders(self, name: str) -> list[Party]:
         """Name who is inside: the first, or all who share before the first who does not."""

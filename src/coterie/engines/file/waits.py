@@ -1,4 +1,4 @@
-"""Who of all processes that share a lock directory holds a lock, and what does that owner wait for?
+"""Which owners of all processes that share a lock directory hold a lock, and what they wait for.
 
 The first living ticket of a queue is the holder's, and says which task it is; its notice says in
 which wait that task is.
@@ -26,29 +26,28 @@ if TYPE_CHECKING:
     from coterie.locks.session import Owner
 
 
-class FileQuestions:
+class WaitBoard:
     """Reads the tickets and notices of others, and puts up our own before."""
 
-    round_trip = 0.0  # there is nobody to be waited for
+    round_trip = 0.0  # reading files waits for no other process
 
     def __init__(self, folder: Path, waits: Waits, held: Callable[[], Iterable[Claim]]) -> None:
-        """Speak for these owners; `held` gives the claims that hold a lock."""
+        """Speak for these owners; `held` returns the claims that hold a lock."""
         self._folder = folder
         self._board = folder / "waits"
         self._waits = waits
         self._held = held
         self._notices: dict[Owner, Notice] = {}
-        waits.on_change = self._take_down
         self._board.mkdir(exist_ok=True)
         sweep(self._board)
 
     async def holds(self, locks: Sequence[Wanted]) -> dict[Wanted, list[Hold]]:
-        """Find out who holds these locks."""
+        """Find the owners that hold these locks."""
         self._put_up()
         return {lock: self._holds(lock) for lock in locks}
 
     def _put_up(self) -> None:
-        """Tell the others of those who wait and hold something; nobody waits for the rest."""
+        """Put up notices of the owners that wait and hold something; the rest block no other."""
         for owner in {claim.owner for claim in self._held()} - set(self._notices):
             described = self._waits.describe(owner)
             # Where it cannot be written, on a full disk for instance, the others do not see it.
@@ -56,7 +55,8 @@ class FileQuestions:
                 if described.wait is not None:
                     self._notices[owner] = Notice(self._board, described)
 
-    def _take_down(self, owner: Owner) -> None:
+    def withdraw(self, owner: Owner) -> None:
+        """Take the notice of an owner down, if there is one."""
         notice = self._notices.pop(owner, None)
         if notice is not None:
             notice.take_down()
@@ -78,7 +78,7 @@ class FileQuestions:
 
 
 def _inside(queue: Queue) -> list[tuple[Place, Author]]:
-    """List who is inside: the first who lives, or all who share before the first who does not."""
+    """List the tickets inside: the first that lives, or all that share before the first that does not."""
     found: list[tuple[Place, Author]] = []
     for place in queue.tickets():
         if found and not (place.shared and found[0][0].shared):

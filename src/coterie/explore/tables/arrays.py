@@ -56,7 +56,7 @@ class Slots:
         self.slots: list[Growing] = []
 
     def append(self, numbers: Sequence[int]) -> None:
-        """Give the next id its list."""
+        """Add the list of the next id."""
         while len(self.slots) < len(numbers):
             self.slots.append(Growing(np.int32, self.size))
         for position, slot in enumerate(self.slots):

@@ -110,7 +110,7 @@ class HashIndex:
         return entries, np.concatenate(fresh)
 
     def _differ(self, entries: Numbers, keys: Keys, rows: Rows | None) -> Flags:
-        """Tell where the entry is of another key or row. An entry 0 may or may not differ."""
+        """Return where the entry is of another key or row. An entry 0 may or may not differ."""
         differ: Flags = self._keys.take(entries) != keys
         if rows is not None and self._rows is not None:
             differ |= (self._rows.take(entries, axis=1) != rows).any(axis=0)
@@ -149,7 +149,7 @@ class HashIndex:
             self._rows = np.concatenate([self._rows, more], axis=1)
 
     def _resize(self, slots: int) -> None:
-        """Make room, and seat all keys anew: they are distinct, so nothing is compared."""
+        """Make room, and place all keys again: they are distinct, so nothing is compared."""
         self._slots: Numbers = np.zeros(slots, np.int32)  # number + 1, or 0 where free
         self._shift = np.uint64(64 - (slots.bit_length() - 1))
         self._wrap = slots - 1

@@ -66,7 +66,7 @@ class Inputs:
         return len(self._inputs)
 
     def __getitem__(self, number: int) -> Input:
-        """Give back an input."""
+        """Return the input with that number."""
         given = self._inputs[number]
         assert given is not None, "0 is no input"
         return given

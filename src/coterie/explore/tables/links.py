@@ -57,7 +57,7 @@ class Links:
         return number
 
     def content(self, number: int) -> Content | None:
-        """Give back a content."""
+        """Return the content with that number."""
         return self._contents[number][1]
 
     def kinds(self, content: Content) -> Content:

@@ -43,12 +43,12 @@ class Action(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Tell whether it is sure to happen in the end, unless something else prevents it."""
+        """Return whether it is sure to happen in the end, unless something else prevents it."""
         return self.kind in {"own", "deliver", "notice"}
 
     @property
     def is_fault(self) -> bool:
-        """Tell whether the budget of faults allows it."""
+        """Return whether the budget of faults allows it."""
         return self.kind in {"crash", "lose", "duplicate", "suspect"}
 
 

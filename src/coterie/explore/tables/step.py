@@ -58,7 +58,9 @@ def run(seat: Seat, standing: Standing, given: Input, size: int) -> Outcome:
 
 
 def check_receivers(out: Outbox[Any], size: int) -> None:
-    """Raise if something was sent to nobody."""
+    """Raise if something was sent to a process that does not exist."""
     for to, message in out.sends:
         if not 1 <= to <= size:
-            raise ProtocolError(f"process {out.me} sent {message} to process {to}, who is none")
+            raise ProtocolError(
+                f"process {out.me} sent {message} to process {to}, which does not exist"
+            )

@@ -24,7 +24,7 @@ SIZE_MAX = 64  # the receivers of one step are a set of bits
 
 
 class Steps:
-    """Numbers the results of steps, from 1 on: the next state, and what is sent to whom."""
+    """Numbers the results of steps, from 1 on: the next state, and what is sent to which process."""
 
     def __init__(self, seats: Seats, links: Links, inputs: Inputs, size: int) -> None:
         """Start with no steps computed."""

@@ -1,7 +1,7 @@
 """`check_timed`: every run of processes that rely on bounds of time, tick by tick.
 
 The other explorer lets a timer ring at any moment, which is right for algorithms that must not rest
-on durations. Those that do, because messages take no longer than so long, are explored here.
+on durations. Those that do, because the delay of messages is bounded, are explored here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PROGRESS_INTERVAL_SECONDS = 0.5
 
 
 def needs_clock(processes: Sequence[Process[Any]]) -> bool:
-    """Tell whether some process relies on messages that take no longer than so long."""
+    """Return whether some process relies on a bound on the delay of messages."""
     return any(process.delay_max() is not None for process in processes)
 
 
@@ -50,8 +50,8 @@ def check_timed(
 ) -> Verdict:
     """Try every run in which time is counted in ticks, and judge every state.
 
-    Two properties are judged: *mutual exclusion*, and *entry stays possible*: whoever waits can
-    still enter without more faults. Links keep the order of messages.
+    Two properties are judged: *mutual exclusion*, and *entry stays possible*: a process that waits
+    can still enter without more faults. Links keep the order of messages.
 
     Args:
         processes: the processes 1 to N, as they are before their start; their timers must run for
@@ -62,7 +62,7 @@ def check_timed(
         crashes: at most so many crashes, each at any point, also half-way through a broadcast.
         returns: at most so many times a crashed process starts again, without memory.
         max_states: give up after so many states.
-        max_seconds: give up after about so long.
+        max_seconds: give up after about so many seconds.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """
@@ -135,8 +135,8 @@ class _Search:
                     inside = world.inside(after)
                     self.contended |= bool(inside and world.waiting(after))
                     if len(inside) > 1:
-                        who = " and ".join(map(str, inside))
-                        return "mutual exclusion", f"{who} are inside together", number, None
+                        ids = " and ".join(map(str, inside))
+                        return "mutual exclusion", f"{ids} are inside together", number, None
             current += 1
             self.stopped = self._is_spent()
             self._report(self.depths[current - 1])
@@ -156,7 +156,7 @@ class _Search:
         return number
 
     def _find_stuck(self) -> tuple[str, str, int, Move | None] | None:
-        """Find the first state from which somebody who waits can never enter."""
+        """Find the first state from which a process that waits can never enter."""
         if self.stopped:
             return None
         sources, targets = (np.asarray(ends, np.int32) for ends in (self.sources, self.targets))

@@ -34,7 +34,7 @@ class Numbered(Generic[Thing]):
         self._numbers: dict[Thing, int] = {}
 
     def number(self, thing: Thing) -> int:
-        """Give its number, a new one if need be."""
+        """Return its number, a new one if need be."""
         number = self._numbers.setdefault(thing, len(self.things))
         if number == len(self.things):
             self.things.append(thing)
@@ -42,7 +42,7 @@ class Numbered(Generic[Thing]):
 
 
 class State(NamedTuple):
-    """One moment. The dead have mail only as long as somebody may return."""
+    """One moment. The dead have mail only as long as one of them may return."""
 
     turn: ProcessId
     seats: tuple[int, ...]
@@ -110,7 +110,7 @@ class TickingWorld:
         self._waiting: dict[int, bool] = {DEAD: False}
 
     def initial(self) -> State:
-        """Let everybody start, at the same time."""
+        """Let all processes start, at the same time."""
         everyone = range(1, self.size + 1)
         outcomes = {me: self._run(me, DEAD, START, 0) for me in everyone}
         state = State(
@@ -132,7 +132,7 @@ class TickingWorld:
         return [me for me, seat in enumerate(state.seats, 1) if self._inside[seat]]
 
     def waiting(self, state: State) -> list[ProcessId]:
-        """Name those who wait."""
+        """Return the processes that wait."""
         return [me for me, seat in enumerate(state.seats, 1) if self._waiting[seat]]
 
     def moves(self, state: State) -> Iterator[Move]:
@@ -161,14 +161,14 @@ class TickingWorld:
             yield Move("pass")
 
     def _whole_or_cut(self, state: State, move: Move) -> Iterator[Move]:
-        """Give the move, and the ways to die while sending what it sends."""
+        """Return the move, and the ways to die while sending what it sends."""
         yield move
         if state.crashes:
             for sent in range(1, len(self.outcome(state, move).sends)):
                 yield move._replace(sent=sent)
 
     def apply(self, state: State, move: Move) -> State:
-        """Give the state after a move whose handler does not raise."""
+        """Return the state after a move whose handler does not raise."""
         place = state.turn - 1
         if move.kind == "pass":
             if state.turn < self.size:
@@ -230,7 +230,7 @@ class TickingWorld:
         return Outcome(self._save(process, seat), sends, timers, None)
 
     def fresh(self, process: ProcessId) -> Seat:
-        """Give a seat as it is before its start."""
+        """Return a seat as it is before its start."""
         return self._codecs[process - 1].restore(self._fresh[process - 1])
 
     def seat(self, number: int) -> Seat:
@@ -280,7 +280,7 @@ class TickingWorld:
         )
 
     def _drop_dead_letters(self, state: State, place: int) -> State:
-        """Forget what is under way to the dead who can return no more; one returns at `place`."""
+        """Forget what is under way to the dead that can return no more; one returns at `place`."""
         if state.returns:
             return state
         nothing = self._mails.number(())
@@ -311,7 +311,7 @@ class TickingWorld:
 
 
 def feed(seat: Seat, move: Move, message: Payload | None, out: Outbox[Any]) -> None:
-    """Give a seat its input."""
+    """Feed an input to a seat."""
     match move.kind:
         case "deliver":
             seat.receive(move.sender, message, out)

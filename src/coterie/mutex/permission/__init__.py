@@ -1,1 +1,1 @@
-"""Mutual exclusion by permission: of a coordinator, or of everybody."""
+"""Mutual exclusion by permission: of a coordinator, or of all others."""

@@ -1,9 +1,9 @@
-"""Mutual exclusion by a queue of which everyone keeps a copy (Lamport, 1978): 3(N - 1) messages.
+"""Mutual exclusion by a queue of which every process keeps a copy (Lamport, 1978): 3(N - 1) messages.
 
-A request is put in everybody's queue, and a release takes it out again. Enter when your own request
-is the oldest in your queue and no older one can still be on its way: links keep the order, so a
-message from a clock that has reached your request is each peer's proof of that. Every message tells
-the clock of its sender, so a request that can have caused another is served before it.
+A request is put in every process's queue, and a release takes it out again. Enter when your own
+request is the oldest in your queue and no older one can still be on its way: links keep the order,
+so a message from a clock that has reached your request is each peer's proof of that. Every message
+tells the clock of its sender, so a request that can have caused another is served before it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Lamport(Mutex[Message]):
     highest: LogicalTime = 0  # the clock: highest request time heard of or used
     stamp: Stamp | None = None  # of our own request, kept until release
     queue: list[Stamp] = field(default_factory=list)  # the peers' requests, oldest first
-    awaiting: set[ProcessId] = field(default_factory=set)  # peers who may still send an older one
+    awaiting: set[ProcessId] = field(default_factory=set)  # peers that may still send an older one
 
     def acquire(self, out: Outbox[Message]) -> None:
         """Put a request in every queue."""
@@ -98,7 +98,7 @@ class Lamport(Mutex[Message]):
         self.queue.remove(request)
 
     def _is_next(self) -> bool:
-        """Tell whether our request is the oldest there is; it stays so until we release it."""
+        """Return whether our request is the oldest there is; it stays so until we release it."""
         if self.stamp is None or self.awaiting:
             return False
         return not self.queue or self.stamp < self.queue[0]
@@ -136,7 +136,7 @@ def _saturated(setup: Setup) -> Cost:
 ALGORITHM = Algorithm(
     name="lamport",
     family="permission",
-    summary="put a request in everybody's queue; enter when it is the oldest of all",
+    summary="put a request in every queue; enter when it is the oldest of all",
     citation=(
         "L. Lamport. Time, clocks, and the ordering of events in a distributed system."
         " Communications of the ACM 21(7), 1978."
@@ -155,6 +155,6 @@ ALGORITHM = Algorithm(
     causal=True,
     variants=(
         Variant("plain", "as published: every request is acknowledged"),
-        Variant("sparing", "whoever has a request of its own does not acknowledge"),
+        Variant("sparing", "a process with a request of its own does not acknowledge"),
     ),
 )

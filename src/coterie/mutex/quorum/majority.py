@@ -2,7 +2,7 @@
 
 Two majorities always share a member, whose one vote decides. So a majority is a quorum, and the
 rules are those of Maekawa's algorithm, which also keep voters from waiting for one another: each
-process asks itself and those who follow it in a circle, one majority and no more.
+process asks itself and those that follow it in a circle, one majority and no more.
 """
 
 from __future__ import annotations
@@ -42,5 +42,7 @@ ALGORITHM = Algorithm(
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,
-    variants=(Variant("eager", "whoever is not inside gives a vote back as soon as it is asked"),),
+    variants=(
+        Variant("eager", "a process that is not inside gives a vote back as soon as it is asked"),
+    ),
 )

@@ -1,8 +1,8 @@
 """Mutual exclusion by weighted votes (Gifford, 1979): 3(K - 1) messages for K voters asked.
 
-Some votes count more than others, and whoever has more than half of all votes enters. One vote each
-makes the majority; all votes on one process make it the coordinator of the centralised algorithm.
-The rules are those of Maekawa's algorithm, over the smallest sets with enough votes.
+Some votes count more than others, and a process with more than half of all votes enters. One vote
+each makes the majority; all votes on one process make it the coordinator of the centralised
+algorithm. The rules are those of Maekawa's algorithm, over the smallest sets with enough votes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def parse_votes(text: str, size: int) -> Coterie:
 
     Raises:
         UsageError: these are no counts.
-        ConfigError: they do not fit the number of processes, or nobody has a vote.
+        ConfigError: they do not fit the number of processes, or none has a vote.
     """
     if text == "equal":
         return weighted(dict.fromkeys(range(1, size + 1), 1))
@@ -49,7 +49,7 @@ def _quorums(setup: Setup) -> dict[ProcessId, tuple[ProcessId, ...]]:
 
 
 def _quorums_of_requesters(setup: Setup) -> Quorums:
-    """Leave out those who have enough votes of their own, for whom an entry costs nothing."""
+    """Leave out those that have enough votes of their own: an entry costs them nothing."""
     quorums = _quorums(setup)
     return {me: quorum for me, quorum in quorums.items() if quorum != (me,)} or quorums
 
@@ -68,7 +68,9 @@ ALGORITHM = Algorithm(
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,
-    variants=(Variant("eager", "whoever is not inside gives a vote back as soon as it is asked"),),
+    variants=(
+        Variant("eager", "a process that is not inside gives a vote back as soon as it is asked"),
+    ),
     parameters=(
         Parameter(
             "votes",

@@ -1,1 +1,1 @@
-"""Mutual exclusion by a token: whoever has it may enter."""
+"""Mutual exclusion by a token: the process that has it may enter."""

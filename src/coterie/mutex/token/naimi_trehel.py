@@ -1,8 +1,8 @@
 """Mutual exclusion by a token sent straight to the next (Naimi and Trehel, 1987): H(N - 1) messages.
 
-Requests climb from father to father to whoever asked last, who will send the token straight to the
-requester. Each one they pass takes the requester as its new father, so that paths stay short: the
-mean over random requesters is the harmonic number H(N - 1), token included.
+Requests climb from father to father to the process that asked last, which will send the token
+straight to the requester. Each one they pass takes the requester as its new father, so that paths
+stay short: the mean over random requesters is the harmonic number H(N - 1), token included.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Message: TypeAlias = Request | Token
 
 
 class NaimiTrehel(Mutex[Message]):
-    """A process that knows whom to ask, and who comes after it."""
+    """A process that knows which one to ask, and which one comes after it."""
 
     messages: ClassVar[Any] = Message
 
-    father: ProcessId | None  # who asked last, as far as we know; None: we did
-    next: ProcessId | None = None  # who gets the token from us
+    father: ProcessId | None  # the one that asked last, as far as we know; None: we did
+    next: ProcessId | None = None  # the one that gets the token from us
     token: bool = False
     wants: bool = False  # from acquire until release: with the token, inside
 
@@ -45,7 +45,7 @@ class NaimiTrehel(Mutex[Message]):
         if self.token:
             out.tell(Entered())
             return
-        assert self.father is not None, "only who has asked or has the token is a root"
+        assert self.father is not None, "only one that has asked or has the token is a root"
         out.send(self.father, Request(self.me))
         self.father = None
 
@@ -66,7 +66,7 @@ class NaimiTrehel(Mutex[Message]):
                 self.father = origin
             case Token():
                 if self.token or not self.wants:
-                    raise ProtocolError(f"process {sender} sent a token that nobody asked for")
+                    raise ProtocolError(f"process {sender} sent a token that was not asked for")
                 self.token = True
                 out.tell(Entered())
 
@@ -79,7 +79,7 @@ class NaimiTrehel(Mutex[Message]):
             self._send_token(origin, out)
 
     def _send_token(self, to: ProcessId, out: Outbox[Message]) -> None:
-        assert self.token, "an idle root has the token, and so has who leaves"
+        assert self.token, "an idle root has the token, and so has one that leaves"
         self.token = False
         out.send(to, Token())
 
@@ -98,7 +98,7 @@ def _worst(setup: Setup) -> int:
 ALGORITHM = Algorithm(
     name="naimi-trehel",
     family="token",
-    summary="ask whoever asked last, along pointers that requests keep short",
+    summary="ask the process that asked last, along pointers that requests keep short",
     citation=(
         "M. Naimi and M. Trehel. An improvement of the log(n) distributed algorithm for mutual"
         " exclusion. 7th International Conference on Distributed Computing Systems, 1987; with"

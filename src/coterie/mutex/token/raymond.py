@@ -24,7 +24,7 @@ FIRST_HOLDER: ProcessId = 1
 
 
 class Request(Payload, frozen=True):
-    """Somebody on my side of our link wants the token."""
+    """A process on my side of our link wants the token."""
 
 
 class Token(Payload, frozen=True):
@@ -35,14 +35,14 @@ Message: TypeAlias = Request | Token
 
 
 class Raymond(Mutex[Message]):
-    """A process that knows nobody but its neighbours."""
+    """A process that knows only its neighbours."""
 
     messages: ClassVar[Any] = Message
 
     holder: ProcessId  # the neighbour on the way to the token, or ourselves
     asked: bool = False  # that neighbour has a request of ours, not answered yet
     inside: bool = False
-    queue: list[ProcessId] = field(default_factory=list)  # neighbours who asked, and ourselves
+    queue: list[ProcessId] = field(default_factory=list)  # neighbours that asked, and ourselves
 
     def acquire(self, out: Outbox[Message]) -> None:
         """Queue for the token like any neighbour."""
@@ -80,7 +80,7 @@ class Raymond(Mutex[Message]):
             out.send(self.holder, Token())
 
     def _ask_if_needed(self, out: Outbox[Message]) -> None:
-        """Ask once for all who wait here; also when the token has just left them behind."""
+        """Ask once for all that wait here; also when the token has just left them behind."""
         if self.holder != self.me and self.queue and not self.asked:
             self.asked = True
             out.send(self.holder, Request())

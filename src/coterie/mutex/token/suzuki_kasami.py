@@ -1,8 +1,8 @@
 """Mutual exclusion by a token that is asked for by broadcast (Suzuki and Kasami, 1985): N messages.
 
-Whoever has the token may enter, again and again without a message. A request carries a number that
-counts the requests of its process; the token carries the number last served of each process, so an
-old request is told from a new one, and a queue of those who come next.
+The process with the token may enter, again and again without a message. A request carries a number
+that counts the requests of its process; the token carries the number last served of each process,
+so an old request is told from a new one, and a queue of those that come next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Token(Payload, frozen=True):
     """The right to enter."""
 
     served: tuple[int, ...]  # by process: number of its last request that was served
-    queue: tuple[ProcessId, ...]  # who gets the token next
+    queue: tuple[ProcessId, ...]  # those that get the token next
 
 
 Message: TypeAlias = Request | Token
@@ -49,7 +49,7 @@ class SuzukiKasami(Mutex[Message]):
         out.broadcast(peers, Request(self.requested[self.me - 1]))
 
     def release(self, out: Outbox[Message]) -> None:
-        """Note on the token that we are served, and send it to the next who wants it."""
+        """Note on the token that we are served, and send it to the next that wants it."""
         assert self.token is not None
         served = list(self.token.served)
         served[self.me - 1] = self.requested[self.me - 1]
@@ -86,7 +86,7 @@ class SuzukiKasami(Mutex[Message]):
         return [peer for peer in ring if self.requested[peer - 1] == served[peer - 1] + 1]
 
     def _inside(self, token: Token) -> bool:
-        """Tell whether our own latest request is being served."""
+        """Return whether our own latest request is being served."""
         return self.requested[self.me - 1] != token.served[self.me - 1]
 
 

@@ -63,7 +63,7 @@ class Tree:
 
     @functools.cached_property
     def diameter(self) -> int:
-        """The longest distance. It begins at whoever is farthest from anybody, here from process 1."""
+        """The longest distance. It begins at a process that is farthest from any one, here from 1."""
         farthest = list(self._parents)[-1]
         return self.distance(farthest, list(self.towards(farthest))[-1])
 

@@ -1,4 +1,4 @@
-"""What sites tell their users, and what their clients tell a recorder."""
+"""What sites tell their users."""
 
 from __future__ import annotations
 
@@ -37,27 +37,3 @@ class Doubted(Event, frozen=True):
     """The only site that took part decides, and does not answer: the outcome is not known yet."""
 
     transaction: Name
-
-
-class Began(Event, frozen=True):
-    """A client has begun an attempt."""
-
-    transaction: Name
-    failures: int
-
-
-class Wrote(Event, frozen=True):
-    """A client has asked to write this."""
-
-    transaction: Name
-    key: str
-    value: Value
-
-
-class Finished(Event, frozen=True):
-    """A transaction of a client has committed, after that many failures and seconds."""
-
-    transaction: Name
-    failures: int
-    seconds: float  # since its first attempt
-    waited: float  # of them for answers to its last attempt

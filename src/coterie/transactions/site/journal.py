@@ -1,7 +1,7 @@
 """What a site keeps when it crashes: its items, its clock, its votes and its decisions.
 
-All of it is in a log of records. Whatever is not there a site may forget (docs/transactions/
-several-sites.md, "What blocks, and when"):
+All of it is in a log of records. What is not there a site may forget
+(docs/transactions/several-sites.md, "What blocks, and when"):
 
 - A transaction that has not voted here. The site has promised nothing about it, so it is free to
   refuse it: each request carries its count, and the next one, or the prepare, shows that some are

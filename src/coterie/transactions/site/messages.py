@@ -14,7 +14,7 @@ has forgotten some of them does not vote.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,9 @@ from coterie.transactions.schemes.scheduler import (
     Value,
 )
 from coterie.transactions.schemes.span import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 
 class Read(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
@@ -155,6 +158,22 @@ class Waiter(msgspec.Struct, frozen=True, array_like=True):
     attempt: Attempt
     count: int
     targets: tuple[Name, ...]  # which have to end before
+
+    def within(self, members: Container[Name]) -> Waiter | None:
+        """Return the wait for members; None if it is not a wait of a member for a member."""
+        kept = tuple(name for name in self.targets if name in members)
+        if self.attempt.name not in members or not kept:
+            return None
+        return Waiter(self.site, self.attempt, self.count, kept)
+
+    def is_still(self, before: Waiter) -> bool:
+        """Return whether this is the same wait, at the same site, for all that it waited for before."""
+        same = (self.site, self.attempt.name, self.count) == (
+            before.site,
+            before.attempt.name,
+            before.count,
+        )
+        return same and set(before.targets) <= set(self.targets)
 
 
 class Collect(Payload, frozen=True):

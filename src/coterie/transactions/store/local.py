@@ -157,6 +157,7 @@ class LocalExecutor:
         if self.log is None or not prepared.writes:
             return self._take_effect(prepared)
         items = {key: Item(value, number) for key, value in prepared.writes.items()}
+        # The scheduler commits only once this is on disk: what others have read must not be lost.
         self.log.append(items, partial(self._logged, prepared))
         future = self._waiting.pop(name) if name in self._waiting else _future()
         self._deciding[name] = future
@@ -168,6 +169,7 @@ class LocalExecutor:
         if error is None:
             future.set_result(self._take_effect(prepared))
             return
+        # It keeps its locks or its place: what it writes may be on disk and must not be overtaken.
         text = f"{prepared.transaction} may have been committed or not: {error}; reopen the store to see"
         future.set_exception(OutcomeUnknown(text))
 

@@ -153,7 +153,7 @@ class Log:
                 self._connection.executemany(INSTALL, rows)
                 self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, those that wait must be told
-            self._broken = error
+            self._broken = error  # nothing is written behind a batch that may or may not be there
 
     def _report(self, told: Sequence[Done]) -> None:
         error = self._broken

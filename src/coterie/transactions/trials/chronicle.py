@@ -14,7 +14,8 @@ from coterie.transactions.schemes.scheduler import (
     Listed,
     Refused,
 )
-from coterie.transactions.site.events import Answered, Began, Installed, Wrote
+from coterie.transactions.site.events import Answered, Installed
+from coterie.transactions.trials.clients import Began, Wrote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from zlib import crc32
 import msgspec
 
 from coterie.clocks import Stamp
-from coterie.transactions.schemes.scheduler import Attempt, Committed, Name, Refused
-from coterie.transactions.site.events import Began, Finished, Wrote
+from coterie.process import Event
+from coterie.transactions.schemes.scheduler import Attempt, Committed, Name, Refused, Value
 from coterie.transactions.site.site import Site
 from coterie.transactions.trials.trial import Program, Request, declaration
 
@@ -24,6 +24,30 @@ if TYPE_CHECKING:
 
 CLIENT = "client "  # has thought, or rested
 SERVED = "served "  # the site has done the work of its request
+
+
+class Began(Event, frozen=True):
+    """A client has begun an attempt."""
+
+    transaction: Name
+    failures: int
+
+
+class Wrote(Event, frozen=True):
+    """A client has asked to write this."""
+
+    transaction: Name
+    key: str
+    value: Value
+
+
+class Finished(Event, frozen=True):
+    """A transaction of a client has committed, after that many failures and seconds."""
+
+    transaction: Name
+    failures: int
+    seconds: float  # since its first attempt
+    waited: float  # of them for answers to its last attempt
 
 
 class Client(msgspec.Struct, array_like=True):

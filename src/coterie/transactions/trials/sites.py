@@ -12,10 +12,10 @@ from coterie.simulate import Network, Simulation
 from coterie.simulate.workload import Workload, World
 from coterie.transactions.catalogue import scheme as find_scheme
 from coterie.transactions.schemes.scheduler import Refused
-from coterie.transactions.site.events import Answered, Finished
+from coterie.transactions.site.events import Answered
 from coterie.transactions.site.site import typed
 from coterie.transactions.trials.chronicle import Chronicle
-from coterie.transactions.trials.clients import BusySite, Client
+from coterie.transactions.trials.clients import BusySite, Client, Finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

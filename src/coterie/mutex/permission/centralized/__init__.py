@@ -1,4 +1,4 @@
-"""One coordinator: with a silent queue, with answers to those who wait, and with a successor.
+"""One coordinator: with a silent queue, with answers to those that wait, and with a successor.
 
 With many resources the work is shared: each resource has its own instance, and its name chooses the
 coordinator.
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def succession(resource: str, members: Iterable[ProcessId]) -> tuple[ProcessId, ...]:
-    """Order the members by their rank for this resource, the same everywhere and for ever.
+    """Order the members by their rank for this resource, the same everywhere and at all times.
 
     Each member's rank depends on itself and the resource alone (rendezvous hashing), so when one
     leaves, only the resources that it coordinated move. Without a name the lowest id comes first.
@@ -69,7 +69,7 @@ def _build(setup: Setup) -> Sequence[Mutex[Any]]:
 
 
 def _requesters(setup: Setup) -> list[ProcessId]:
-    """Leave the coordinator out, for whom an entry costs nothing, unless it is alone."""
+    """Leave the coordinator out, since an entry costs it nothing, unless it is alone."""
     coordinator = _line(setup)[0]
     return [me for me in range(1, setup.size + 1) if me != coordinator] or [coordinator]
 
@@ -87,7 +87,7 @@ def _saturated(setup: Setup) -> Cost:
 ALGORITHM = Algorithm(
     name="centralized",
     family="permission",
-    summary="ask one coordinator, who keeps a queue",
+    summary="ask one coordinator, which keeps a queue",
     citation=(
         "M. Maekawa, K. Shimizu and J. Hamano. Concurrency control in distributed processing"
         " systems (in Japanese). Joho Shori, 1987; folklore before."
@@ -105,11 +105,11 @@ ALGORITHM = Algorithm(
     tolerates=("reordering",),
     causal=True,
     variants=(
-        Variant("silent", "those who must wait hear nothing until it is their turn"),
-        Variant("denied", "those who must wait are told so, and stay in the queue"),
+        Variant("silent", "those that must wait hear nothing until it is their turn"),
+        Variant("denied", "those that must wait are told so, and stay in the queue"),
         Variant(
             "failover",
-            "when the coordinator crashes the next one makes the queue anew",
+            "when the coordinator crashes the next one builds the queue again",
             tolerates=("crash",),
         ),
     ),

@@ -1,9 +1,10 @@
 """Mutual exclusion by asking one coordinator, with another one behind it: 3 messages an entry.
 
-All processes stand in a line of succession, and the first in it who lives coordinates. It knows, for
-it watches all who come before it. Having taken over, it asks everybody where they stand, and from
-their answers makes the queue anew; before all who live have answered, it lets nobody in. Whoever has
-answered takes no word of an earlier coordinator any more: the place in the line is the epoch.
+All processes stand in a line of succession, and the first in it that lives coordinates. It knows,
+for it watches all that come before it. Having taken over, it asks all others where they stand, and
+builds the queue again from their answers; before all that live have answered, it lets none in. A
+process that has answered takes no word of an earlier coordinator any more: the place in the line is
+the epoch.
 """
 
 from __future__ import annotations
@@ -62,17 +63,21 @@ class Failover(Mutex[Message]):
     messages: ClassVar[Any] = Message
 
     line: tuple[ProcessId, ...]  # of succession
-    coordinator: ProcessId  # the last in the line who has said so
-    before: set[ProcessId] = field(default_factory=set)  # those ahead of us who are not known down
+    coordinator: ProcessId  # the last in the line that has said so
+    before: set[ProcessId] = field(
+        default_factory=set
+    )  # those ahead of us that are not known to be down
     time: LogicalTime = 0  # of the latest request known
     stamp: Stamp | None = None  # of our own request, kept until release
     inside: bool = False
-    holder: ProcessId | None = None  # coordinator: who was let in, and is watched
+    holder: ProcessId | None = None  # coordinator: the one that was let in, and is watched
     queue: list[Stamp] = field(default_factory=list)  # coordinator: requests, in their order
-    unheard: set[ProcessId] = field(default_factory=set)  # coordinator: who has not answered yet
+    unheard: set[ProcessId] = field(
+        default_factory=set
+    )  # coordinator: those that have not answered yet
 
     def start(self, out: Outbox[Message]) -> None:
-        """Watch all who come before us."""
+        """Watch all that come before us."""
         self.before = set(self.line[: self.line.index(self.me)])
         for peer in sorted(self.before):
             out.watch(peer)
@@ -115,14 +120,14 @@ class Failover(Mutex[Message]):
             self._grant_if_free(out)
 
     def _take_over(self, out: Outbox[Message]) -> None:
-        """Ask all who are left where they stand, ourselves too."""
+        """Ask all that are left where they stand, ourselves too."""
         self.unheard = set(self.line[self.line.index(self.me) :])
         for peer in sorted(self.unheard - {self.me}):
             out.watch(peer)
         out.broadcast(self.unheard, Recover())
 
     def _answer(self, sender: ProcessId, out: Outbox[Message]) -> None:
-        """Follow the new coordinator, unless we follow one who came after it."""
+        """Follow the new coordinator, unless we follow one that came after it."""
         if self.line.index(sender) < self.line.index(self.coordinator):
             return
         self.coordinator = sender
@@ -134,7 +139,7 @@ class Failover(Mutex[Message]):
             out.send(sender, Idle())
 
     def _take_stock(self, sender: ProcessId, answer: Answer, out: Outbox[Message]) -> None:
-        """Note the answer of one who lives, as far as we know, and has not left since."""
+        """Note the answer of one that lives, as far as we know, and has not left since."""
         if sender not in self.unheard:
             return
         self.unheard.remove(sender)

@@ -39,8 +39,10 @@ class Centralized(Mutex[Message]):
     messages: ClassVar[Any] = Message
 
     coordinator: ProcessId
-    holder: ProcessId | None = None  # coordinator: who was let in
-    queue: list[ProcessId] = field(default_factory=list)  # coordinator: who waits, first come first
+    holder: ProcessId | None = None  # coordinator: the one that was let in
+    queue: list[ProcessId] = field(
+        default_factory=list
+    )  # coordinator: those that wait, first come first
 
     def acquire(self, out: Outbox[Message]) -> None:
         """Ask the coordinator."""
@@ -82,7 +84,7 @@ class Centralized(Mutex[Message]):
 
 
 class Denying(Centralized):
-    """A coordinator that tells those who must wait; its clients know that it lives."""
+    """A coordinator that tells those that must wait; its clients know that it lives."""
 
     def _enqueue(self, sender: ProcessId, out: Outbox[Message]) -> None:
         super()._enqueue(sender, out)
@@ -90,5 +92,5 @@ class Denying(Centralized):
             out.send(sender, Queued())
 
     def _be_advised(self, sender: ProcessId) -> None:
-        # Only advice, which its Grant may overtake: whoever is inside by then ignores it.
+        # Only advice, which its Grant may overtake: a client that is inside by then ignores it.
         pass

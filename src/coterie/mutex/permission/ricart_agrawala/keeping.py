@@ -1,7 +1,7 @@
 """Mutual exclusion by permissions that last (Roucairol and Carvalho, 1983): 0 to 2(N - 1) messages.
 
 A reply is a permission, good for any number of entries until its giver asks for its own. So ask only
-the peers whose permission you lack: those who have asked since you last entered. Whoever has all
+the peers whose permission you lack: those that have asked since you last entered. A process with all
 permissions enters at once, though an older request may be on its way.
 """
 
@@ -25,7 +25,7 @@ class RoucairolCarvalho(Mutex[Message]):
     size: int  # processes are 1 to size
     highest: LogicalTime = 0  # highest request time seen or used
     stamp: Stamp | None = None  # of our own request, kept until release
-    permissions: set[ProcessId] = field(default_factory=set)  # peers who replied and asked no more
+    permissions: set[ProcessId] = field(default_factory=set)  # peers that replied and asked no more
     deferred: set[ProcessId] = field(default_factory=set)  # peers we owe a reply on release
 
     def acquire(self, out: Outbox[Message]) -> None:
@@ -36,7 +36,7 @@ class RoucairolCarvalho(Mutex[Message]):
         self._enter_if_permitted(out)
 
     def release(self, out: Outbox[Message]) -> None:
-        """Reply to everyone who was made to wait, whose permission ends with that."""
+        """Reply to every peer that was made to wait, whose permission ends with that."""
         self.stamp = None
         self.permissions -= self.deferred
         out.broadcast(self.deferred, Reply())
@@ -55,7 +55,7 @@ class RoucairolCarvalho(Mutex[Message]):
                 self._count(sender, out)
 
     def _goes_before(self, other: Stamp) -> bool:
-        """Tell whether the other has to wait: we are inside, or waiting with an older request."""
+        """Return whether the other has to wait: we are inside, or waiting with an older request."""
         return self.stamp is not None and (self.stamp < other or not self._lacking())
 
     def _permit(self, sender: ProcessId, out: Outbox[Message]) -> None:

@@ -28,14 +28,14 @@ Message: TypeAlias = Request | Reply
 
 
 class RicartAgrawala(Mutex[Message]):
-    """A process that enters when nobody objects."""
+    """A process that enters when no other objects."""
 
     messages: ClassVar[Any] = Message
 
     size: int  # processes are 1 to size
     highest: LogicalTime = 0  # highest request time seen or used
     stamp: Stamp | None = None  # of our own request, kept until release
-    awaiting: set[ProcessId] = field(default_factory=set)  # peers who have not replied yet
+    awaiting: set[ProcessId] = field(default_factory=set)  # peers that have not replied yet
     deferred: set[ProcessId] = field(default_factory=set)  # peers we owe a reply on release
 
     def acquire(self, out: Outbox[Message]) -> None:
@@ -48,7 +48,7 @@ class RicartAgrawala(Mutex[Message]):
             out.tell(Entered())
 
     def release(self, out: Outbox[Message]) -> None:
-        """Reply to everyone who was made to wait."""
+        """Reply to every peer that was made to wait."""
         self.stamp = None
         out.broadcast(self.deferred, Reply())
         self.deferred.clear()

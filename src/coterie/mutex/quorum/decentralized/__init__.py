@@ -22,7 +22,7 @@ def _electorate(setup: Setup) -> tuple[tuple[ProcessId, ...], int]:
     needed = setup.parameters["votes"] or math.ceil(3 * count / 4)
     if not count < 2 * needed <= 2 * count:
         raise ConfigError(
-            f"{needed} of {count} votes exclude nobody or cannot be had: choose more than half and"
+            f"{needed} of {count} votes do not exclude, or cannot be had: choose more than half and"
             f" no more than all, so {count // 2 + 1} to {count}"
         )
     return replicas, needed
@@ -101,7 +101,7 @@ ALGORITHM = Algorithm(
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,
-    variants=(Variant("retry", "who is denied pauses and tries again"),),
+    variants=(Variant("retry", "a process that is denied pauses and tries again"),),
     parameters=(
         Parameter(
             "replicas",

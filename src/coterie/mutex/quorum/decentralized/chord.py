@@ -1,4 +1,4 @@
-"""Chord's ring (Stoica and others, 2001): who keeps what, found in O(log N) hops without a directory.
+"""Chord's ring (Stoica and others, 2001): what is kept where, found in O(log N) hops without a directory.
 
 Nodes and keys are hashed to points of one circle, and a key is kept by its successor, the first
 node at its point or after it. Every node knows its fingers, the successors of the points at
@@ -38,11 +38,11 @@ class Ring:
         self._points = [self._at[node] for node in self._nodes]
 
     def successor(self, at: int) -> int:
-        """Give the node that keeps what is hashed to the point `at`."""
+        """Return the node that keeps what is hashed to the point `at`."""
         return self._nodes[self._index(at)]
 
     def fingers(self, node: int) -> tuple[int, ...]:
-        """Give the finger table of a node: each finger once, nearest first, without the node itself."""
+        """Return the finger table of a node: each finger once, nearest first, without the node itself."""
         jumps = (self.successor(self._at[node] + (1 << bit)) for bit in range(BITS))
         return tuple(finger for finger in dict.fromkeys(jumps) if finger != node)
 
@@ -75,7 +75,7 @@ class Ring:
         return bisect_left(self._points, at % CIRCLE) % len(self._points)
 
     def _pass_on(self, node: int, at: int) -> int:
-        """Choose the finger nearest before the point, or the first, who keeps it, if there is none."""
+        """Choose the finger nearest before the point, or the first, which keeps it, if there is none."""
         fingers = self.fingers(node)
         here = self._at[node]
         left = (at - here) % CIRCLE

@@ -8,9 +8,9 @@ from coterie.errors import UsageError
 
 
 def violation_probability(replicas: int, votes: int, forgetting: float) -> float:
-    """Give the probability that a second client gets enough votes while one is inside.
+    """Return the probability that a second client gets enough votes while one is inside.
 
-    The one inside has `votes` of them and nobody has the rest. Each replica forgets during the
+    The one inside has `votes` of them and the rest are free. Each replica forgets during the
     stay with probability `forgetting`, independently; 2 votes - replicas of the voters must.
     """
     if not (replicas < 2 * votes <= 2 * replicas and 0 <= forgetting <= 1):

@@ -34,7 +34,7 @@ class Vote(Payload, frozen=True):
 
 
 class Deny(Payload, frozen=True):
-    """Somebody else has it."""
+    """Another has it."""
 
     attempt: int
 
@@ -93,7 +93,7 @@ class Decentralized(Mutex[Message]):
                 if self._is_awaited(sender, attempt):
                     self._back_off_if_denied(out)
             case Return(attempt):
-                # Not so if the vote was forgotten, whoever has it now.
+                # Not so if the vote was forgotten; another may have it now.
                 if self.given == (sender, attempt):
                     self.given = None
 
@@ -133,7 +133,7 @@ class Decentralized(Mutex[Message]):
             self._back_off_if_denied(out)  # inside, we just keep what is more than needed
 
     def _is_awaited(self, replica: ProcessId, attempt: int) -> bool:
-        """Tell whether this answers the try we make now, and cross it off if so."""
+        """Return whether this answers the try we make now, and cross it off if so."""
         if attempt != self.attempt or replica not in self.awaiting:
             return False
         self.awaiting.remove(replica)

@@ -60,10 +60,10 @@ ALGORITHM = Algorithm(
     variants=(
         Variant(
             "repaired",
-            "whoever is inside when a quorum changes says so, and others wait",
+            "a process that is inside when a quorum changes says so, and others wait",
             tolerates=("recovery without memory",),
         ),
-        Variant("published", "as printed: whoever is inside is forgotten", sound=False),
+        Variant("published", "as printed: a process that is inside is forgotten", sound=False),
     ),
     parameters=PARAMETERS,
 )

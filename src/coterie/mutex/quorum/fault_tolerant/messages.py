@@ -1,7 +1,7 @@
 """The messages: those of Maekawa's algorithm, those of 1996, and those of the repair.
 
 Is-allright, Allright and Down are the paper's. Hold and Unhold close its gap; Up and Welcome bring
-back who had crashed. An incarnation is the number of a process's start.
+back a process that had crashed. An incarnation is the number of a process's start.
 """
 
 from __future__ import annotations
@@ -52,5 +52,5 @@ class Welcome(Payload, frozen=True):
 
 
 News: TypeAlias = Down | Up | Welcome
-Talk: TypeAlias = maekawa.Message | IsAllright | Allright | Hold | Unhold  # between those who live
+Talk: TypeAlias = maekawa.Message | IsAllright | Allright | Hold | Unhold  # between those that live
 Message: TypeAlias = News | Talk

@@ -82,7 +82,7 @@ def _parse_failures(text: str, size: int) -> int:
 
 
 def _parse_table(text: str, size: int) -> UpdateTable:
-    """Read a cycle, such as 1,2,5,3, or who replaces whom, such as 1>2,2>3,3>1."""
+    """Read a cycle, such as 1,2,5,3, or pairs of a process and its stand-in, such as 1>2,2>3,3>1."""
     everyone = range(1, size + 1)
     if text == "auto":
         return UpdateTable.cyclic(everyone)

@@ -17,17 +17,17 @@ class Settings(msgspec.Struct, frozen=True, array_like=True):
     Mutual exclusion rests on both.
     """
 
-    quorums: tuple[tuple[ProcessId, ...], ...]  # while nobody is down
+    quorums: tuple[tuple[ProcessId, ...], ...]  # while none is down
     stand_ins: tuple[ProcessId, ...]  # of 1 to N: the update table
     sigma: float
     lambda_: float
-    t_max: float  # how long to wait for somebody before asking whether it is there
+    t_max: float  # how long to wait for a process before asking whether it is there
     patience_max: float  # the same, after it has answered again and again
     keep: Keep = "larger"  # which of two nested quorums an update keeps
 
     @property
     def members(self) -> range:
-        """Everybody, down or not."""
+        """All processes, down or not."""
         return range(1, len(self.stand_ins) + 1)
 
     @property
@@ -37,14 +37,14 @@ class Settings(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def quarantine(self) -> float:
-        """How long nobody enters after news: longer than 2(sigma + lambda), by another lambda.
+        """How long no process enters after news: longer than 2(sigma + lambda), by another lambda.
 
-        In that time the relayed news reaches everybody, and then a Hold comes back.
+        In that time the relayed news reaches all processes, and then a Hold comes back.
         """
         return 2 * self.sigma + 3 * self.lambda_
 
     def coterie(self, dead: frozenset[ProcessId]) -> Coterie:
-        """Give the coterie while these are down, which does not depend on the order (lemma 4)."""
+        """Return the coterie while these are down, which does not depend on the order (lemma 4)."""
         return _coterie(self.quorums, self.stand_ins, dead, self.keep)
 
 

@@ -502,9 +502,10 @@ class Participant(msgspec.Struct, array_like=True):
 
         Leases only grow while a session lives, so nothing needs a look before the earliest end.
         """
-        # This comes first in every step. A process that was stopped past its leases may find an
-        # acknowledgement in its socket that renews them; if that were handled first, a hold that
-        # voters may have given away in between would become valid again.
+        # This comes first in every step, since a process may have been stopped past its leases. A
+        # frame in its socket could renew a lease, or lead to a repair, and either would revive a
+        # hold whose user may have seen `valid` turn false. A repair also vouches that the hold was
+        # valid all the time (8.4), which would not be so.
         self.sessions.check(out.now)
         if out.now < self.sound_until:
             return

@@ -49,11 +49,13 @@ ALGORITHM = Algorithm(
     tolerates=("reordering",),
     causal=False,
     variants=(
-        Variant("eager", "whoever is not inside gives a lock back as soon as it is asked for"),
-        Variant("displaced", "the rules of 1985, and who is displaced is told so"),
+        Variant(
+            "eager", "a process that is not inside gives a lock back as soon as it is asked for"
+        ),
+        Variant("displaced", "the rules of 1985, and a displaced process is told so"),
         Variant(
             "deferred",
-            "the rules of 1985: who is displaced is not told",
+            "the rules of 1985: a displaced process is not told",
             sound=False,
             flaw=Flaw(size=4, steps=14, parameters={"coterie": "grid"}),
         ),

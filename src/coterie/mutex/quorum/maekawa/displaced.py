@@ -1,7 +1,7 @@
 """Maekawa's rules of 1985, repaired, and what they look like with a part missing.
 
 A requester gives a lock back only when it has heard, by Failed, that it will have to wait anyway.
-For that to be right an arbiter must tell everybody who is not next: also the one who was next
+For that to be right an arbiter must tell each process that is not next: also the one that was next
 until an older request displaced it, which is the case that the paper forgot (Sanders, 1987).
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Displaced(Maekawa):
     """Yields only when hopeless, and hears of it in every case."""
 
-    failed: set[ProcessId] = field(default_factory=set)  # arbiters who have an older request
+    failed: set[ProcessId] = field(default_factory=set)  # arbiters that have an older request
 
     def release(self, out: Outbox[Message]) -> None:
         """Unlock the whole quorum."""
@@ -38,7 +38,7 @@ class Displaced(Maekawa):
         self._inquire_once(owner, out)
 
     def _fail_displaced(self, owner: Stamp, out: Outbox[Message]) -> None:
-        """Tell the one who was next, unless it was told on arrival: older than the owner, it was not."""
+        """Tell the one that was next, unless it was told on arrival; older than the owner, it was not."""
         if len(self.queue) > 1 and self.queue[1] < owner:
             out.send(self.queue[1].process, Failed(self.queue[1]))
 
@@ -60,7 +60,7 @@ class Displaced(Maekawa):
 
 
 class Deferred(Displaced):
-    """Flawed: the displaced one is not told, sits on an inquiry for ever, and all wait."""
+    """Flawed: the displaced one is not told, sits on an inquiry forever, and all wait."""
 
     def _fail_displaced(self, owner: Stamp, out: Outbox[Message]) -> None:
         pass
@@ -75,7 +75,7 @@ class Survey(Deferred):
 
 
 class Basic(Maekawa):
-    """Flawed: nobody is ever asked to give a lock back."""
+    """Flawed: no process is ever asked to give a lock back."""
 
     def _contend(self, stamp: Stamp, owner: Stamp, out: Outbox[Message]) -> None:
         pass

@@ -2,8 +2,8 @@
 
 Every process is also an arbiter that is locked for one request at a time. To enter, lock a whole
 quorum of K arbiters; any two quorums share one, so two requests never have all they need. Requests
-that hold part of a quorum each could wait for one another for ever, so an arbiter asks for its lock
-back when an older request comes, and whoever is not inside yet gives it back at once.
+that hold part of a quorum each could wait for one another forever, so an arbiter asks for its lock
+back when an older request comes, and a process that is not inside yet gives it back at once.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Maekawa(Mutex[Message]):
 
     stamp: Stamp | None = None  # of our own request, kept until release
     locked: set[ProcessId] = field(default_factory=set)  # arbiters locked for us
-    inquiries: set[ProcessId] = field(default_factory=set)  # arbiters who still want an answer
+    inquiries: set[ProcessId] = field(default_factory=set)  # arbiters that still want an answer
 
     owner: Stamp | None = None  # as an arbiter: the request we are locked for
-    queue: list[Stamp] = field(default_factory=list)  # as an arbiter: those who wait, oldest first
+    queue: list[Stamp] = field(default_factory=list)  # as an arbiter: those that wait, oldest first
     inquired: bool = False  # as an arbiter: the owner was asked to give us back
 
     def acquire(self, out: Outbox[Message]) -> None:

@@ -1,4 +1,4 @@
-"""A token that goes round a ring: as the lectures tell it, and made anew when it is lost."""
+"""A token that goes round a ring: as the lectures tell it, and replaced when it is lost."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _way(setup: Setup, hops: int) -> float:
 ALGORITHM = Algorithm(
     name="token-ring",
     family="token",
-    summary="pass the token round; who has it may enter",
+    summary="pass the token round; the process that has it may enter",
     citation=(
         "G. Le Lann. Distributed systems: towards a formal approach. IFIP Congress, 1977; as the"
         " lectures tell it."
@@ -103,7 +103,7 @@ ALGORITHM = Algorithm(
     costs=Costs(
         idle=lambda setup: _per_entry(setup, 1, math.inf, "1 to N + rotation"),
         again=lambda setup: _per_entry(
-            setup, setup.size, math.inf, "N an entry, and one a pause for ever"
+            setup, setup.size, math.inf, "N an entry, and one a pause forever"
         ),
         saturated=lambda setup: _per_entry(setup, 1, 1, "1"),
         client_delay=lambda setup: between(
@@ -122,7 +122,7 @@ ALGORITHM = Algorithm(
         Variant("rotating", "the token goes round all the time"),
         Variant(
             "regenerating",
-            "a token that a crash has taken is made anew",
+            "a token that a crash has taken is replaced",
             tolerates=("crash",),
         ),
     ),

@@ -1,9 +1,9 @@
-"""Mutual exclusion by a token that goes round a ring, and is made anew when a crash has taken it.
+"""Mutual exclusion by a token that goes round a ring, and is replaced when a crash has taken it.
 
 The lowest process that lives cares for the token: it watches all others, and knows that it is the
-one because all lower ones are down. After every crash it takes a census; if nobody has the token, it
-makes a new one. The census begins an epoch, which a token that is found takes on, and from then on a
-token of an older epoch is void: one that is still under way does no harm.
+one because all lower ones are down. After every crash it takes a census; if no process has the
+token, it makes a new one. The census begins an epoch, which a token that is found takes on, and
+from then on a token of an older epoch is void: one that is still under way does no harm.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
 
 class Epoch(NamedTuple):
-    """The number of a census, and before it who took it: later ones are taken by higher processes."""
+    """The taker of a census and its number; later ones are taken by higher processes."""
 
     taker: ProcessId
     number: int
@@ -29,7 +29,7 @@ class Epoch(NamedTuple):
 
 
 class Token(Payload, frozen=True):
-    """The right to enter, and whom to skip."""
+    """The right to enter, and which processes to skip."""
 
     epoch: Epoch
     gone: tuple[ProcessId, ...]
@@ -63,8 +63,10 @@ class Regenerating(Mutex[Message]):
     token: bool = False
     wants: bool = False  # from acquire until release: with the token, inside
     gone: set[ProcessId] = field(default_factory=set)  # those known to be down
-    unheard: set[ProcessId] = field(default_factory=set)  # in our census: who has not reported yet
-    found: bool = False  # in our census: somebody has the token
+    unheard: set[ProcessId] = field(
+        default_factory=set
+    )  # in our census: which ones have not reported yet
+    found: bool = False  # in our census: a process has the token
 
     def start(self, out: Outbox[Message]) -> None:
         """Watch those whose place we may have to take, and set the token going if it is ours."""
@@ -96,7 +98,7 @@ class Regenerating(Mutex[Message]):
                 self._enter_epoch(epoch, gone)
                 out.send(sender, Report(epoch, self.token))
             case Census():
-                pass  # of one who is down by now
+                pass  # of one that is down by now
             case Report(epoch, has_token):
                 self._count(sender, epoch, out, has_token=has_token)
 
@@ -112,7 +114,7 @@ class Regenerating(Mutex[Message]):
             self._take_census(out)
 
     def _watch(self, out: Outbox[Message]) -> None:
-        """Watch all lower ones; the lowest watches everybody."""
+        """Watch all lower ones; the lowest watches all others."""
         for peer in sorted(self.order):
             if peer not in self.gone and (peer < self.me or (peer > self.me and self._is_lowest())):
                 out.watch(peer)
@@ -138,7 +140,7 @@ class Regenerating(Mutex[Message]):
             self._make_if_lost(out)
 
     def _make_if_lost(self, out: Outbox[Message]) -> None:
-        """Make a token once all who live have reported that they have none of this epoch."""
+        """Make a token once all that live have reported that they have none of this epoch."""
         if not self.unheard and not self.found:
             self._take(out)
 
@@ -157,7 +159,7 @@ class Regenerating(Mutex[Message]):
             out.set_timer(PAUSE, self.pause)
 
     def _pass_on(self, out: Outbox[Message]) -> None:
-        """Pass the token to the next one who is not gone, maybe ourselves."""
+        """Pass the token to the next one that is not gone, maybe ourselves."""
         place = self.order.index(self.me) + 1
         ahead = (*self.order[place:], *self.order[:place])
         self.token = False

@@ -1,8 +1,8 @@
-"""Mutual exclusion by a token that goes round a ring: 1 message an entry when everybody wants in.
+"""Mutual exclusion by a token that goes round a ring: 1 message an entry when all want in.
 
-Whoever has the token may enter, and passes it on when it leaves. Nobody asks for the token: it comes
-by, also when nobody wants it, so an idle ring is never quiet. To keep that bearable, a process that
-wants nothing keeps the token for a pause before it passes it on.
+The process with the token may enter, and passes it on when it leaves. The token is not asked for:
+it comes by, also when no process wants it, so an idle ring is never quiet. To keep that bearable, a
+process that wants nothing keeps the token for a pause before it passes it on.
 """
 
 from __future__ import annotations

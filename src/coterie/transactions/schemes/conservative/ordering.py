@@ -196,6 +196,7 @@ class Conservative(Scheduler):
 
     def _commit(self, active: Active, number: Number, out: list[Answer]) -> None:
         stamp = active.attempt.stamp
+        # All older ones are through with these keys, so this version is the newest.
         self.newest.install(active.writes, stamp)
         out.append(Committed(active.attempt.name, stamp))
         self._go_on(out)

@@ -135,6 +135,7 @@ class Optimistic(Scheduler):
             return
         if self.validated and not self._unopposed(active, read_set, out):
             return
+        # Test and entry are one step: what is validated from now on is compared with this one.
         self.validated[name] = None
         active.prepared = True
         self.highest += 1

@@ -187,6 +187,7 @@ class StampOrdered(Scheduler):
         item = sight.item
         if item is None and stamp < self.deletions.forgotten:
             return too_late(active, FORGOTTEN, key, self.deletions.forgotten)
+        # The stamp stays even if the reader aborts: what it has seen may have left the store.
         sight.note(active)
         if item is None:
             return Found(name, key, None, None)
@@ -215,6 +216,7 @@ class StampOrdered(Scheduler):
             if present and present == request.limit:
                 break
         listed = listing(active, found, request.span, request.limit)
+        # Only a scan that is granted leaves stamps; one that waits is decided from scratch.
         for sight in seen:
             sight.note(active)
         self.unwritten.mark(listed.covered, active.attempt.stamp)
@@ -270,6 +272,7 @@ class StampOrdered(Scheduler):
         if len(self.deletions.keys) > self.deletions.keys_max:
             bound = self.horizon()
             self.deletions.sweep(lambda key: self._forget(key, bound))
+            # What was known of the forgotten keys holds for all keys now, so nothing older is let in.
             self.unwritten.mark(Span(), self.deletions.forgotten)
 
     def _again(self, names: list[Name], ended: list[Active], out: list[Answer]) -> None:

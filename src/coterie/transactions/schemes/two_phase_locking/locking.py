@@ -127,7 +127,7 @@ class TwoPhaseLocking(Scheduler):
         name = active.attempt.name
         if name in self.asked:
             raise MisuseError(f"{name} waits for a lock and cannot be prepared")
-        active.prepared = True
+        active.prepared = True  # no request follows, so the growing phase is over at every site
         self.count += 1
         out.append(Prepared(name, Stamp(self.count, self.site), dict(active.writes)))
         self._resume(self.locks.release_shared(name), out)
@@ -141,6 +141,7 @@ class TwoPhaseLocking(Scheduler):
         if number.time > self.count:
             self.count = number.time
         out.append(Committed(name, number))
+        # The locks go after the versions are in place, for what is granted now reads these.
         self._resume(self.locks.leave(name), out)
         if self.deletions > DELETIONS_MAX and 2 * self.deletions > len(self.table.items):
             self._forget_deletions()

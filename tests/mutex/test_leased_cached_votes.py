@@ -1,4 +1,4 @@
-"""Votes in hand (5.2, 5.7, the end of 5 and 7): used again, passed on, and topped up."""
+"""Votes in hand (5.2, 5.7, 5.11 and 7): used again, passed on, and topped up."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def used_up(client: Client, tokens: int) -> Client:
 # 5.2 and 5.7
 
 
-def test_5_2_a_kept_lock_is_taken_again_at_a_glance_each_time_with_the_next_token() -> None:
+def test_5_2_a_kept_lock_is_taken_again_without_messages_each_time_with_the_next_token() -> None:
     part = cached().part
     assert part.try_reacquire("a", 1.0) == 2
     assert part.try_release("a", 1.0)
     assert part.try_reacquire("a", 1.0) == 3
 
 
-def test_5_2_nobody_takes_again_what_is_held_or_not_kept() -> None:
+def test_5_2_no_participant_reacquires_what_is_held_or_not_kept() -> None:
     assert Client().part.try_reacquire("a", 0.0) == 0
     assert holding().part.try_reacquire("a", 0.0) == 0
 
 
-def test_5_7_nobody_keeps_what_is_not_held() -> None:
+def test_5_7_no_participant_keeps_what_is_not_held() -> None:
     assert not Client().part.try_release("a", 0.0)
     assert not cached().part.try_release("a", 0.0)
 
 
-def test_8_1_at_the_end_of_a_lease_a_glance_does_not_do() -> None:
+def test_8_1_at_the_end_of_a_lease_nothing_is_reacquired_without_messages() -> None:
     part = cached().part
     assert part.sound_until == 10.0
     assert part.try_reacquire("a", 10.0) == 0
@@ -55,11 +55,11 @@ def test_5_2_a_quorum_of_leases_will_do_and_less_will_not() -> None:
     assert client.part.bids["a"].state is State.CACHED
 
 
-def test_7_past_the_intervals_of_a_quorum_a_glance_does_not_do() -> None:
+def test_7_past_the_intervals_of_a_quorum_nothing_is_passed_on_without_messages() -> None:
     assert used_up(holding(), 9).part.try_pass_on("a", 0.0) == 0
 
 
-def test_5_7_a_lock_that_somebody_waits_for_is_not_kept_at_a_glance_either() -> None:
+def test_5_7_a_lock_that_another_waits_for_is_not_kept_without_messages() -> None:
     client = holding()
     client.hear(1, Inquire("a", 1, 1))
     assert client.part.is_wanted("a")
@@ -72,10 +72,10 @@ def test_5_7_a_full_cache_is_for_the_general_rule() -> None:
     assert client.call("release") == [(voter, Release("a", 1, 1)) for voter in (1, 2, 3)]
 
 
-# The end of 5
+# 5.11
 
 
-def test_5_a_hold_is_passed_on_with_the_next_token_although_others_wait() -> None:
+def test_5_11_a_hold_is_passed_on_with_the_next_token_although_others_wait() -> None:
     client = holding()
     client.hear(1, Inquire("a", 1, 2))
     assert client.part.try_pass_on("a", 1.0) == 2
@@ -83,7 +83,7 @@ def test_5_a_hold_is_passed_on_with_the_next_token_although_others_wait() -> Non
     assert client.call("release") == [(voter, Release("a", 1, 2)) for voter in (1, 2, 3)]
 
 
-def test_5_what_is_not_held_is_not_passed_on() -> None:
+def test_5_11_what_is_not_held_is_not_passed_on() -> None:
     assert Client().part.try_pass_on("a", 0.0) == 0
     assert cached().part.try_pass_on("a", 0.0) == 0
 
