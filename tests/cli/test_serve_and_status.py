@@ -133,9 +133,9 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "status", "message"),
     [
         (["serve", "--port", "1"], 64, "--port and --lease need --dev"),
-        (["serve", "--dev", "3", "--lease", "0"], 78, "a lease of 0 s is too short"),
+        (["serve", "--dev", "3", "--lease", "0"], 78, "lease must be at least 0.1 s, got 0 s"),
         (["serve", "--dev", "3", "--node", "a"], 64, "--dev takes no cluster file"),
-        (["serve"], 78, "there is no coterie.toml"),
+        (["serve"], 78, "no such file: coterie.toml"),
         (["status", "--url", "odd:"], 64, "unknown kind of coordinator: 'odd'"),
         (["status", "graphs"], 64, "'graphs' is not one of"),
     ],

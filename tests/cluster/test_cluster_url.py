@@ -27,8 +27,8 @@ def test_nodes_cluster_and_files_are_read() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("coterie://", "name nodes"),
-        ("coterie://a:x", "'a:x' is no address"),
+        ("coterie://", "names no nodes"),
+        ("coterie://a:x", "got 'a:x'"),
         ("coterie://a?color=red", "unknown parameter 'color'"),
         ("coterie://a?secret-file", "secret-file"),
     ],

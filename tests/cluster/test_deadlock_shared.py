@@ -10,8 +10,8 @@ import pytest
 from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.admin.status import inspect_waits
 from coterie.cluster.url import make_visit
+from coterie.cluster.voter.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.cluster.wire.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Requester, Wanted
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from tests.cluster.local_cluster import until

@@ -54,7 +54,7 @@ def test_nodes_without_a_disk_are_refused_by_programs_with_another_time_of_day(
 ) -> None:
     with pytest.raises(coterie.NoQuorum, match=r"its time of day is 30\.\d s away from ours"):
         locked_by(seconds, {}, tmp_path)
-    assert "0.25 s are borne then" in caplog.text
+    assert "at most 0.25 s are allowed then" in caplog.text
 
 
 @pytest.mark.parametrize("seconds", [-30.0, 30.0])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, Unavailable
 from coterie.mutex.quorum.leased.settings import Settings
@@ -120,3 +121,10 @@ def test_a_memory_of_another_boot_or_configuration_or_a_torn_one_is_dropped(
         path.write_bytes(path.read_bytes()[:-3])
     assert storage.recall("other" if change == "configuration" else "configuration") is None
     assert not (tmp_path / "node" / "memory").exists()
+
+
+def test_each_start_has_a_number_that_none_before_had(tmp_path: Path) -> None:
+    assert [count_start(tmp_path) for _ in range(3)] == [0, 1, 2]
+    (tmp_path / "incarnation").write_bytes(b"two")
+    with pytest.raises(ConfigError, match="incarnation is damaged"):
+        count_start(tmp_path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import coterie
 from coterie.deadlock.condition import any_of
-from coterie.deadlock.service import search as deadlocks
+from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
 from coterie.engines.file import FileEngine
 from coterie.engines.file.wait_board import Notice, read_wait, sweep

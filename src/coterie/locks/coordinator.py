@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from coterie.locks.lock import Lock
+from coterie.locks.lock import Lock, Session
 from coterie.locks.names import check_name
 from coterie.locks.semaphore import Semaphore
-from coterie.locks.session import Session
 from coterie.locks.several import LockAll, LockAny
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
     from types import TracebackType
 
-    from coterie.locks.acquirable import Acquirable
     from coterie.locks.engine import Engine, Party
     from coterie.locks.held import Held, Holding
+    from coterie.locks.lock import Acquirable
 
 
 class Coordinator:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Callable, Coroutine
 
-    from coterie.deadlock.service.local_waits import Waits
     from coterie.deadlock.service.lock_waits import Wanted
+    from coterie.deadlock.service.waits import Waits
     from coterie.errors import CoterieError
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
 
 
 class Party(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from coterie.locks.engine import Claim
-    from coterie.locks.session import Owner, Session
+    from coterie.locks.lock import Owner, Session
 
 
 class LossEvent:
@@ -223,7 +223,7 @@ class Held(Holding):
         await to_the_end(self._claim.release())
         if self._is_known_lost():
             raise self.loss()
-        if self._session.is_greedy():
+        if self._session.should_yield():
             await asyncio.sleep(0)
 
     def _is_known_lost(self) -> bool:

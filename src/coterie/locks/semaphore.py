@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.errors import MisuseError, UsageError
-from coterie.locks.acquirable import Acquirable
 from coterie.locks.held import Held
-from coterie.locks.lock import Lock
+from coterie.locks.lock import Acquirable, Lock
 from coterie.locks.names import LENGTH_MAX, check_name
 from coterie.locks.several import obtain_any
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.locks.held import Holding
-    from coterie.locks.patience import Patience
-    from coterie.locks.session import Owner, Session
+    from coterie.locks.lock import Owner, Patience, Session
 
 
 class Semaphore(Acquirable[Held]):

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.aio import to_the_end
 from coterie.errors import LockLost, NotHeld, UsageError
-from coterie.locks.acquirable import Acquirable
 from coterie.locks.held import HeldAll, Holding, give_back_all
-from coterie.locks.patience import AT_ONCE
+from coterie.locks.lock import AT_ONCE, Acquirable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.locks.patience import Patience
-    from coterie.locks.session import Owner, Session
+    from coterie.locks.lock import Owner, Patience, Session
 
 Part = TypeVar("Part", bound=Holding)
 

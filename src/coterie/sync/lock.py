@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from coterie.locks.patience import Patience
+    from coterie.locks.lock import Patience
     from coterie.sync.loop import Loop
 
 Kept_co = TypeVar("Kept_co", bound=Holding, covariant=True)

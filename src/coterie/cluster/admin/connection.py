@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from coterie.cluster.membership import Membership
-from coterie.cluster.wire.frames import GetMembership, MembershipReply, decode_from_voter
+from coterie.cluster.voter.frames import GetMembership, MembershipReply, decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.errors import ProtocolError, Unavailable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from coterie.cluster.membership import Address
+    from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.wire.connection import Connection
-    from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.security import Security
 
 ANSWER_SECONDS_MAX = 3.0

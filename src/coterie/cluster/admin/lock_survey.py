@@ -15,7 +15,7 @@ from coterie.locks.engine import Party
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.cluster.wire.frames import LockReport, OwnerReport, Owners, Standing
+    from coterie.cluster.voter.frames import LockReport, OwnerReport, Owners, Standing
     from coterie.deadlock.service.lock_waits import LockOwner
     from coterie.process import ProcessId
 

@@ -11,7 +11,7 @@ import msgspec
 
 from coterie.cluster.admin.connection import Consultation, consult
 from coterie.cluster.admin.lock_survey import Survey
-from coterie.cluster.wire.frames import (
+from coterie.cluster.voter.frames import (
     Figures,
     FindOwners,
     GetStatus,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from coterie.cluster.admin.connection import discover
 from coterie.cluster.client.participant import InsideLine, ParticipantHost
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.voter.node import Node
-from coterie.cluster.wire.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import Link
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from coterie.cluster.client.participant import Line, Upcalls
     from coterie.cluster.config import Config
     from coterie.cluster.membership import Address, Membership
+    from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.voter.metrics import Metric
-    from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.security import Security
     from coterie.process import ProcessId
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.errors import CoterieError
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
     from coterie.process import Event
 
 TURNS_MAX = 16  # of tasks of one process in a row while another process waits

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.wire.frames import PROTOCOL, AskOwner, Hello, OwnerReport, Owners
+from coterie.cluster.voter.frames import AskOwner, OwnerReport, Owners
+from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Ack, Answer, Downward, Nack, Reply
 from coterie.mutex.quorum.leased.participant import participant
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     import msgspec
 
     from coterie.cluster.membership import Membership
-    from coterie.cluster.voter.host import Voting
+    from coterie.cluster.voter.frames import FromVoter
+    from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.voter.metrics import Metric
-    from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.handshake import Identity
     from coterie.mutex.quorum.leased.frames import Frame
     from coterie.mutex.quorum.leased.participant import Participant
@@ -217,7 +218,7 @@ class InsideLine:
 
     def __init__(
         self,
-        voting: Voting,
+        voting: VoterHost,
         identity: Identity,
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],

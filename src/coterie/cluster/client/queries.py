@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.runtime import clock
-from coterie.cluster.wire.frames import FindOwners, Owners
+from coterie.cluster.voter.frames import FindOwners, Owners
 from coterie.deadlock.service.lock_waits import Wanted, is_all, merged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from coterie.cluster.client.participant import ParticipantHost
-    from coterie.cluster.wire.frames import OwnerReport
+    from coterie.cluster.voter.frames import OwnerReport
     from coterie.deadlock.service.lock_waits import Hold
     from coterie.process import ProcessId
 

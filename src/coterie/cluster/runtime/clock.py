@@ -16,12 +16,15 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", Non
 
 
 def now() -> float:
-    """Give the seconds since some fixed instant, asleep or awake."""
+    """Return the seconds since some fixed instant, those in which the machine slept included."""
     return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 def boot() -> str:
-    """Name this run of the machine, in which readings of the clock can be compared; or empty."""
+    """Return a name of this run of the machine, in which readings of `now` can be compared.
+
+    It is empty where the system has none.
+    """
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -29,17 +32,17 @@ def boot() -> str:
 
 
 def wall() -> float:
-    """Give the time of day, in seconds since 1970."""
+    """Return the time of day, in seconds since 1970."""
     return time.time()
 
 
 def number() -> int:
-    """Give a number that grows with the time of day, faster than tokens are used up."""
+    """Return a number that grows with the time of day, faster than tokens are used up."""
     return int((wall() - YEAR_2020) * NUMBERS_PER_SECOND)
 
 
 def error_borne(lease: float) -> float:
-    """Tell how far a time of day may be off where numbers rest on it: a second, or less.
+    """Return how far a time of day may be off where numbers rest on it: a second, or less.
 
     After a restart numbers go on two such errors and an interval above the time of day. That must be
     less than the abstention, or numbers would run away from the clock.

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.lease_group import LeaseGroup
     from coterie.cluster.membership import Address
-    from coterie.cluster.voter.host import Voting
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.cluster.voter.host import VoterHost
+    from coterie.deadlock.service.waits import Waits
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0
@@ -56,12 +56,12 @@ def _labels(labels: Mapping[str, str]) -> str:
     return f"{{{inside}}}" if inside else ""
 
 
-def node_metrics(voting: Voting, program: Iterable[Metric] = ()) -> str:
+def node_metrics(voting: VoterHost, program: Iterable[Metric] = ()) -> str:
     """Return the figures of a voting node, and of the program that it is part of."""
     return render([*_voter(voting), *program])
 
 
-def _voter(voting: Voting) -> list[Metric]:
+def _voter(voting: VoterHost) -> list[Metric]:
     voter, now = voting.voter, clock.now()
     ballots = list(voter.ballots.values())
     abstains = max(0.0, voter.abstains_until - now) if voter.abstains() else 0.0

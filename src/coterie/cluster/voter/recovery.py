@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import consult
-from coterie.cluster.wire.frames import GetTokenBound, TokenBound
+from coterie.cluster.voter.frames import GetTokenBound, TokenBound
 from coterie.cluster.wire.handshake import Credentials
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
     from coterie.cluster.config import Config
     from coterie.cluster.membership import Member
-    from coterie.cluster.voter.host import Voting
+    from coterie.cluster.voter.host import VoterHost
 
 RETRY_SECONDS = 0.2
 
 logger = logging.getLogger("coterie.cluster")
 
 
-async def recover(config: Config, voting: Voting) -> None:
+async def recover(config: Config, voting: VoterHost) -> None:
     """Ask until enough others have answered; then the node may vote when its abstention is over."""
     membership = config.membership
     others = {
@@ -61,7 +61,7 @@ async def recover(config: Config, voting: Voting) -> None:
     voting.end_recovery()
 
 
-async def _learn(config: Config, voting: Voting, member: Member) -> None:
+async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
     membership, security = config.membership, config.security
     credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
     while True:

@@ -1,12 +1,12 @@
-"""Who is at the other end: version, cluster, configuration, secret and identity, in one round trip.
+"""What is at the other end: version, cluster, configuration, secret and identity, in one round trip.
 
 The caller says hello, the node answers with a proof, the caller proves itself in turn and goes on
 sending at once. Each proof covers everything said so far, the other's challenge included, and says
-whose it is: it cannot be replayed or reflected. A secret shows who may take part when a connection
+which end it is of: it cannot be replayed or reflected. The secret is asked for when a connection
 opens; what follows is protected only by TLS.
 
-An identity is the digest of a random key, shown to nodes alone: knowing somebody's identity, which
-any status report names, is not enough to speak in its name.
+An identity is the digest of a random key that is shown to nodes alone. Any status report names
+identities, and knowing one is not enough to speak in its name.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def new_identity(label: str) -> Identity:
-    """Draw one."""
+    """Return an identity with a random key."""
     key = secrets.token_bytes(32)
     return Identity(name_of(key), key, label)
 
 
 def name_of(key: bytes) -> str:
-    """Give the identity that a key opens."""
+    """Return the identity that a key opens."""
     return hashlib.sha256(key).hexdigest()[:32]
 
 
@@ -72,7 +72,7 @@ class Credentials(msgspec.Struct, frozen=True):
     secret: bytes = b""  # empty: none is asked for
 
     def prove(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
-        """Show that we know the secret, to the one who sent this challenge."""
+        """Return the proof that this side knows the secret, bound to all that was said."""
         unproven = msgspec.structs.replace(welcome, proof=b"")
         said = msgspec.msgpack.encode((side, hello, unproven))
         return hmac.digest(self.secret, said, "sha256") if self.secret else b""
@@ -93,7 +93,8 @@ class Caller:
     ) -> None:
         """Prepare to call; `node` is the name that the other end has to have.
 
-        A node without a disk may be so many seconds away from our time of day.
+        The time of day of a node without a disk may be off from ours by `clock_error` seconds. A
+        peer names its `incarnation`, the number of its start.
         """
         self._credentials = credentials
         self._identity = identity
@@ -164,7 +165,7 @@ class Caller:
             return None
         return (
             f"its time of day is {away:.1f} s away from ours, and it has no data directory:"
-            f" {self._clock_error:g} s are borne then"
+            f" at most {self._clock_error:g} s are allowed then"
         )
 
 
@@ -240,14 +241,16 @@ class Greeter:
                 " run the same version of coterie on both"
             )
         if hello.cluster not in ("", mine.cluster):
-            return f"cluster {hello.cluster!r} is wanted, and this is {mine.cluster!r}"
+            return (
+                f"the caller wants cluster {hello.cluster!r}, and this is cluster {mine.cluster!r}"
+            )
         unknown = hello.role == "admin" and hello.configuration == ""
         if not unknown and hello.configuration != mine.configuration:
-            return "the configurations differ: voters, coterie and times must be the same"
+            return "the configurations differ: nodes, coterie and times must be the same everywhere"
         if len(hello.challenge) != CHALLENGE_BYTES:
-            return f"a challenge has {CHALLENGE_BYTES} bytes"
+            return f"a challenge must have {CHALLENGE_BYTES} bytes, got {len(hello.challenge)}"
         if len(hello.label) > LABEL_LENGTH_MAX or not hello.label.isprintable():
-            return "a label is short and can be printed"
+            return f"a label must be printable and have {LABEL_LENGTH_MAX} characters at most"
         return None
 
     def _conclude(self, proof: Proof, hello: Hello, welcome: Welcome) -> None:

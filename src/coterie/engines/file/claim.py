@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.engines.file.queue import Queue
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
 
 # A broken pipe wakes us at once; looking again from time to time covers file systems whose pipes
 # are not shared by everyone who sees the queue.

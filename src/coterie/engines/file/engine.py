@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from coterie.deadlock.service.local_waits import Waits, task_name
+from coterie.deadlock.service.waits import Waits, task_name
 from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
 from coterie.engines.file.queue import Queue
 from coterie.engines.file.tickets_alive import divide, living, party
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.deadlock.service.search import DeadlockSearch
+    from coterie.deadlock.service.waits import DeadlockSearch
     from coterie.engines.file.tickets_alive import Standing
     from coterie.engines.file.waits import WaitBoard
     from coterie.locks.engine import Party
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
 
 VACANCY_SECONDS = 0.1
 LOOK_FOR_DEADLOCKS_SECONDS = 0.05
@@ -113,7 +113,7 @@ class FileEngine:
         blocked = self.waits.blocked()
         if not blocked:
             return
-        from coterie.deadlock.service.search import DeadlockSearch  # noqa: PLC0415 - seldom needed
+        from coterie.deadlock.service.waits import DeadlockSearch  # noqa: PLC0415 - seldom needed
         from coterie.engines.file.waits import WaitBoard  # noqa: PLC0415
 
         if self._board is None:

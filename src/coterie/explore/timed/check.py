@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie.errors import UsageError
-from coterie.explore.stuck import Backward
+from coterie.explore.reachability import Backward
 from coterie.explore.timed.trace import retell
 from coterie.explore.timed.world import Bounds, Move, TickingWorld
 from coterie.explore.verdict import Progress, Verdict
