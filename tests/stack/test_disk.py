@@ -127,7 +127,7 @@ def test_a_folder_is_locked_by_one_process_and_free_when_that_is_killed() -> Non
 
         async def main(process: Process) -> None:
             try:
-                FolderLock(process.machine.disk.folder / "data", "node")
+                FolderLock(process.machine.disk.folder / "data", "node").take()
             except ConfigError as error:
                 refused.append(str(error))
                 return

@@ -153,6 +153,12 @@ def terminate(scene: Scene, fault: Fault) -> None:
     _later(scene, fault, _kill_and_restart, scene, fault.first)
 
 
+def reboot(scene: Scene, fault: Fault) -> None:
+    """End a node in good order, then boot its machine: its clock begins again."""
+    scene.terminate(fault.first)
+    _later(scene, fault, _power_on, scene, fault.first)
+
+
 def _kill_and_restart(scene: Scene, name: str) -> None:
     process = scene.process(name)
     if process is not None:
@@ -238,6 +244,7 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "kill-in-sync": kill_in_sync,
     "power-in-sync": power_in_sync,
     "terminate": terminate,
+    "reboot": reboot,
     "power": power,
     "sleep": sleep,
     "step-wall": step_wall,
@@ -245,7 +252,15 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "full-disk": full_disk,
 }
 OF_TWO = ("block", "cut", "stall", "stall-dials", "former-life", "reset")
-OF_NODES = ("kill-in-sync", "power-in-sync", "terminate", "slow-disk", "full-disk", "refuse")
+OF_NODES = (
+    "kill-in-sync",
+    "power-in-sync",
+    "terminate",
+    "reboot",
+    "slow-disk",
+    "full-disk",
+    "refuse",
+)
 SHORT = ("hang", "reset")
 ALL = tuple(kind for kind in KINDS if kind != "kill-for-good")
 DELAYS = ("block", "cut", "stall", "stall-dials", "reset", "slow-network", "pause", "hang")

@@ -74,13 +74,16 @@ class Workload(ABC):
             self.scene.cast(name, self.program, is_node=False)
         for name in self.nodes:
             folder = self.world.machines[name].disk.folder
-            self.config["nodes"][name] = {
-                "address": f"{name}:{PORT}",
-                "store": f"{name}:{STORE_PORT}",
-                "data": str(folder / "data"),
-            }
+            node = {"address": f"{name}:{PORT}", "store": f"{name}:{STORE_PORT}"}
+            self.config["nodes"][name] = node
+            if self.has_disks():
+                node["data"] = str(folder / "data")
         for name in [*self.nodes, *self.programs]:
             self.scene.start(name)
+
+    def has_disks(self) -> bool:
+        """Return whether nodes keep anything over a restart."""
+        return True
 
     @property
     def parsed(self) -> Config:
@@ -156,13 +159,19 @@ class LeasedLocks(Workload):
     async def node(self, process: Process) -> None:
         """Vote, as `coterie serve` does."""
         over = self.scene.end_of(process)
-        node = Node(self.parsed, process.name, new_cluster=process.life == 1)
+        failures: list[Unavailable] = []
+
+        def fail(failure: Unavailable) -> None:
+            failures.append(failure)
+            over.set()
+
+        new = process.life == 1
+        node = Node(self.parsed, process.name, new_cluster=new, on_failure=fail)
         await node.start()
         try:
-            node.failed.add_done_callback(lambda _: over.set())
             await over.wait()
-            if node.failed.done() and not node.failed.cancelled():
-                node.failed.result()
+            if failures:
+                raise failures[0]
         finally:
             await node.stop()
 
@@ -344,6 +353,10 @@ class ClassicLocks(Workload):
         for name in self._requesters():
             self.scene.roles[name].is_node = False
 
+    def has_disks(self) -> bool:
+        """Let every second seed have none: then a node cannot know that it was here before."""
+        return self.plan.seed % 2 == 0
+
     def _requesters(self) -> list[str]:
         name, _, variant = self.plan.details.partition("/")
         entry = algorithm(name)
@@ -358,13 +371,19 @@ class ClassicLocks(Workload):
         """Take part; where the algorithm lets this node take locks, take them."""
         over = self.scene.end_of(process)
         if process.name not in self._requesters():
-            node = Classic(self.parsed, process.name, lambda lock, event: None)
+            node = Classic(
+                self.parsed, process.name, lambda lock, event: None, lambda failure: over.set()
+            )
             await node.start()
             await over.wait()
             await node.stop()
             return
         async with join(self.parsed, node=process.name) as coordinator:
-            await self._use(process, coordinator)
+            try:
+                await self._use(process, coordinator)
+            except Unavailable as refusal:  # the others have told this life that it may not return
+                self.scene.counts["refused"] += 1
+                self.world.recorder.log(process.true_now(), process.name, str(refusal))
             self.scene.roles[process.name].is_done = True
             await over.wait()
 
