@@ -261,6 +261,7 @@ OF_NODES = (
     "full-disk",
     "refuse",
 )
+OF_HOLDERS = ("pause", "sleep", "isolate", "hang")  # worst for a program that holds a lock
 SHORT = ("hang", "reset")
 ALL = tuple(kind for kind in KINDS if kind != "kill-for-good")
 DELAYS = ("block", "cut", "stall", "stall-dials", "reset", "slow-network", "pause", "hang")
@@ -281,8 +282,12 @@ def draw_faults(
     faults = []
     for _ in range(random.randint(0, most) if kinds else 0):
         kind = random.choice(kinds)
+        if random.random() < 0.25:
+            kind = random.choice([each for each in OF_HOLDERS if each in kinds] or [kind])
         everybody = [*nodes, *programs]
         first = random.choice(nodes if kind in OF_NODES else everybody)
+        if kind in OF_HOLDERS and programs and random.random() < 0.7:
+            first = random.choice(programs)
         second = ""
         if kind in OF_TWO:
             # Nothing travels between programs.
@@ -298,5 +303,5 @@ def draw_faults(
 
 
 def _length(share: float) -> float:
-    """Make short faults as likely as long ones, on a logarithmic scale from 1 % on."""
-    return float(0.01 ** (1 - share))
+    """Make half of the faults long, and the others of any length from 1 % on."""
+    return 0.4 + 0.6 * (2 * share - 1) if share > 0.5 else float(0.01 ** (1 - 2 * share))
