@@ -37,7 +37,8 @@ class Bug:
     old: str
     new: str
     workload: str
-    seeds: int = 30
+    seeds: int = 30  # from 0 on, in which it is noticed
+    first: int = 0  # to be tried first, for it was noticed there
     details: str | None = None
 
 
@@ -75,25 +76,8 @@ BUGS: dict[str, Bug] = {
         details="token-ring/regenerating",
     ),
     # Disks
-    "the bound is not saved": Bug(
-        Host, "self._storage.save(out.to_save)", "pass", "exclusive", seeds=60
-    ),
     "records are not appended": Bug(
         Host, "self._storage.append(out.appended)", "pass", "store", seeds=40
-    ),
-    "sites speak before the disk has it": Bug(
-        Host,
-        "        gathered.sends += out.sends\n",
-        "        for to, message in out.sends:\n            self._send(to, message)\n",
-        "store",
-        seeds=60,
-    ),
-    "steps go on after the disk has failed": Bug(
-        Host,
-        "            self.failed = True\n            self.stop()\n",
-        "            return True\n",
-        "store",
-        seeds=60,
     ),
     "a file is not synced": Bug(replace, "os.fsync(file.fileno())", "pass", "exclusive", seeds=60),
     "a folder is not synced": Bug(
@@ -105,28 +89,7 @@ BUGS: dict[str, Bug] = {
     "a memory is used twice": Bug(
         Storage, "        self._memory.unlink()", "        pass", "exclusive", seeds=60
     ),
-    "a memory is used after a reboot": Bug(
-        Storage,
-        "(memory.boot, memory.configuration) == (clock.boot(), configuration)",
-        "memory.configuration == configuration",
-        "exclusive",
-        seeds=80,
-    ),
     # Frames and connections
-    "what is split is lost": Bug(
-        Connection, "            self._incoming += data[rest:]", "            pass", "exclusive"
-    ),
-    "a frame that is joined to another is lost": Bug(
-        Connection, "            start = end\n", "            start = len(view)\n", "exclusive"
-    ),
-    "frames leave in another order": Bug(
-        Connection,
-        "        outgoing, self._outgoing = self._outgoing, bytearray()",
-        "        outgoing, self._outgoing = self._outgoing, bytearray()\n"
-        "        first = 4 + LENGTH.unpack_from(outgoing)[0]\n"
-        "        outgoing = outgoing[first:] + outgoing[:first]",
-        "exclusive",
-    ),
     "an old connection is kept beside the new": Bug(
         VoterHost,
         "if self.lines.get(number) is line:",
@@ -146,13 +109,6 @@ BUGS: dict[str, Bug] = {
         "        pass",
         "classic",
     ),
-    "a letter of a former life is taken": Bug(
-        Peer,
-        "        if life != self._life:\n            raise",
-        "        if False:\n            raise",
-        "store-lives",
-        seeds=60,
-    ),
     "a restart of a peer is not noticed": Bug(
         Peer,
         "if self._life is not None and life != self._life:",
@@ -168,21 +124,70 @@ BUGS: dict[str, Bug] = {
         "exclusive",
         seeds=60,
     ),
-    "a bound covers nothing": Bug(
-        Voter, "        if tenure.high > self.bound:", "        if False:", "exclusive", seeds=60
-    ),
-    "a new connection sends nothing again": Bug(
-        Voter,
-        "            self._send(link, link.unacked, out)",
-        "            pass",
-        "exclusive",
-        seeds=60,
-    ),
     "a lease is counted from the answer": Bug(
         Participant,
         "return max(0.0, self._valid_until(bid) - now)",
         "return max(0.0, self._valid_until(bid) + 2 * self.settings.lease - now)",
         "exclusive",
+    ),
+}
+
+# Not noticed in 30 to 80 seeds: sessions and links repair most of them, others need rarer faults.
+UNNOTICED: dict[str, Bug] = {
+    "the bound is not saved": Bug(
+        Host, "self._storage.save(out.to_save)", "pass", "exclusive", seeds=60
+    ),
+    "sites speak before the disk has it": Bug(
+        Host,
+        "        gathered.sends += out.sends\n",
+        "        for to, message in out.sends:\n            self._send(to, message)\n",
+        "store",
+        seeds=60,
+    ),
+    "steps go on after the disk has failed": Bug(
+        Host,
+        "            self.failed = True\n            self.stop()\n",
+        "            return True\n",
+        "store",
+        seeds=60,
+    ),
+    "a memory is used after a reboot": Bug(
+        Storage,
+        "(memory.boot, memory.configuration) == (clock.boot(), configuration)",
+        "memory.configuration == configuration",
+        "exclusive",
+        seeds=80,
+    ),
+    "what is split is lost": Bug(
+        Connection, "            self._incoming += data[rest:]", "            pass", "exclusive"
+    ),
+    "a frame that is joined to another is lost": Bug(
+        Connection, "            start = end\n", "            start = len(view)\n", "exclusive"
+    ),
+    "frames leave in another order": Bug(
+        Connection,
+        "        outgoing, self._outgoing = self._outgoing, bytearray()",
+        "        outgoing, self._outgoing = self._outgoing, bytearray()\n"
+        "        first = 4 + LENGTH.unpack_from(outgoing)[0]\n"
+        "        outgoing = outgoing[first:] + outgoing[:first]",
+        "exclusive",
+    ),
+    "a letter of a former life is taken": Bug(
+        Peer,
+        "        if life != self._life:\n            raise",
+        "        if False:\n            raise",
+        "store-lives",
+        seeds=60,
+    ),
+    "a bound covers nothing": Bug(
+        Voter, "        if tenure.high > self.bound:", "        if False:", "exclusive", seeds=60
+    ),
+    "a new connection sends nothing again": Bug(
+        Voter,
+        "    if link is not None:\n            self._send(link, link.unacked, out)",
+        "    pass",
+        "exclusive",
+        seeds=60,
     ),
     "a node without a memory votes at once": Bug(
         HostedVoter,

@@ -56,7 +56,9 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     programs = 10 if name == "line" else random.choice((2, 2, 3, 4))
     delay = 0.0002 if random.random() < 0.7 else random.uniform(0.001, 0.03)
     spread = delay * random.uniform(0, 2)
-    if name.startswith("far"):
+    if name == "circles":
+        delay = spread = 0.0002  # `far-circles` has the others
+    elif name.startswith("far"):
         lease, delay, spread = 5.0, random.uniform(0.01, 0.12), 0.001
     if name in OF_NODES_ALONE:
         nodes = random.choice((3, 3, 4, 5) if name.startswith("classic") else (2, 3, 3))

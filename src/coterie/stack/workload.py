@@ -200,7 +200,20 @@ class LeasedLocks(Workload):
                 await self._take(process, wanted, use, random)
             except (AcquireTimeout, DeadlockDetected, LockLost, Unavailable) as error:
                 self.scene.counts[type(error).__name__] += 1
+                if process.is_alive and isinstance(error, LockLost | Unavailable):
+                    self._judge_error(process, error)
                 self.world.recorder.log(process.true_now(), process.name, f"{error!r}")
+
+    def _judge_error(self, process: Process, error: Exception) -> None:
+        """Accept no loss and no lack of a quorum when all faults are long over."""
+        calm_from = self.plan.quiet_from + 3 * self.plan.lease + 2
+        if self.world.now > calm_from:
+            self.world.violate("calm", f"{process.name} at {self.world.now:.3f} s: {error}")
+
+    def start(self) -> None:
+        """Put everything on stage; programs go on for a while when all is well again."""
+        super().start()
+        self.stop_at = self.plan.quiet_from + 4.5 * self.plan.lease + 2
 
     def _wanted(self, coordinator: Coordinator, use: str, random: Random) -> Acquirable[Any]:
         name, lease = random.choice(self.names), self.plan.lease
@@ -332,6 +345,7 @@ class ClassicLocks(Workload):
 
     kinds: ClassVar[tuple[str, ...]] = faults.DELAYS
     longest_leases = 0.8
+    faults_most = 30
     hold_leases: ClassVar[float] = 0.1  # on average
 
     def __init__(self, scene: Scene) -> None:
