@@ -109,7 +109,7 @@ def test_a_lock_of_a_cluster_may_have_a_shorter_lease(
 ) -> None:
     assert run(["lock", "--url", url, "--ttl", "500ms", "short", "true"]) == 0
     assert run(["lock", "--url", url, "--ttl", "1m", "long", "true"]) == 64
-    assert "the lease of cluster 'dev' is 2 s" in capsys.readouterr().err
+    assert "ttl must be from 0.1 s to 2 s, the lease of cluster 'dev'" in capsys.readouterr().err
 
 
 def test_status_can_be_watched_until_somebody_interrupts(url: str) -> None:

@@ -208,7 +208,7 @@ MUTANTS = {
     ),
     "a site votes though it has forgotten requests": Mutant(
         Resource,
-        "        elif message.count != part.count:\n",
+        "        elif not part.is_meant(message.life) or message.count != part.count:\n",
         "        elif False:\n",
         late_prepare,
     ),

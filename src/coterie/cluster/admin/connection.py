@@ -62,7 +62,9 @@ class Consultation:
         self.send(question)
         answer = await self.next()
         if not isinstance(answer, kind):
-            raise ProtocolError(f"a {type(answer).__name__} is no answer to this question")
+            raise ProtocolError(
+                f"expected a {kind.__name__} in answer, got a {type(answer).__name__}"
+            )
         return answer
 
 
@@ -76,7 +78,7 @@ async def consult(
         await Caller(credentials, "admin", new_identity("admin"), None).greet(connection)
         yield Consultation(connection)
     finally:
-        connection.close("all is asked")
+        connection.close("all questions are answered")
         await connection.wait_closed()
 
 

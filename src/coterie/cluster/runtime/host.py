@@ -101,8 +101,8 @@ class Host:
             tell: Takes each event, when it may be told.
             me: The number of the process.
             storage: Its disk; without one it must not save.
-            lost: The peers that the failure detector has found down so far. Whoever keeps them
-                calls `down` for each new one. Without a detector the process must not watch.
+            lost: The peers that the failure detector has found down so far, which calls `down` for
+                each new one. Without a detector the process must not watch.
             on_disk_failure: Takes the error of a write; no step is taken after it.
         """
         self.failed = False  # something could not be written
@@ -218,7 +218,8 @@ class Host:
     def _let_out(self, out: Outbox[Any]) -> None:
         for to, message in out.sends:
             self._send(to, message)
-        self._arm_and_watch(out)
+        if out.timers or out.watches:
+            self._arm_and_watch(out)
         for event in out.events:
             self._tell(event)
 

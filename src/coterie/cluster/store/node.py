@@ -103,15 +103,7 @@ class StoreNode:
             "a store is used at its sites only: run one, by coterie.join_store",
         )
         self._seat = seat(self._site())
-        data = self._config.options(name).data
-        assert data is not None, "every site has a directory"
-        self.log = StoreLog(data)
-        try:
-            self.log.belong_to([member.name for member in membership.members])
-            self._incarnation = count_start(data)
-        except BaseException:
-            self.log.close()
-            raise
+        self.log, self._incarnation = self._open_log()
         self._host = Host(
             self._seat,
             self._send,
@@ -120,6 +112,18 @@ class StoreNode:
             storage=self.log,
             on_disk_failure=self._fail,
         )
+
+    def _open_log(self) -> tuple[StoreLog, int]:
+        """Take the directory; return its log and the number of this start."""
+        data = self._config.options(self.name).data
+        assert data is not None, "every site has a directory"
+        log = StoreLog(data)
+        try:
+            log.belong_to([member.name for member in self._config.membership.members])
+            return log, count_start(data)
+        except BaseException:
+            log.close()
+            raise
 
     def _site(self) -> Site:
         choice, lease = self._config.store, self._config.membership.settings.lease

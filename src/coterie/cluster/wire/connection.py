@@ -50,7 +50,7 @@ class Connection(asyncio.Protocol):
         """Prepare; `opened` is called when the connection stands, `ended` at last, with the reason."""
         self.frame_bytes_max = HANDSHAKE_BYTES_MAX
         self.closed = False
-        self.transport: asyncio.Transport
+        self.transport = asyncio.Transport()  # one that does nothing, until the connection stands
         self._on_frame: Callable[[memoryview], None] = _ignore
         self._on_close: Callable[[str], None] = _ignore
         self._opened = opened

@@ -243,8 +243,8 @@ class Site(Process[Message]):
             case Collect(_, search):
                 waiters = self.resource.waiters(step)
                 step.out.send(sender, Collected(step.clock, search, waiters))
-            case Collected(_, search, waiters):
-                self.deadlock_search.on_collected(search, waiters, self.resource, step)
+            case Collected():
+                self.deadlock_search.on_collected(sender, message, self.resource, step)
             case Sacrifice():
                 self.deadlock_search.on_sacrifice(message, self.resource, step)
 
@@ -254,7 +254,7 @@ class Site(Process[Message]):
         if timer == BLOCKED:
             self.blocked = False
             if self.scheduler.waits():
-                self.deadlock_search.begin(self.resource, step)
+                self.deadlock_search.ring(self.resource, step)
         else:
             self.minding = False
             self.resource.remind_coordinators(step)

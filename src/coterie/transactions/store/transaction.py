@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from coterie.aio import despite_cancellation
-from coterie.errors import Conflict, MisuseError, OutcomeUnknown, UsageError
+from coterie.errors import Conflict, MisuseError, OutcomeUnknown, Unavailable, UsageError
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.store.values import checked, decode, encode, end_of_prefix, is_count
 
@@ -288,7 +288,7 @@ class Transaction:
             others = self._executor.waits_for(self._name)
             self._executor.abort(self._name)
             raise self._too_late(what, keys, others) from None
-        except (asyncio.CancelledError, MisuseError):
+        except (asyncio.CancelledError, MisuseError, Unavailable):
             self._executor.abort(self._name)
             self._end("aborted")
             raise
