@@ -49,22 +49,29 @@ BUGS: dict[str, Bug] = {
         "now < self._participant.sound_until or self._participant.valid(claim.lock, now)",
         "True",
         "exclusive",
+        first=24,
     ),
     "leases stand still while the machine sleeps": Bug(
-        clock.now, "time.clock_gettime(_BOOTTIME)", "time.monotonic()", "exclusive", seeds=80
+        clock.now,
+        "time.clock_gettime(_BOOTTIME)",
+        "time.monotonic()",
+        "exclusive",
+        seeds=80,
+        first=24,
     ),
     "sessions expire before their leases": Bug(
         Settings,
         "lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin",
         "lease / 2",
         "exclusive",
+        first=1,
     ),
     "no vote is abstained from after a restart": Bug(
-        Voter, "if out.saved or self.cautious:", "if self.cautious:", "exclusive", seeds=60
+        Voter, "if out.saved or self.cautious:", "if self.cautious:", "exclusive", seeds=60, first=1
     ),
     # Timers
     "a timer that is armed again rings twice": Bug(
-        Host, "            armed.cancel()", "            pass", "exclusive"
+        Host, "            armed.cancel()", "            pass", "exclusive", first=15
     ),
     "a late timer cannot be cancelled": Bug(
         Host,
@@ -74,20 +81,29 @@ BUGS: dict[str, Bug] = {
         "self._timers.setdefault(n, 0), self._drain(n, *a))",
         "classic-late",
         details="token-ring/regenerating",
+        seeds=200,
+        first=48,
     ),
     # Disks
     "records are not appended": Bug(
-        Host, "self._storage.append(out.appended)", "pass", "store", seeds=40
+        Host, "self._storage.append(out.appended)", "pass", "store", seeds=40, first=1
     ),
-    "a file is not synced": Bug(replace, "os.fsync(file.fileno())", "pass", "exclusive", seeds=60),
+    "a file is not synced": Bug(
+        replace, "os.fsync(file.fileno())", "pass", "exclusive", seeds=60, first=2
+    ),
     "a folder is not synced": Bug(
-        replace, "    sync_folder(path.parent)", "    pass", "locks", seeds=60
+        replace, "    sync_folder(path.parent)", "    pass", "locks", seeds=60, first=15
     ),
     "a log is not synced": Bug(
-        StoreLog, "        os.fsync(self._file.fileno())", "        pass", "store", seeds=60
+        StoreLog,
+        "        os.fsync(self._file.fileno())",
+        "        pass",
+        "store",
+        seeds=60,
+        first=2,
     ),
     "a memory is used twice": Bug(
-        Storage, "        self._memory.unlink()", "        pass", "exclusive", seeds=60
+        Storage, "        self._memory.unlink()", "        pass", "exclusive", seeds=60, first=41
     ),
     # Frames and connections
     "an old connection is kept beside the new": Bug(
@@ -96,18 +112,20 @@ BUGS: dict[str, Bug] = {
         "if number in self.lines:",
         "exclusive",
         seeds=60,
+        first=19,
     ),
     "a broken link is not made again": Bug(
-        Link, "        while True:", "        for _ in range(1):", "exclusive"
+        Link, "        while True:", "        for _ in range(1):", "exclusive", first=1
     ),
     "letters are delivered twice": Bug(
-        Peer, "if letter.seq == self._delivered + 1:", "if letter.seq:", "classic"
+        Peer, "if letter.seq == self._delivered + 1:", "if letter.seq:", "classic", first=6
     ),
     "letters are lost with their connection": Bug(
         Peer,
         "        self._waiting.extendleft(reversed(self._unconfirmed))",
         "        pass",
         "classic",
+        first=9,
     ),
     "a restart of a peer is not noticed": Bug(
         Peer,
@@ -115,6 +133,7 @@ BUGS: dict[str, Bug] = {
         "if False:",
         "classic-returns",
         seeds=60,
+        first=37,
     ),
     # Voters and participants
     "tokens begin again after a restart": Bug(
@@ -123,12 +142,14 @@ BUGS: dict[str, Bug] = {
         'self.bound = int(out.saved or b"0")',
         "exclusive",
         seeds=60,
+        first=1,
     ),
     "a lease is counted from the answer": Bug(
         Participant,
         "return max(0.0, self._valid_until(bid) - now)",
         "return max(0.0, self._valid_until(bid) + 2 * self.settings.lease - now)",
         "exclusive",
+        first=24,
     ),
 }
 

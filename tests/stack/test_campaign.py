@@ -89,7 +89,8 @@ def test_the_1996_algorithm_lets_nobody_in_beside_a_long_hold() -> None:
 
 
 def test_a_timer_that_was_cancelled_does_not_ring_after_a_late_turn() -> None:
-    assert not run_seed(0, "classic-late", "token-ring/regenerating").violation
+    for seed in (0, 48):
+        assert not run_seed(seed, "classic-late", "token-ring/regenerating").violation
 
 
 @pytest.mark.parametrize(("seed", "scheme"), [(26, "two-phase-locking"), (43, "optimistic")])

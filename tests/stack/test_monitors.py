@@ -39,7 +39,7 @@ class Stage:
     def __init__(self, world: World) -> None:
         self.world = world
         self.locks = LockMonitor(world, 1.0)
-        self.first, self.second = (Process(world.machine(name), name, 1) for name in "pq")
+        self.first, self.second = (Process(world.machine(name), name, 1, print) for name in "pq")
 
     def grant(self, process: Process, token: int, *, shared: bool = False, **more: Any) -> Fake:
         held = Fake({"a": token}, **more)

@@ -284,14 +284,14 @@ def draw_faults(
         kind = random.choice(kinds)
         if random.random() < 0.25:
             kind = random.choice([each for each in OF_HOLDERS if each in kinds] or [kind])
-        everybody = [*nodes, *programs]
-        first = random.choice(nodes if kind in OF_NODES else everybody)
+        both = [*nodes, *programs]
+        first = random.choice(nodes if kind in OF_NODES else both)
         if kind in OF_HOLDERS and programs and random.random() < 0.7:
             first = random.choice(programs)
         second = ""
         if kind in OF_TWO:
             # Nothing travels between programs.
-            second = random.choice([name for name in nodes if name != first] or everybody)
+            second = random.choice([name for name in nodes if name != first] or both)
             if random.random() < 0.5:
                 first, second = second, first
         seconds = (

@@ -100,8 +100,11 @@ class Machine:
 class Process:
     """One simulated process: an event loop, a number, and randomness of its own."""
 
-    def __init__(self, machine: Machine, name: str, life: int) -> None:
-        """Prepare its `life`-th start."""
+    def __init__(
+        self, machine: Machine, name: str, life: int, on_end: Callable[[Process], None]
+    ) -> None:
+        """Prepare its `life`-th start; `on_end` hears when it ends by itself."""
+        self._on_end = on_end
         self.world = machine.world
         self.machine = machine
         self.name = name
@@ -136,6 +139,7 @@ class Process:
         if not task.cancelled():
             self.error = task.exception()
         self.world.note_end(self)
+        self._on_end(self)
         self.die()
 
     # Time

@@ -44,7 +44,7 @@ class Socket:
         self.is_ended = False  # by the peer
         self.is_reset = False
         self.is_closed = False
-        self.pipe: Pipe  # to the peer; set by the connection, which makes both ends
+        self.pipe = Pipe(connection, self)
         process.sockets[connection.number] = self
 
     @property
@@ -111,15 +111,19 @@ class Socket:
 class Pipe:
     """One direction of a connection."""
 
-    def __init__(self, connection: Connection, source: Socket, target: Socket) -> None:
+    def __init__(self, connection: Connection, source: Socket) -> None:
         """Begin empty."""
         self.connection = connection
         self.source = source
-        self.target = target
         self.held: deque[Segment] = deque()  # back, until the way is open
         self._network = connection.network
         self._last = 0.0  # arrival
         self._unread = 0
+
+    @property
+    def target(self) -> Socket:
+        """The end at which it arrives."""
+        return self.connection.other(self.source)
 
     def room(self) -> int:
         """Return how many bytes it takes now."""
@@ -182,8 +186,6 @@ class Connection:
         self.is_stalled = False
         self.dialer = Socket(self, dialer, listener.machine.name)
         self.listener = Socket(self, listener, dialer.machine.name)
-        self.dialer.pipe = Pipe(self, self.dialer, self.listener)
-        self.listener.pipe = Pipe(self, self.listener, self.dialer)
 
     def other(self, socket: Socket) -> Socket:
         """Return the other end."""

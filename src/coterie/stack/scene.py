@@ -48,7 +48,6 @@ class Scene:
         self.locks = LockMonitor(world, plan.lease)
         self.is_closing = False
         self._ends: dict[Process, asyncio.Event] = {}
-        world.on_end = self._note_end
 
     def cast(self, name: str, main: Main, *, is_node: bool) -> None:
         """Add a role, with a machine for it."""
@@ -65,7 +64,8 @@ class Scene:
         if running or role.is_done or not self.world.machines[name].is_up:
             return
         self.lives[name] += 1
-        role.process = self.world.start(name, name, self.lives[name], role.main)
+        life = self.lives[name]
+        role.process = self.world.start(name, name, life, role.main, self._note_end)
 
     def start_later(self, name: str, seconds: float) -> None:
         """Start a process after a while."""

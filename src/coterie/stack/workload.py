@@ -336,10 +336,6 @@ class Circles(LeasedLocks):
                 pass
 
 
-class FarCircles(Circles):
-    """The same where nodes are far away: one way takes up to an eighth of a second."""
-
-
 class ClassicLocks(Workload):
     """The nodes of a classic algorithm, each of which takes locks."""
 
@@ -603,7 +599,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "lock-all": SeveralLocks,
     "line": Line,
     "circles": Circles,
-    "far-circles": FarCircles,
+    "far-circles": Circles,  # with nodes far away
     "classic": ClassicLocks,
     "classic-crashes": CrashingClassics,
     "classic-returns": ReturningClassics,

@@ -56,7 +56,6 @@ class World:
         self.turns = 0
         self.deliveries = 0
         self.errors: list[str] = []  # that nothing has caught
-        self.on_end: Callable[[Process], None] = _ignore
         self._digest = hashlib.blake2b(digest_size=16)
         self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._sequence = 0
@@ -136,9 +135,10 @@ class World:
         name: str,
         life: int,
         main: Callable[[Process], Coroutine[Any, Any, None]],
+        on_end: Callable[[Process], None] | None = None,
     ) -> Process:
-        """Start a process, for the `life`-th time under that name."""
-        process = Process(self.machines[machine], name, life)
+        """Start a process, for the `life`-th time under that name; hear when it ends by itself."""
+        process = Process(self.machines[machine], name, life, on_end or _ignore)
         self.recorder.started(self.now, process.number)
         with as_current(process):
             process.run(main(process))
@@ -177,7 +177,6 @@ class World:
     def note_end(self, process: Process) -> None:
         """Take note that a process has ended by itself."""
         self.recorder.log(self.now, process.name, f"ends: {process.error or 'all done'}")
-        self.on_end(process)
 
     def note_error(self, process: Process, context: dict[str, Any]) -> None:
         """Take note of an error that nothing has caught."""
