@@ -6,10 +6,13 @@ its lease must find it over. `time.monotonic` does not do that on Linux.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+TIME_NAMESPACE = Path("/proc/self/ns/time")
+TIME_OFFSETS = Path("/proc/self/timens_offsets")
 YEAR_2020 = 1_577_836_800
 NUMBERS_PER_SECOND = 1 << 22  # below 2**53 until the year 2088
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
@@ -23,12 +26,19 @@ def now() -> float:
 def boot() -> str:
     """Return a name of this run of the machine, in which readings of `now` can be compared.
 
-    It is empty where the system has none.
+    It is empty where the system has none. Processes in different time namespaces have the same boot
+    and different clocks. The number of a namespace may be used again for another one, so its
+    offsets are part of the name; a kernel without such namespaces has neither.
     """
     try:
-        return BOOT_ID.read_text(encoding="ascii").strip()
+        parts = [BOOT_ID.read_text(encoding="ascii").strip()]
     except OSError:
         return ""
+    with contextlib.suppress(OSError):
+        parts.append(str(TIME_NAMESPACE.readlink()))
+    with contextlib.suppress(OSError):
+        parts += TIME_OFFSETS.read_text(encoding="ascii").split()
+    return " ".join(parts)
 
 
 def wall() -> float:
