@@ -211,6 +211,7 @@ class LeaseGroup:
         self._numbers = itertools.count(1)
         self._cut_off_since: float | None = None
         self._check: asyncio.TimerHandle | None = None
+        self._check_due = math.inf
         self.host = enter(self, self._hear)
         self._participant = self.host.participant
 
@@ -429,6 +430,13 @@ class LeaseGroup:
             members = self.host.membership.members
             named = {members[voter - 1].name: known for voter, known in abstaining.items()}
             return NoQuorum(f"{quorum} votes ({no_votes(named, troubles)})")
+        lease, paused = self.host.membership.settings.lease, self.host.delay()
+        if paused > lease:
+            reasons = f" ({'; '.join(troubles)})" if troubles else ""
+            return NoQuorum(
+                f"{quorum} could be heard: the event loop of this program did not run for"
+                f" {paused:.1f} s, longer than the lease of {lease:g} s{reasons}"
+            )
         return NoQuorum(f"{quorum} can be reached ({'; '.join(troubles) or 'nodes do not answer'})")
 
     def obstacle(self, lock: str) -> NoQuorum | None:
@@ -454,6 +462,9 @@ class LeaseGroup:
         restarted would be back.
         """
         self._check = None
+        lease, now = self.host.membership.settings.lease, clock.now()
+        if now - self._check_due > lease:
+            self._cut_off_since = None  # what has come meanwhile is still to be read
         waiting = self.waiting()
         if not waiting:
             self._cut_off_since = None
@@ -461,8 +472,8 @@ class LeaseGroup:
         if self._may_vote():
             self._cut_off_since = None
         elif self._cut_off_since is None:
-            self._cut_off_since = clock.now()
-        elif clock.now() - self._cut_off_since >= self.host.membership.settings.lease:
+            self._cut_off_since = now
+        elif now - self._cut_off_since >= lease:
             for claim in waiting:
                 self.fail(claim, self.no_quorum(claim.lock))
         self._arm_check()
@@ -470,4 +481,5 @@ class LeaseGroup:
     def _arm_check(self) -> None:
         if self._check is None:
             period = self.host.membership.settings.hedge / CHECKS_PER_HEDGE
+            self._check_due = clock.now() + period
             self._check = asyncio.get_running_loop().call_later(period, self._check_quorum)

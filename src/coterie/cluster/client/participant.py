@@ -140,7 +140,7 @@ class ParticipantHost:
         self._upcalls = upcalls
         self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
         hosted = HostedParticipant(self.participant, identity.name)
-        self._host = Host(hosted, self._send, upcalls.tell)
+        self._host = Host(hosted, self._send, upcalls.tell, counts_sleep=True)
         self._host.start(clock.number())
         self.lines = {
             voter: lines.line(voter, partial(self.receive, voter), partial(self._connected, voter))
@@ -167,6 +167,10 @@ class ParticipantHost:
         """Ask voters that abstain why they do."""
         for voter in voters:
             self._send(voter, GetAbstention())
+
+    def delay(self) -> float:
+        """Return for how long the event loop of this process did not run, within the last lease."""
+        return self._host.delay(self.membership.settings.lease)
 
     def untried(self) -> list[ProcessId]:
         """List the voters that are called for the first time and may be there."""
