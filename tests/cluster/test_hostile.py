@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -23,6 +23,7 @@ from coterie.cluster.voter.frames import (
     GetStatus,
     GetTokenBound,
     OwnerReport,
+    decode_to_voter,
 )
 from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
@@ -36,11 +37,14 @@ from coterie.mutex.quorum.leased.frames import (
     Bye,
     Data,
     Probe,
+    Raise,
     Release,
     Request,
     SessionName,
     Term,
+    Yield,
 )
+from coterie.mutex.quorum.leased.voter import FAR, NEAR
 from tests.cluster.local_cluster import (
     COTERIE,
     PATIENCE_SECONDS,
@@ -51,7 +55,7 @@ from tests.cluster.local_cluster import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from coterie.cluster.config import Config
     from coterie.cluster.voter.node import Node
@@ -150,6 +154,87 @@ def test_mutated_frames_harm_nobody_else(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING):
         assert asyncio.run(main()) == 500 * len(frames_of(""))
     assert "refused" in caplog.text, "some were no frames any more"
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert not errors, "none made the node stumble"
+
+
+ABSURD: dict[type, tuple[object, ...]] = {
+    int: (0, -1, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1),
+    float: (0.0, -1.0, 1e308, float("inf"), float("-inf"), float("nan")),
+    str: ("", "x" * 256, "y" * 1_000_000),
+}
+
+
+def absurd(value: Any) -> Iterator[Any]:
+    """Generate the value with each of its parts replaced by each absurd one of the same type."""
+    if isinstance(value, bool):
+        yield not value
+    elif type(value) in ABSURD:
+        yield from ABSURD[type(value)]
+    elif isinstance(value, tuple):
+        yield from (() if isinstance(value, SessionName) else ((), value * 20_000))
+        for position, part in enumerate(value):
+            for other in absurd(part):
+                parts = [*value[:position], other, *value[position + 1 :]]
+                yield type(value)(*parts) if isinstance(value, SessionName) else tuple(parts)
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            for other in absurd(getattr(value, name)):
+                yield msgspec.structs.replace(value, **{name: other})
+
+
+def renamed(frame: Data, participant: str, lock: str) -> Data:
+    """Put names in the place of the empty participant and the lock "x"."""
+    session = frame.session
+    if not session.participant:
+        session = session._replace(participant=participant)
+    bodies = tuple(
+        msgspec.structs.replace(body, lock=lock) if body.lock == "x" else body
+        for body in frame.bodies
+    )
+    return msgspec.structs.replace(frame, session=session, bodies=bodies)
+
+
+def test_absurd_values_of_every_field_harm_no_other_program(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Afterwards the others acquire, and their tokens have grown by what can be expected."""
+    config = convert(document(1))
+    held = (Request("x", 1, 5, 5),)
+
+    async def token() -> int:
+        async with coterie.connect(url_of(config)) as coordinator, coordinator.lock("y") as own:
+            assert own.token is not None
+            return own.token
+
+    async def main() -> tuple[int, int, int]:
+        sent = 0
+        async with undisturbed(config):
+            first = await token()
+            for body in (Release("x", 1, 5), Yield("x", 1, 5), Raise("x", 1, 50), *held):
+                for frame in absurd(Data(SessionName("", 1), 2, 0, 5, 1.0, (body,))):
+                    identity = new_identity("absurd:1")
+                    session = SessionName(identity.name, 1)
+                    connection = await let_in(config, identity)
+                    for data in (Data(SessionName("", 1), 1, 0, 5, 1.0, held), frame):
+                        connection.send(renamed(data, identity.name, f"x{sent}"))
+                    connection.send(Bye(session))
+                    connection.close("the next")
+                    await refused(connection)
+                    sent += 1
+            identity = new_identity("absurd:2")
+            for encoded in frames_of(identity.name):
+                for frame in absurd(decode_to_voter(encoded)):
+                    connection = await let_in(config, identity)
+                    connection.send(frame)
+                    connection.close("the next")
+                    await refused(connection)
+                    sent += 1
+            return first, await token(), sent
+
+    first, last, sent = asyncio.run(main())
+    assert sent > 300
+    assert first < last < first + sent * (FAR + NEAR)
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert not errors, "none made the node stumble"
 
