@@ -12,9 +12,11 @@ import msgspec
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
+from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import (
     AskOwner,
     FindOwners,
+    GetAbstention,
     GetMembership,
     GetStatus,
     GetTokenBound,
@@ -143,6 +145,7 @@ class VoterHost:
         self.membership = membership
         self.node = node
         self.started = clock.now()
+        self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.labels: dict[str, str] = {}  # of participants with a session or a connection
         self.lines: dict[ProcessId, Line] = {}  # by number
         self.received: Counter[str] = Counter()
@@ -202,9 +205,14 @@ class VoterHost:
         """Give no token up to this one, as another node may have supported it together with us."""
         self.voter.raise_floor(floor)
 
+    def wait_for(self, nodes: list[str]) -> None:
+        """Note which nodes have to say first which numbers may have been used."""
+        self.awaited = nodes
+
     def end_recovery(self) -> None:
         """Vote as soon as the abstention of every restart is over."""
         self._hosted.recovers = False
+        self.awaited = []
         settings = self.membership.settings
         self.voter.abstains_until = self.started + settings.expiry + settings.lock_delay
         self.host.step(self._hosted.ring, VOTER)
@@ -322,6 +330,8 @@ class VoterHost:
                 self._send(number, TokenBound(self.node, max(self.voter.bound, self.voter.clock)))
             case GetStatus(locks):
                 self._send(number, NodeStatus(report(self, locks=locks)))
+            case GetAbstention():
+                self._send(number, abstention(self))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
         """Answer which participants have these locks or wait for them, and ask each of those."""
