@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.cluster.client.queries import RoundTrips
 from tests.cluster.proxy import network
 from tests.cluster.test_deadlock_cluster import Program
 from tests.cluster.virtual_time import run
@@ -56,3 +57,13 @@ def test_quick_answers_of_near_programs_do_not_shorten_the_wait_for_those_of_a_d
     one_way[place] = 0.4
     said = run(monkeypatch, lambda: ring(one_way))
     assert said.count("gave way in a cycle of 3") == 1
+
+
+def test_a_long_round_trip_is_remembered_for_minutes_and_not_for_good() -> None:
+    round_trips = RoundTrips()
+    round_trips.note(1.6, now=0.0)
+    for now in range(1, 61):
+        round_trips.note(0.01, now=float(now))
+    assert round_trips.latest == 0.01
+    assert round_trips.longest(60.0) == pytest.approx(0.8)
+    assert round_trips.longest(600.0) < 0.01

@@ -137,6 +137,33 @@ def test_a_lost_lock_does_not_block_other_tasks_of_a_program_that_has_not_releas
     through_proxies(monkeypatch, 1, test)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_next_in_line_gets_a_lost_lock_whose_holder_waits_for_another_program(
+    shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(made: Network, program: Program, other: Program) -> None:
+        c = program.coordinator
+
+        async def hold_and_wait() -> None:
+            await c.lock("a", shared=shared).acquire()
+            await c.lock("b").acquire()
+
+        async with other.coordinator.lock("b"):
+            tasks = [asyncio.ensure_future(hold_and_wait()) for _ in range(2 if shared else 1)]
+            await waiting(made, tasks[0])
+            next_one = asyncio.ensure_future(c.lock("a").acquire())
+            await lose(program)
+            held = await next_one
+            assert held
+            assert held.valid
+            assert not any(task.done() for task in tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    through_proxies(monkeypatch, 2, test)
+
+
 def test_a_single_try_finds_a_lock_free_that_another_task_has_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
