@@ -50,7 +50,7 @@ class LockAll(Acquirable[HeldAll]):
                 return held
             if held is not None:
                 await to_the_end(_abandon([held], owner))
-            elif not spoilt.done() or patience.is_spoilt():
+            elif not spoilt.done():
                 return None
 
     async def _obtain_every(
