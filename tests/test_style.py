@@ -81,7 +81,7 @@ ROOMS = {
     "catalogue": "errors",
     "cli": "catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
-    " scenario simulate trace transactions transactions.serializability transactions.trials",
+    " scenario simulate stack trace transactions transactions.serializability transactions.trials",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
@@ -108,6 +108,8 @@ ROOMS = {
     "process": "errors",
     "scenario": "catalogue errors process trace",
     "simulate": "catalogue errors process scenario trace",
+    "stack": "catalogue cluster cluster.classic cluster.runtime cluster.store cluster.voter errors"
+    " locks process trace transactions transactions.serializability",
     "sync": "errors locks",
     "trace": "errors",
     "transactions": "errors",
