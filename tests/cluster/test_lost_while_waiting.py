@@ -158,7 +158,7 @@ def test_the_next_in_line_gets_a_lost_lock_whose_holder_waits_for_another_progra
             assert held.valid
             assert not any(task.done() for task in tasks)
             await held.give_back(next_one)
-            assert await asyncio.ensure_future(c.lock("a").acquire())
+            assert await other.coordinator.lock("a").acquire(timeout=10 * LEASE)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
