@@ -80,13 +80,11 @@ def check(
     _validate(processes, entries, faults, budget)
     asking = _requesters(requesters, len(processes))
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
-    if properties is None:
-        properties = _usual_properties(processes)
-    if channel is None:
-        channel = declared_channel(processes)
-    header = header or Header(algorithm=_name(processes[0]), size=len(processes))
-    header = msgspec.structs.replace(header, clock="none")
-    question = _Question(seats, channel, faults, properties, exact, canonical, header)
+    properties = _usual_properties(processes) if properties is None else properties
+    channel = declared_channel(processes) if channel is None else channel
+    head = header or Header(algorithm=_name(processes[0]), size=len(processes))
+    head = msgspec.structs.replace(head, clock="none")
+    question = _Question(seats, channel, faults, properties, exact, canonical, head)
     return question.answer(Watch(budget))
 
 
