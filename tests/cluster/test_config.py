@@ -77,7 +77,7 @@ def test_a_bad_name_is_said_to_be_that_of_a_node_or_of_the_cluster() -> None:
     made["nodes"] = {"a b": made["nodes"]["a"]}
     with pytest.raises(ConfigError, match=r"^node name 'a b': ' ' at position 2 is not allowed"):
         convert(made)
-    with pytest.raises(ConfigError, match=r"^a cluster name has 1 to 255 characters, not 0"):
+    with pytest.raises(ConfigError, match=r"^a cluster name must have 1 to 255 characters, got 0"):
         convert(document(1, cluster=""))
 
 

@@ -7,6 +7,9 @@ import contextlib
 import logging
 import random
 import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,10 +25,13 @@ from coterie.cluster.voter.frames import (
     OwnerReport,
     decode_to_voter,
 )
+from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import dial
+from coterie.cluster.wire.security import Security
 from coterie.deadlock.service.lock_waits import Wanted
+from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,
@@ -39,7 +45,14 @@ from coterie.mutex.quorum.leased.frames import (
     Yield,
 )
 from coterie.mutex.quorum.leased.voter import FAR, NEAR
-from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.local_cluster import (
+    COTERIE,
+    PATIENCE_SECONDS,
+    document,
+    running,
+    until,
+    url_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -279,6 +292,114 @@ def test_who_says_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyP
             await refused(connection)
 
     asyncio.run(main())
+
+
+def test_callers_that_prove_nothing_have_to_make_room_the_oldest_first(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("coterie.cluster.wire.listener.UNPROVEN_MAX", 8)
+    config = convert(document(3))
+
+    async def main() -> None:
+        async with undisturbed(config):
+            address = config.membership.members[0].address
+            idle = [await dial(address, None) for _ in range(20)]
+            for connection in idle[:12]:
+                await refused(connection)
+            assert not any(connection.closed for connection in idle[12:])
+            proven = await let_in(config, new_identity("in-earnest:1"))
+            later = [await dial(address, None) for _ in range(20)]
+            await refused(idle[-1])
+            assert not proven.closed
+            for connection in (*later, proven):
+                connection.abort("done")
+                await connection.wait_closed()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "8 others are in the handshake" in caplog.text
+    assert caplog.text.count(" refused: ") == 10, "a caller cannot fill the disk with lines"
+    assert "more connections were refused, which are not listed" in caplog.text
+
+
+def test_a_caller_that_knows_another_secret_is_named_in_the_log_of_the_node(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plain = convert(document(1))
+    config = msgspec.structs.replace(plain, security=Security("ours, and no other"))
+    membership = config.membership
+
+    async def main() -> None:
+        async with running(config):
+            connection = await dial(membership.members[0].address, None)
+            theirs = Credentials(membership.cluster, membership.digest, b"theirs, not ours")
+            caller = Caller(theirs, "participant", new_identity("stranger:1"), "a")
+            with pytest.raises(ProtocolError, match="does not know our secret"):
+                await caller.greet(connection)
+            connection.close("it is another cluster")
+            await connection.wait_closed()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "connection with 127.0.0.1:" in caplog.text
+    assert "'stranger:1' did not prove itself when it had our proof" in caplog.text
+
+
+def test_a_caller_that_says_nothing_is_named_in_the_log_of_the_node(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("coterie.cluster.wire.handshake.HANDSHAKE_SECONDS_MAX", 0.05)
+    config = convert(document(1))
+
+    async def main() -> None:
+        async with running(config):
+            await refused(await dial(config.membership.members[0].address, None))
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "refused: no handshake in 0.05 s" in caplog.text
+
+
+NODE_OF_FEW_DESCRIPTORS = 64
+FLOOD = 300
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+def test_idle_connections_without_the_secret_do_not_end_a_node(tmp_path: Path) -> None:
+    """They take all descriptors that they can get; then the node has to save its first bound."""
+    limited = f'ulimit -n {NODE_OF_FEW_DESCRIPTORS}; exec "$@"'
+    serve = ["serve", "--dev", "1", "--port", "0", "--lease", "5s", "--data", str(tmp_path), "-q"]
+    command = ["sh", "-c", limited, "sh", *COTERIE, *serve]
+
+    async def main(url: str, pid: int) -> None:
+        host, _, port = url.removeprefix("coterie://").rpartition(":")
+        descriptors = Path(f"/proc/{pid}/fd")
+        async with coterie.connect(url) as coordinator:
+            flood = [await asyncio.open_connection(host, int(port)) for _ in range(FLOOD)]
+
+            def has_arrived() -> bool:
+                if any(reader.at_eof() or reader.exception() for reader, _ in flood):
+                    return True
+                return len(list(descriptors.iterdir())) >= NODE_OF_FEW_DESCRIPTORS - 2
+
+            await until(has_arrived, "the node to have no descriptor left, or to make room")
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                async with coordinator.lock("x") as held, coterie.connect(url):
+                    assert held.valid
+            for _, writer in flood:
+                writer.transport.abort()
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None
+            asyncio.run(main(server.stdout.readline().decode().strip(), server.pid))
+            assert server.poll() is None, "it goes on"
+        finally:
+            server.terminate()
+            _, log = server.communicate(timeout=PATIENCE_SECONDS)
+    assert server.returncode == 0, log.decode()
+    assert b"Traceback" not in log
+    assert len(log.splitlines()) < 2 * LINES_PER_ADDRESS_MAX, "the log stays readable"
 
 
 def test_a_second_connection_of_a_participant_takes_the_place_of_the_first() -> None:

@@ -46,6 +46,7 @@ class World:
         self.saved: dict[int, bytes] = dict.fromkeys(range(1, sites + 1), b"")
         self.logs: dict[int, list[bytes]] = {site: [] for site in range(1, sites + 1)}
         self.mail: dict[tuple[int, int], list[Any]] = {}
+        self.lives = dict.fromkeys(range(1, sites + 1), -1)
         self.timers: dict[int, dict[str, None]] = {}
         self.told: list[tuple[int, Event]] = []
         self.actions = 0  # writes to a disk and messages sent, so far
@@ -69,6 +70,8 @@ class World:
         self.seats[number] = seat(kind(number, self.size, scheduler, **self.settings))
         self.timers[number] = {}
         out: Outbox[Any] = Outbox(number)
+        self.lives[number] += 1
+        out.incarnation = self.lives[number]
         out.saved, out.log = self.saved[number], list(self.logs[number])
         self._step(number, lambda seated: seated.start(out), out)
 

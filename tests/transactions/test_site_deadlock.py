@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
+
+from coterie.cluster.store.node import SEARCH_SECONDS
+from coterie.simulate import Constant, Network
+from coterie.transactions.catalogue import scheme
 from coterie.transactions.schemes.scheduler import Accepted, Refused
-from coterie.transactions.site.deadlock_search import DeadlockSearch
+from coterie.transactions.site.deadlock_search import RINGS_MIN, DeadlockSearch
 from coterie.transactions.site.messages import Collect, Collected, Sacrifice, Waiter
 from coterie.transactions.site.site import BLOCKED, Site
+from coterie.transactions.trials.clients import BusySite
+from coterie.transactions.trials.sites import build_sites, run_sites
+from coterie.transactions.trials.trial import program
 from tests.harness import broken_class
 from tests.transactions.broken_sites import broken_sites
 from tests.transactions.site_world import World, key_at, world
 
 if TYPE_CHECKING:
-    import pytest
+    from coterie.transactions.trials.sites import Outcome
+    from coterie.transactions.trials.trial import Program
 
+ACCOUNTS = [f"k{number}" for number in range(6)]
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
 
 
@@ -130,6 +141,76 @@ def test_waiting_alone_is_no_deadlock() -> None:
     sites.call(1, "commit", first.name)
     sites.run()
     assert isinstance(sites.answer(second.name), Accepted)
+
+
+def bank(latency: float, seed: int, kind: type[BusySite] = BusySite) -> Outcome:
+    """Let clients of three sites make transfers between few accounts; no client gives up."""
+    dice = Random(f"{seed}/bank")
+
+    def transfer() -> Program:
+        return program("u({}) u({})".format(*dice.sample(ACCOUNTS, 2)))
+
+    programs = [[[transfer() for _ in range(10)] for _ in range(2)] for _ in range(3)]
+    build = scheme("two-phase-locking").variant("detection").build
+    settings = {"patience": 2.5, "search_after": SEARCH_SECONDS}
+    sites = build_sites(build, programs, left=10, kind=kind, **settings)
+    return run_sites(sites, Network(Constant(latency)), seed=seed, until=60.0)
+
+
+@pytest.mark.parametrize("latency", [0.001, 0.015, 0.06, 0.2])
+def test_all_transfers_are_made_however_long_a_round_trip_takes(latency: float) -> None:
+    """Also where two round trips take longer than the pause between two searches."""
+    for seed in range(3):
+        outcome = bank(latency, seed)
+        assert outcome.refusals["a deadlock"], f"seed {seed} has no deadlock through several sites"
+        assert outcome.commits == 60, f"seed {seed} stops after {outcome.commits} transfers"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("if self.rings < self.allowed:", "if False:"),
+        ("self.allowed = min(2 * self.allowed, RINGS_MAX)", "pass"),
+        ("            self.silent.remove(sender)", "            pass"),
+    ],
+)
+def test_a_search_that_is_replaced_too_soon_never_ends(old: str, new: str) -> None:
+    kind = broken_sites(DeadlockSearch, old, new).busy_site
+    assert min(bank(0.2, seed, kind).commits for seed in range(3)) < 60
+
+
+def test_no_search_begins_while_one_is_under_way() -> None:
+    sites, first, second = crossed()
+    for _ in range(RINGS_MIN):
+        sites.ring(1, BLOCKED)
+    assert sites.count(Collect) == 2
+    sites.run()
+    assert isinstance(sites.answer(second), Refused)
+    assert isinstance(sites.answer(first), Accepted)
+
+
+def searches(sites: World, rings: int) -> int:
+    """Let the timer of site 2 ring, and return how many searches that has begun."""
+    before = sites.count(Collect)
+    for _ in range(rings):
+        sites.ring(2, BLOCKED)
+        sites.run()
+    return (sites.count(Collect) - before) // 2
+
+
+def test_searches_wait_once_for_a_site_that_is_away() -> None:
+    """Else each deadlock of the others would be found that much later."""
+    sites = world(sites=3)
+    sites.write(1, {B: b"1"})
+    second = sites.call(2, "begin")
+    sites.call(2, "write", second.name, B, b"2")
+    sites.crash(3)
+    assert searches(sites, RINGS_MIN + 1) == 2  # one is given up
+    assert searches(sites, 5) == 5
+    sites.start(3)
+    assert searches(sites, 5) == 5
+    sites.crash(3)
+    assert searches(sites, RINGS_MIN) == 1  # it was heard, so it is waited for
 
 
 def stale(kind: type[Site] = Site) -> tuple[World, str]:

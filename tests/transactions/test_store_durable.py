@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.clocks import Stamp
-from coterie.errors import ConfigError, Conflict, MisuseError, OutcomeUnknown, Unavailable
+from coterie.errors import ConfigError, MisuseError, OutcomeUnknown, Unavailable
 from coterie.transactions import Store, Transaction
+from coterie.transactions.catalogue import schemes
 from coterie.transactions.schemes.scheduler import Item
 from coterie.transactions.serializability import check
 from coterie.transactions.store.log import STAMPS_AT_ONCE, Log
@@ -153,7 +154,7 @@ def test_an_older_version_does_not_replace_a_newer_one(path: Path) -> None:
     log.close()
 
 
-@pytest.mark.parametrize("scheme", ["two-phase-locking", "optimistic"])
+@pytest.mark.parametrize("scheme", list(schemes()))
 def test_whoever_was_on_the_way_to_a_broken_disk_does_not_know(scheme: str, path: Path) -> None:
     """2.0 f: unknown is not aborted. Such a transaction stays in the way; nothing more commits."""
     calls = 0
@@ -164,7 +165,7 @@ def test_whoever_was_on_the_way_to_a_broken_disk_does_not_know(scheme: str, path
         await t.put("x", 1)
 
     async def main() -> None:
-        store, disk = store_on_disk(path, scheme, timeout=0.01)
+        store, disk = store_on_disk(path, scheme)
         async with store:
             await store.run(increment)
             disk.broken = True
@@ -175,11 +176,46 @@ def test_whoever_was_on_the_way_to_a_broken_disk_does_not_know(scheme: str, path
             assert store.counts.unknown == 1
             with pytest.raises(Unavailable, match="can no longer be written: disk I/O error"):
                 await store.run(increment)
-            with pytest.raises(Conflict):
-                await store.run(put, tries=2)
+            with pytest.raises(Unavailable, match="can no longer be written: disk I/O error"):
+                await store.run(put)
             report = check(store.history())
             assert report.serializable
             assert len(report.left_out) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["two-phase-locking", "timestamp-ordering", "multiversion"])
+def test_nothing_waits_for_what_a_broken_disk_has_left_in_doubt(scheme: str, path: Path) -> None:
+    """Neither what asks afterwards, nor what waits already, nor what waits for one that does."""
+
+    async def look(t: Transaction) -> object:
+        return await t.get("x")
+
+    async def put(t: Transaction) -> None:
+        await t.put("x", 1)
+
+    async def both(t: Transaction) -> None:
+        await t.put("y", 1)
+        await t.get("x")
+
+    async def main() -> None:
+        store, disk = store_on_disk(path, scheme)
+        async with store:
+            await store.run(look)  # reserves stamps
+            disk.broken = True
+            disk.open.clear()
+            writing = asyncio.create_task(store.run(put))
+            await asyncio.to_thread(disk.reached.wait, 10)
+            waiting = [asyncio.create_task(store.run(work)) for work in (look, both, both)]
+            await asyncio.sleep(0)
+            disk.open.set()
+            with pytest.raises(OutcomeUnknown):
+                await writing
+            for task in (*waiting, asyncio.create_task(store.run(look))):
+                with pytest.raises(Unavailable, match="can no longer be written"):
+                    await task
+            assert store.counts.aborted == 4
 
     asyncio.run(main())
 

@@ -60,14 +60,14 @@ class Session:
             return
         self._check_loop()
         self._loop = None
-        self.held.clear()  # whoever opens it again holds nothing
+        self.held.clear()  # after it is opened again nothing is held
         await to_the_end(self.engine.close())
 
     def should_yield(self) -> bool:
-        """Tell whether locks have been taken for so long that the event loop needs a turn.
+        """Return True if the event loop should run other tasks first.
 
-        One that is to be had at once needs no waiting, so somebody who takes it again and again
-        would let nobody else run: not those who renew its lease either.
+        A lock that is free is acquired without waiting, so a task that takes one again and again
+        would let no other task run, and not even the one that renews its lease.
         """
         now = time.monotonic()
         if now - self._turned < TURN_SECONDS:
@@ -80,7 +80,7 @@ class Session:
         if os.getpid() != self._process:
             raise MisuseError(
                 f"the coordinator {self.url} belongs to process {self._process}, and this is"
-                f" process {os.getpid()}: after a fork the child has to connect itself"
+                f" process {os.getpid()}; after a fork, connect again in the child"
             )
 
     def check(self) -> None:
@@ -88,14 +88,14 @@ class Session:
         self.check_process()
         if self._loop is None:
             raise MisuseError(
-                f"the coordinator {self.url} is not open: use `async with coterie.connect(...)`"
+                f"the coordinator {self.url} is not open; use `async with coterie.connect(...)`"
             )
         self._check_loop()
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
             raise MisuseError(
-                f"the coordinator {self.url} belongs to another event loop: connect in this one"
+                f"the coordinator {self.url} belongs to another event loop; connect in this one"
             )
 
 
@@ -108,14 +108,14 @@ class Patience:
 
     @classmethod
     def of(cls, timeout: float | None) -> Patience:
-        """Wait that many seconds from now: None for ever, 0 not at all."""
+        """Wait that many seconds from now: None forever, 0 not at all."""
         if timeout is None:
             return FOREVER
         check_timeout(timeout)
         return cls(time.monotonic() + timeout, wait=timeout > 0)
 
     def remaining(self) -> float | None:
-        """Seconds that are left, at least 0; None without end."""
+        """Return the seconds that are left, at least 0; None without end."""
         if self.deadline == math.inf:
             return None
         return max(0.0, self.deadline - time.monotonic())
@@ -126,15 +126,15 @@ AT_ONCE = Patience(deadline=-math.inf, wait=False)
 
 
 def check_timeout(timeout: float | None) -> None:
-    """Refuse a time to wait that makes no sense."""
+    """Raise `UsageError` if this is no time to wait."""
     if timeout is not None and not timeout >= 0:
-        raise UsageError(f"timeout is how many seconds to wait, 0 or more or None, not {timeout!r}")
+        raise UsageError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
 
 
 def check_ttl(ttl: float | None) -> None:
-    """Refuse a lease that makes no sense."""
+    """Raise `UsageError` if this is no length of a lease."""
     if ttl is not None and not ttl > 0:
-        raise UsageError(f"ttl is the length of the lease in seconds, above 0, not {ttl!r}")
+        raise UsageError(f"ttl must be above 0 seconds, got {ttl!r}")
 
 
 class Acquirable(ABC, Generic[Kept_co]):
@@ -147,7 +147,7 @@ class Acquirable(ABC, Generic[Kept_co]):
         timeout: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
-        """Remember how long to wait and whom to tell of a loss; nothing is asked for yet."""
+        """Remember how long to wait and what to call after a loss; nothing is asked for yet."""
         check_timeout(timeout)
         self.name = name
         self.names = tuple(names)  # of every lock that it may take
@@ -156,12 +156,12 @@ class Acquirable(ABC, Generic[Kept_co]):
         self._bodies: dict[asyncio.Task[object], list[Body]] = {}
 
     def __repr__(self) -> str:
-        """Tell what it is and its name."""
+        """Show what it is and its name."""
         return f"<{type(self).__name__} {self.name!r}>"
 
     @abstractmethod
     async def obtain(self, owner: Owner, patience: Patience) -> Kept_co | None:
-        """Acquire on behalf of an owner; None if it was not to be had in time.
+        """Acquire on behalf of an owner; return None if it was not obtained in time.
 
         If it is cancelled or fails, no request is left behind and nothing is held.
         """
@@ -169,13 +169,13 @@ class Acquirable(ABC, Generic[Kept_co]):
     async def acquire(self, blocking: bool = True, timeout: float | None = None) -> Kept_co | None:  # noqa: ASYNC109 - as everywhere
         """Acquire for this task; None if that did not succeed in time.
 
-        `timeout` is how many seconds to wait, by default what the lock was made with; None is for
-        ever and 0 is one try, which `blocking=False` says as well.
+        `timeout` is how many seconds to wait, by default what the lock was made with; None is
+        forever and 0 is one try, which `blocking=False` says as well.
         """
         return await self.take(asyncio.current_task(), self.patience(blocking, timeout))
 
     async def take(self, owner: Owner, patience: Patience) -> Kept_co | None:
-        """Acquire on behalf of an owner, and see to it that `on_lost` is called."""
+        """Acquire on behalf of an owner, and arrange that `on_lost` is called."""
         holding = await self.obtain(owner, patience)
         if holding is not None and self.on_lost is not None:
             # Through the loop: an error in the callback must not keep the body from being cancelled.
@@ -187,12 +187,12 @@ class Acquirable(ABC, Generic[Kept_co]):
         """Work out how long to wait."""
         if not blocking:
             if timeout is not None:
-                raise ValueError("a timeout makes no sense for an acquire that does not block")
+                raise ValueError("timeout must be left out if blocking is False")
             return Patience.of(0)
         return Patience.of(self.timeout if timeout is None else timeout)
 
-    def timed_out(self, holders: str = "somebody else") -> AcquireTimeout:
-        """Word the error for a wait that was in vain."""
+    def timed_out(self, holders: str = "another task or process") -> AcquireTimeout:
+        """Make the error for a lock that was not obtained in time."""
         waited = f"within {self.timeout:g} s" if self.timeout else "at once"
         return AcquireTimeout(
             f"lock {self.name!r} was not obtained {waited}: it is held by {holders};"
@@ -254,7 +254,7 @@ class Lock(Acquirable[Held]):
         self._reentrant = reentrant
 
     async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
-        """Acquire on behalf of an owner; None if it was not to be had in time."""
+        """Acquire on behalf of an owner; return None if it was not obtained in time."""
         self._session.check()
         mine = self._session.held.get((owner, self.name))
         if mine is not None:
@@ -289,7 +289,8 @@ class Lock(Acquirable[Held]):
         if mine.shared and not self._shared:
             raise MisuseError(
                 f"lock {self.name!r} is held by this task in shared mode; release it before"
-                " asking for it alone, since two who wait for each other's share never end"
+                " asking for it alone, since two holders upgrading at the same time would"
+                " deadlock"
             )
         mine.enter_again()
         return mine
@@ -305,7 +306,7 @@ class Lock(Acquirable[Held]):
                 return None
             if claim.valid():
                 return claim
-            # The grant came too late to be of use: after a pause of this process, or with its end.
+            # The grant came too late: after a pause of this process, or as the coordinator closed.
             await to_the_end(claim.release())
             self._session.check()
 

@@ -37,7 +37,7 @@ class Semaphore(Acquirable[Held]):
     ) -> None:
         """Prepare the slots `name/permit-1` and so on."""
         if permits < 1:
-            raise UsageError(f"a semaphore has at least 1 permit, not {permits}")
+            raise UsageError(f"permits must be at least 1, got {permits}")
         check_name(name, LENGTH_MAX - len(f"/permit-{permits}"))
         slots = [f"{name}/permit-{number}" for number in range(1, permits + 1)]
         super().__init__(name, slots, timeout, on_lost)
@@ -51,6 +51,6 @@ class Semaphore(Acquirable[Held]):
         if not others:
             raise MisuseError(
                 f"all {len(self._slots)} permits of {self.name!r} are held by this task already,"
-                " and it would wait for itself"
+                " so it would wait for itself"
             )
         return await obtain_any(self._session, others, owner, patience)

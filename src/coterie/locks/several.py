@@ -1,4 +1,4 @@
-"""Several locks: all of them, or the first that can be had. Both may stand inside each other."""
+"""Several locks: all of them, or the first that is free. Both may be parts of each other."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class LockAll(Acquirable[HeldAll]):
         self._parts = parts
 
     async def obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
-        """Take one after the other; give all back if one is not to be had in time.
+        """Take one after the other; give all back if one is not obtained in time.
 
-        If one is lost while others are waited for, nobody has had them together: begin again.
+        If one is lost while others are waited for, they were never held together: begin again.
         """
         while (held := await self._obtain_every(owner, patience)) is not None:
             if held.valid:
@@ -64,7 +64,7 @@ class LockAll(Acquirable[HeldAll]):
 
 
 class LockAny(Acquirable[Part]):
-    """Takes the first that can be had; `held.name` says which."""
+    """Takes the first that is granted; `held.name` says which."""
 
     def __init__(
         self,
@@ -89,8 +89,8 @@ async def obtain_any(
 ) -> Part | None:
     """Take the first that is free; if none is, ask for all of them and keep the first granted.
 
-    Whoever waits stands in every queue. Two grants at the same moment are possible: the later one
-    is given back at once, so a try of somebody else may fail for that moment. If the one that is
+    The owner stands in every queue. Two grants at the same moment are possible: the later one is
+    given back at once, so a try of another task may fail for that moment. If the one that is
     kept is lost before the others are withdrawn, it is as if it had not been granted.
     """
     for part in parts:
@@ -162,5 +162,5 @@ def _distinct(parts: Sequence[Acquirable[Any]]) -> list[str]:
         raise UsageError("name at least one lock")
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"lock {name!r} is named twice, and nobody can hold it twice")
+            raise UsageError(f"lock {name!r} is named twice, and a task cannot hold it twice")
     return names

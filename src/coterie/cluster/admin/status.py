@@ -60,7 +60,7 @@ class ClusterState(msgspec.Struct, frozen=True):
 
 
 async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
-    """Ask every node, and if wanted everybody who is concerned with a lock."""
+    """Ask every node, and with `locks` every program that has a lock or waits for one."""
     membership = await visit.learn()
     async with _asking(visit, membership, locks=locks) as (states, consultations):
         names = _names(states) if locks else []
@@ -82,7 +82,7 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
 
 
 async def inspect_waits(visit: Visit) -> tuple[Graph[str], int]:
-    """Ask everybody twice who waits for whom; give what lasted, and the health of the cluster."""
+    """Ask twice which tasks wait for which; return what lasted, and the health of the cluster."""
     membership = await visit.learn()
     async with _asking(visit, membership, locks=True) as (states, consultations):
         locks, questions = _names(states), itertools.count()
@@ -94,7 +94,7 @@ async def inspect_waits(visit: Visit) -> tuple[Graph[str], int]:
 async def _collect(
     consultations: dict[int, Consultation], locks: list[Wanted], questions: Iterator[int]
 ) -> Collection:
-    """Ask about all locks, then who is in the way of each request to share one."""
+    """Ask about all locks, then what blocks each request to share one."""
     surveyed = await _survey(consultations, locks, questions)
     known = [(survey, lock) for survey, part in surveyed for lock in part]
     collection = Collection(owner for survey, lock in known for owner in survey.waiting(lock.lock))
@@ -158,7 +158,7 @@ def _names(states: list[NodeState]) -> list[Wanted]:
 
 
 def _health(membership: Membership, states: list[NodeState]) -> int:
-    """Judge; while programs are not back at a node, the next one had better not be restarted."""
+    """Judge; until all programs are back at a node, the next one should not be restarted."""
     reports = [state.report for state in states if state.report is not None]
     up = [voter for voter, state in enumerate(states, 1) if state.report is not None]
     if not membership.settings.quorums.contains_quorum(up):
@@ -177,7 +177,7 @@ async def _survey(
     *,
     search: bool = False,
 ) -> list[tuple[Survey, list[Wanted]]]:
-    """Ask everybody concerned, some locks at a time, each time with the next number."""
+    """Ask all participants concerned, some locks at a time, each time with the next number."""
     parts = [locks[i : i + LOCKS_PER_QUESTION] for i in range(0, len(locks), LOCKS_PER_QUESTION)]
     surveys = {next(questions): Survey(consultations) for _ in parts}
     for consultation in consultations.values():

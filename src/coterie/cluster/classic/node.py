@@ -99,9 +99,10 @@ class Classic:
         Without a directory a node cannot know that it has been here before. Its configuration says
         whether this one has, and all have or none.
         """
-        return self._data is not None and RETURN in self.algorithm.faults_tolerated(
-            self.setup.variant
-        )
+        return self._data is not None and self._has_rule_for_return()
+
+    def _has_rule_for_return(self) -> bool:
+        return RETURN in self.algorithm.faults_tolerated(self.setup.variant)
 
     @property
     def is_ready(self) -> bool:
@@ -203,9 +204,10 @@ class Classic:
         name = self.peers[peer].name
         if not self.tolerates_restarts or not incarnation:
             self._lose(peer)
+            only = " of nodes without a data directory" if self._has_rule_for_return() else ""
             return (
-                f"node {name!r} was restarted: {self.algorithm.name} does not tolerate restarts;"
-                " restart all nodes"
+                f"node {name!r} was restarted: {self.algorithm.name} does not tolerate"
+                f" restarts{only}; restart all nodes"
             )
         logger.warning("node %s has returned to node %s", name, self.name)
         for lock in sorted(self.processes):

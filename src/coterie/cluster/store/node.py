@@ -13,9 +13,9 @@ from coterie.cluster.membership import Choice, Member
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.store.log import StoreLog
-from coterie.cluster.wire.connection import FRAME_BYTES_MAX
+from coterie.cluster.wire.connection import FAULTS, FRAME_BYTES_MAX
 from coterie.cluster.wire.peers import Handlers, Peers
-from coterie.errors import ConfigError, Unavailable
+from coterie.errors import ConfigError, ProtocolError, Unavailable
 from coterie.process import encode, seat
 from coterie.transactions.catalogue import scheme
 from coterie.transactions.site.site import Site, typed
@@ -103,15 +103,7 @@ class StoreNode:
             "a store is used at its sites only: run one, by coterie.join_store",
         )
         self._seat = seat(self._site())
-        data = self._config.options(name).data
-        assert data is not None, "every site has a directory"
-        self.log = StoreLog(data)
-        try:
-            self.log.belong_to([member.name for member in membership.members])
-            self._incarnation = count_start(data)
-        except BaseException:
-            self.log.close()
-            raise
+        self.log, self._incarnation = self._open_log()
         self._host = Host(
             self._seat,
             self._send,
@@ -120,6 +112,18 @@ class StoreNode:
             storage=self.log,
             on_disk_failure=self._fail,
         )
+
+    def _open_log(self) -> tuple[StoreLog, int]:
+        """Take the directory; return its log and the number of this start."""
+        data = self._config.options(self.name).data
+        assert data is not None, "every site has a directory"
+        log = StoreLog(data)
+        try:
+            log.belong_to([member.name for member in self._config.membership.members])
+            return log, count_start(data)
+        except BaseException:
+            log.close()
+            raise
 
     def _site(self) -> Site:
         choice, lease = self._config.store, self._config.membership.settings.lease
@@ -210,7 +214,16 @@ class StoreNode:
         link.send(STORE, content)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
-        self._host.deliver(peer, letter.content)
+        """Take a letter; a faulty one ends the connection over which it came, and nothing else."""
+        try:
+            self._host.deliver(peer, letter.content)
+        except FAULTS:
+            raise
+        except Exception as error:
+            logger.exception(
+                "site %s cannot take what site %s has sent", self.name, self._peers[peer].name
+            )
+            raise ProtocolError(f"a message that makes no sense here: {error!r}") from error
         self._report_doubt()
 
     # Disk

@@ -142,7 +142,11 @@ class Peer:
         self._waiting.extendleft(reversed(self._unconfirmed))
         self._unconfirmed.clear()
         self._bytes = 0
-        self._meet(welcome.start, welcome.clock)
+        try:
+            self._meet(welcome.start, welcome.clock)
+        except ProtocolError:
+            self._link.give_up()  # the start that we know is over, and no other will do
+            raise
         self._push()
 
     def _disconnected(self) -> None:

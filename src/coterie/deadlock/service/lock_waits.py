@@ -127,9 +127,9 @@ def choose_victim(owners: Iterable[LockOwner]) -> LockOwner | None:
 def names(owners: Iterable[LockOwner]) -> dict[OwnerId, str]:
     """Name owners as people find them: by the process, and by the task where that is not enough."""
     found: dict[OwnerId, str] = {}
-    everyone = {owner.id: owner for owner in owners}
-    processes = [owner.process for owner in everyone.values()]
-    for owner in everyone.values():
+    known = {owner.id: owner for owner in owners}
+    processes = [owner.process for owner in known.values()]
+    for owner in known.values():
         alone = processes.count(owner.process) == 1
         name = owner.process if alone else f"{owner.process} {owner.task}"
         found[owner.id] = name if name not in found.values() else f"{name} #{owner.id.number}"

@@ -71,13 +71,12 @@ class FileEngine:
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
     ) -> FileClaim:
-        """Ask for a lock. The lease does not matter: the system knows at once who is dead."""
+        """Ask for a lock. The lease does not matter: the system knows at once which process is dead."""
         queue, number = Queue(self.folder, name), self.waits.name(owner).number
         author = Author(
             self.waits.process, time.time(), self.waits.participant, number, task_name(owner), name
         )
-        claim = FileClaim(self.folder, queue, owner, author, shared=shared, wait=wait)
-        claim.on_end = self._forget
+        claim = FileClaim(queue, owner, author, self._forget, shared=shared, wait=wait)
         self._claims.setdefault(name, []).append(claim)
         return claim
 
@@ -127,11 +126,11 @@ class FileEngine:
             self._board.withdraw(owner)
 
     async def holders(self, name: str) -> list[Party]:
-        """Name who is inside: the first, or all who share before the first who does not."""
+        """List the holders: the first, or all that share before the first that does not."""
         return [party(name, each, inside=True) for each in self._divided(name)[0]]
 
     async def waiters(self, name: str) -> list[Party]:
-        """Name who waits, the next first."""
+        """List those that wait, the next first."""
         return [party(name, each, inside=False) for each in self._divided(name)[1]]
 
     async def watch(
@@ -164,7 +163,7 @@ def make_engine(url: str) -> FileEngine:
         path = path.removeprefix("//")
         if not path.startswith("/"):
             raise UsageError(
-                f"{url}: a directory of this machine is meant, such as file:/var/lib/x"
+                f"{url}: expected a directory of this machine, such as file:/var/lib/x"
             )
     return FileEngine(Path(path).absolute() if path else default_folder())
 

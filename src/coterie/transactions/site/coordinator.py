@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.errors import MisuseError
+from coterie.errors import MisuseError, ProtocolError
 from coterie.transactions.schemes.scheduler import (
     Accepted,
     Attempt,
@@ -26,6 +26,7 @@ from coterie.transactions.schemes.scheduler import (
 )
 from coterie.transactions.site.course import (
     Course,
+    Visit,
     insist_on_declared,
     insist_on_size,
     merged,
@@ -163,8 +164,12 @@ class Coordinator(msgspec.Struct, array_like=True):
         visit = course.visit(site)
         visit.count += 1
         visit.request = request
+        self._send_ask(course, visit, step)
+
+    def _send_ask(self, course: Course, visit: Visit, step: Step) -> None:
         opening = course.attempt if visit.count == 1 else None
-        step.out.send(site, Ask(step.clock, course.attempt.name, visit.count, request, opening))
+        ask = Ask(step.clock, course.attempt.name, visit.count, visit.request, opening, visit.life)
+        step.out.send(visit.site, ask)
 
     def on_reply(self, sender: ProcessId, message: Reply, step: Step) -> None:
         """Answer the user once all sites have answered; a refusal by one of them is enough."""
@@ -176,8 +181,10 @@ class Coordinator(msgspec.Struct, array_like=True):
             self._refused(course, answer, sender, step)
             return
         running = course.state == "running" and sender in course.awaited
-        if not running or message.count != course.visit(sender).count:
+        if not running or not course.visit(sender).takes(message):
             return
+        if isinstance(answer, Listed) != isinstance(course.request, Scan):
+            raise ProtocolError(f"{message.name} got an answer to another kind of request")
         course.silence = 0
         if isinstance(answer, Listed):
             course.lists.append(answer)
@@ -209,7 +216,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         name, sites, settled = course.attempt.name, tuple(course.sites), self._settled(step)
         for visit in course.visits:
             if visit.site in course.awaited:
-                prepare = Prepare(step.clock, name, visit.count, sites, settled)
+                prepare = Prepare(step.clock, name, visit.count, sites, settled, visit.life)
                 step.out.send(visit.site, prepare)
 
     def _settled(self, step: Step) -> LogicalTime:
@@ -221,6 +228,8 @@ class Coordinator(msgspec.Struct, array_like=True):
         """Count a vote; the last one decides."""
         course = self.courses.get(vote.name)
         if course is None or course.state == "running" or sender not in course.awaited:
+            return
+        if not course.visit(sender).is_of(vote.life):
             return
         course.awaited.remove(sender)
         course.silence = 0
@@ -311,10 +320,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         name = course.attempt.name
         if course.state == "running":
             for site in course.awaited:
-                visit = course.visit(site)
-                opening = course.attempt if visit.count == 1 else None
-                ask = Ask(step.clock, name, visit.count, visit.request, opening)
-                step.out.send(site, ask)
+                self._send_ask(course, course.visit(site), step)
             return
         self._send_prepare(course, step)
         if course.silence > RINGS_MAX and course.state == "voting":

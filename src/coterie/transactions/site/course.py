@@ -19,7 +19,15 @@ from coterie.transactions.schemes.scheduler import (
     Value,
 )
 from coterie.transactions.schemes.span import Span
-from coterie.transactions.site.messages import More, Read, Request, Scan, Validate, Write
+from coterie.transactions.site.messages import (
+    More,
+    Read,
+    Reply,
+    Request,
+    Scan,
+    Validate,
+    Write,
+)
 
 DECLARED_BYTES_MAX = 1 << 20  # it goes to every site that it concerns, and to disk with each vote
 WRITTEN_BYTES_MAX = 1 << 26  # by one transaction: a site does nothing else while they go to disk
@@ -31,6 +39,24 @@ class Visit(msgspec.Struct, array_like=True):
     site: ProcessId
     count: int = 0  # requests sent there
     request: Request | None = None  # the last of them
+    life: int | None = None  # of the site, in which it has answered; None: it has not yet
+
+    def is_of(self, life: int) -> bool:
+        """Return whether all that the transaction knows from the site is of that life of it."""
+        return self.life in (None, life)
+
+    def takes(self, reply: Reply) -> bool:
+        """Take the answer to the last request, and return True; False if this is another one.
+
+        An answer from before the site's last start may come after the site was asked again, and has
+        carried out the request once more. What was read is of one life, and what is voted on is of the
+        same: so the first answer tells which life is meant from now on, and the site refuses what
+        means another.
+        """
+        if reply.count != self.count or not self.is_of(reply.life):
+            return False
+        self.life = reply.life
+        return True
 
 
 class Course(msgspec.Struct, array_like=True):

@@ -9,7 +9,10 @@
                   <-   Acknowledge         of a commit: on disk, so the coordinator may forget it
 
 Requests of a transaction to one site are counted, so that each is carried out once and a site that
-has forgotten some of them does not vote.
+has forgotten some of them does not vote. A life of a site is the time from one start of it to the
+next: each answer and each vote names the life that gives it, and each request after the first answer
+the life that is meant. So no transaction rests on what a site has forgotten, however late an answer
+from before its restart arrives.
 """
 
 from __future__ import annotations
@@ -76,6 +79,7 @@ class Ask(Payload, frozen=True):
     count: int  # of the requests of this transaction to this site, from 1
     request: Request | None  # None: this transaction begins, its requests will follow
     opening: Attempt | None = None  # with the first one
+    life: int | None = None  # of the site, if it has answered this transaction before
 
 
 class Reply(Payload, frozen=True):
@@ -86,6 +90,7 @@ class Reply(Payload, frozen=True):
     count: int
     answer: Found | Listed | Accepted | Refused
     more: bool = False  # of a scan: this is a part, and the next one has to be asked for
+    life: int = 0  # of the site
 
 
 class Prepare(Payload, frozen=True):
@@ -96,6 +101,7 @@ class Prepare(Payload, frozen=True):
     count: int
     sites: tuple[int, ...]  # that take part
     settled: LogicalTime  # what this coordinator began before is over at all sites
+    life: int | None = None  # of the site; None: it had nothing to answer
 
 
 class Vote(Payload, frozen=True):
@@ -105,6 +111,7 @@ class Vote(Payload, frozen=True):
     name: Name
     number: Number  # proposed; the largest is taken
     leaves: bool = False
+    life: int = 0  # of the site, in which it has carried out all that it votes for
 
 
 class Decide(Payload, frozen=True):

@@ -38,6 +38,7 @@ class Ready(Record, frozen=True):
     writes: dict[str, Value]
     reads: tuple[Span, ...]
     sites: tuple[int, ...]
+    life: int = 0  # of this site, in which it has carried out the requests
 
 
 class Settled(Record, frozen=True):

@@ -69,11 +69,24 @@ class Part(msgspec.Struct, array_like=True):
     """A transaction at one site."""
 
     attempt: Attempt
+    life: int = 0  # of this site, in which it has begun here
     count: int = 0  # requests so far
     reply: Found | Listed | Accepted | None = None  # to the last one; None while it waits
     rest: Listed | None = None  # of the answer to a scan, what has not been asked for yet
     sites: tuple[ProcessId, ...] = ()  # that take part, once it is to be prepared
     silence: int = 0  # rings since anything was heard of it
+
+    def is_meant(self, life: int | None) -> bool:
+        """Return whether a request means the life in which it has begun here; None means any.
+
+        Otherwise the coordinator has answers from before a crash. This site has forgotten what it
+        promised with them, such as a lock, and must not let the transaction go on.
+        """
+        return life in (None, self.life)
+
+    def is_busy(self, *, announced: bool) -> bool:
+        """Return whether a request has no answer yet, or no more may come; announcements get none."""
+        return bool(self.sites) or (self.reply is None and self.count > announced)
 
 
 class Resource(msgspec.Struct, array_like=True):
@@ -82,16 +95,18 @@ class Resource(msgspec.Struct, array_like=True):
     parts: dict[Name, Part] = {}
     ended: dict[Name, bool] = {}  # here, the last ones; True: without a vote, so they are aborted
     settled: list[LogicalTime] = []  # what began at each site before this is over at all sites
+    life: int = 0  # the number of this start of the site
 
     def start(self, step: Step) -> None:
         """Begin with those in doubt, and without having heard of any end.
 
         All others that were under way here are forgotten. That is safe, since none of them has
-        voted: the count of requests refuses the next one, and the prepare.
+        voted: their next request, or their prepare, means another life, and is refused.
         """
         self.settled = [0] * step.sites
+        self.life = step.out.incarnation
         for name, ready in step.journal.ready.items():
-            self.parts[name] = Part(ready.attempt, sites=ready.sites, silence=1)
+            self.parts[name] = Part(ready.attempt, ready.life, sites=ready.sites, silence=1)
 
     def waiters(self, step: Step) -> tuple[Waiter, ...]:
         """Return the requests that wait here, and for which transactions."""
@@ -118,14 +133,19 @@ class Resource(msgspec.Struct, array_like=True):
             if opening is None or name in self.ended or not admits(opening, step):
                 self._reply(name, count, Refused(name, FORGOTTEN, (), ()), sender, step)
                 return
-            part = self.parts[name] = Part(opening)
+            part = self.parts[name] = Part(opening, self.life)
             step.scheduler.begin(opening, answers)
-        elif count <= part.count or name in step.journal.ready:
+        elif name in step.journal.ready:
             self._repeat(part, sender, step)
             return
-        elif count > part.count + 1:  # one in between is lost
+        elif not part.is_meant(message.life) or count > part.count + 1:  # one in between is lost
             self.refuse(name, FORGOTTEN, step)
             return
+        elif count <= part.count:
+            self._repeat(part, sender, step)
+            return
+        elif part.is_busy(announced=step.scheduler.announced):
+            raise ProtocolError(f"{name} asks for more before it has an answer")
         part.count, part.reply, part.silence = count, None, 0
         self._carry_out(name, message, answers, step)
         self.pass_on(answers, step)
@@ -174,7 +194,7 @@ class Resource(msgspec.Struct, array_like=True):
         *,
         more: bool = False,
     ) -> None:
-        step.out.send(coordinator, Reply(step.clock, name, count, answer, more))
+        step.out.send(coordinator, Reply(step.clock, name, count, answer, more, self.life))
 
     def pass_on(self, answers: list[Answer], step: Step) -> None:
         """Send each answer to the coordinator of its transaction; some make more answers."""
@@ -231,10 +251,11 @@ class Resource(msgspec.Struct, array_like=True):
             refused = Refused(name, FORGOTTEN, (), ())
             self._reply(name, message.count, refused, sender, step)
         elif name in journal.ready:
-            step.out.send(sender, Vote(step.clock, name, journal.ready[name].number))
+            vote = Vote(step.clock, name, journal.ready[name].number, life=part.life)
+            step.out.send(sender, vote)
         elif part.sites:  # asked before, and waits
             step.out.send(sender, Pending(step.clock, name, _blockers(name, step)))
-        elif message.count != part.count:
+        elif not part.is_meant(message.life) or message.count != part.count:
             # Some requests came before a crash of this site. A vote for the rest would let the
             # transaction commit without them.
             self.refuse(name, FORGOTTEN, step)
@@ -253,15 +274,18 @@ class Resource(msgspec.Struct, array_like=True):
             # There is nothing to undo or redo here, so either outcome is the same to this site.
             self._end(name, aborted=False)
             step.scheduler.commit(name, number, answers)
-            step.out.send(coordinator, Vote(step.clock, name, number, leaves=True))
+            vote = Vote(step.clock, name, number, leaves=True, life=part.life)
+            step.out.send(coordinator, vote)
         else:
-            ready = Ready(part.attempt, number, prepared.writes, prepared.reads, part.sites)
+            ready = Ready(
+                part.attempt, number, prepared.writes, prepared.reads, part.sites, part.life
+            )
             # The vote is a promise to be able to commit, whatever happens: the coordinator may
             # commit on it while this site is down. So all that a commit needs is on disk before
             # the vote leaves (Gray, 1978; several-sites.md, "The protocol", 2).
             step.log(ready)
             step.journal.ready[name] = ready
-            step.out.send(coordinator, Vote(step.clock, name, number))
+            step.out.send(coordinator, Vote(step.clock, name, number, life=part.life))
 
     def _commit_alone(self, prepared: Prepared, answers: list[Answer], step: Step) -> None:
         """Decide as the only site that takes part; the coordinator has to learn of it."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coterie.clocks import Stamp
-from coterie.errors import CoterieError, OutcomeUnknown
+from coterie.errors import CoterieError, OutcomeUnknown, Unavailable
 from coterie.transactions.schemes.scheduler import Attempt, Committed, Item, Prepared, Refused
 from coterie.transactions.store.executor import conflict
 
@@ -48,6 +48,7 @@ class LocalExecutor:
         self._validating: set[Name] = set()  # of those that wait: those that will not commit
         self._deciding: dict[Name, asyncio.Future[Number]] = {}  # on the way to the disk
         self._refused: dict[Name, Refused] = {}  # between two requests, and not told so far
+        self._doubted: set[Name] = set()  # which the disk may have kept or not: they never end
         if log is not None:
             recovered = log.recover()
             self._time = self._reserved = recovered.time
@@ -107,6 +108,8 @@ class LocalExecutor:
 
     def commit(self, name: Name) -> Soon[Number]:
         """Let it take effect, on disk first if there is a log; the number of its versions."""
+        if self._doubted and name in self.scheduler.active and self.scheduler.active[name].writes:
+            raise self._unavailable()  # whatever the scheme would say: it is no conflict
         answer = self._prepare(name)
         return self._decide(answer) if isinstance(answer, Prepared) else answer
 
@@ -121,6 +124,7 @@ class LocalExecutor:
             out: list[Answer] = []
             self.scheduler.abort(name, out)
             self._tell(out)
+            self._end_hopeless_waits()
         return True
 
     def waits_for(self, name: Name) -> tuple[Name, ...]:
@@ -172,6 +176,25 @@ class LocalExecutor:
         # It keeps its locks or its place: what it writes may be on disk and must not be overtaken.
         text = f"{prepared.transaction} may have been committed or not: {error}; reopen the store to see"
         future.set_exception(OutcomeUnknown(text))
+        self._doubted.add(prepared.transaction)
+        self._end_hopeless_waits()
+
+    def _end_hopeless_waits(self) -> None:
+        """Let no request wait for a transaction in doubt, which ends only when the store is reopened.
+
+        What waits for another one that is ended here waits for that one in doubt next, maybe.
+        """
+        if not self._doubted:
+            return
+        for name, others in self.scheduler.waits().items():
+            future = self._waiting.get(name)
+            if future is not None and not self._doubted.isdisjoint(others):
+                _settle(future, self._unavailable())
+
+    def _unavailable(self) -> Unavailable:
+        failure = None if self.log is None else self.log.failure
+        assert failure is not None, "only a disk that has failed leaves a transaction in doubt"
+        return failure
 
     def _take_effect(self, prepared: Prepared) -> Number:
         out: list[Answer] = []
@@ -189,6 +212,7 @@ class LocalExecutor:
             self._tell(answer for answer in out if answer is not mine)
         if mine is None:
             future = self._waiting[name] = _future()
+            self._end_hopeless_waits()
             return future
         if type(mine) is Refused:
             raise conflict(mine)

@@ -124,11 +124,19 @@ class Log:
             )
         if self._closed:
             raise MisuseError(f"{self._path} is closed")
-        if self._broken is not None:
-            raise Unavailable(
-                f"{self._path} can no longer be written: {self._broken};"
-                " reopen the store when the cause is removed"
-            )
+        failure = self.failure
+        if failure is not None:
+            raise failure
+
+    @property
+    def failure(self) -> Unavailable | None:
+        """Why nothing can be written any more; None as long as all is well."""
+        if self._broken is None:
+            return None
+        return Unavailable(
+            f"{self._path} can no longer be written: {self._broken};"
+            " reopen the store when the cause is removed"
+        )
 
     def _write_all(self) -> None:
         """Write whatever has gathered, again and again, until there is the end."""

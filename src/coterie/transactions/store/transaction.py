@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from coterie.aio import despite_cancellation
-from coterie.errors import Conflict, MisuseError, OutcomeUnknown, UsageError
+from coterie.errors import Conflict, MisuseError, OutcomeUnknown, Unavailable, UsageError
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.store.values import checked, decode, encode, end_of_prefix, is_count
 
@@ -45,6 +45,28 @@ class Owner(NamedTuple):
     since: float  # by the monotonic clock
 
 
+class Home:
+    """The event loop that uses a store. Two at a time would come between each other's steps."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        """Belong to no loop so far."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def enter(self) -> None:
+        """Make the running loop the store's, or raise `MisuseError` if another thread runs one."""
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None and self._loop.is_running():
+            raise MisuseError(
+                "the store is in use by an event loop of another thread, and one loop at a time may"
+                " use it: pass the work to that one by asyncio.run_coroutine_threadsafe"
+            )
+        self._loop = loop
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the transactions of a store have in common."""
@@ -53,6 +75,7 @@ class Surroundings:
     timeout: float | None  # of each wait for others, in seconds
     record: Record | None
     counts: Counts
+    home: Home
     owners: dict[str, Owner] = field(default_factory=dict)  # of those under way, oldest first
 
 
@@ -178,6 +201,7 @@ class Transaction:
         """Begin."""
         if self.state != "new":
             raise MisuseError("a transaction can begin only once; ask the store for another one")
+        self._surroundings.home.enter()
         earlier = self._earlier
         if earlier is None:
             self._attempt = self._executor.begin(self._declaration)
@@ -288,7 +312,7 @@ class Transaction:
             others = self._executor.waits_for(self._name)
             self._executor.abort(self._name)
             raise self._too_late(what, keys, others) from None
-        except (asyncio.CancelledError, MisuseError):
+        except (asyncio.CancelledError, MisuseError, Unavailable):
             self._executor.abort(self._name)
             self._end("aborted")
             raise
