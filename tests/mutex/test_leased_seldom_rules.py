@@ -82,7 +82,7 @@ def reuses_only_votes_that_last_until_the_next_look(kit: Kit) -> bool:
     for voter in (2, 3):
         part.sessions.uplink(voter).lease = 5.0
     assert part.sound_until == 10.0
-    return part.try_reacquire("a", 1.0) == 0
+    return bool(part.try_reacquire("a", 1.0) == 0)
 
 
 def freezes_votes_for_the_present_hold_only(kit: Kit) -> bool:
