@@ -80,11 +80,12 @@ def check(
     _validate(processes, entries, faults, budget)
     asking = _requesters(requesters, len(processes))
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
-    properties = _usual_properties(processes) if properties is None else properties
-    channel = declared_channel(processes) if channel is None else channel
-    head = header or Header(algorithm=_name(processes[0]), size=len(processes))
-    head = msgspec.structs.replace(head, clock="none")
-    question = _Question(seats, channel, faults, properties, exact, canonical, head)
+    if properties is None:
+        properties = _usual_properties(processes)
+    channel = channel or declared_channel(processes)
+    header = header or Header(algorithm=_name(processes[0]), size=len(processes))
+    timeless = msgspec.structs.replace(header, clock="none")
+    question = _Question(seats, channel, faults, properties, exact, canonical, timeless)
     return question.answer(Watch(budget))
 
 
