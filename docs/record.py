@@ -65,17 +65,24 @@ def record_page(page: Path) -> dict[Path, str]:
 
     def fill(match: re.Match[str]) -> str:
         marker, kind, argument, end = match.groups()
+        try:
+            return f"{marker}{body_of(kind, argument)}{end}"
+        except Exception as error:
+            error.add_note(f"asked for by {page.relative_to(ROOT)}: {marker.strip()}")
+            raise
+
+    def body_of(kind: str, argument: str) -> str:
         if kind == "run":
-            body = fenced("console", f"$ {argument}\n{output_of(argument, page.parent)}")
-        elif kind == "source":
-            body = fenced("python", source_of(argument))
-        else:
-            text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
-            picture = DOCS / "pictures" / f"{argument}.svg"
-            pictures[picture] = space_time(perform(text).trace)
-            up = "../" * len(page.parent.relative_to(DOCS).parts)
-            body = f"![Space-time diagram of the scenario]({up}pictures/{picture.name})\n\n{folded(text)}"
-        return f"{marker}{body}{end}"
+            return fenced("console", f"$ {argument}\n{output_of(argument, page.parent)}")
+        if kind == "source":
+            return fenced("python", source_of(argument))
+        text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
+        picture = DOCS / "pictures" / f"{argument}.svg"
+        pictures[picture] = space_time(perform(text).trace)
+        up = "../" * len(page.parent.relative_to(DOCS).parts)
+        return (
+            f"![Space-time diagram of the scenario]({up}pictures/{picture.name})\n\n{folded(text)}"
+        )
 
     text = BLOCK.sub(fill, page.read_text(encoding="utf-8"))
     return {page: text, **pictures}

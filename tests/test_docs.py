@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -131,3 +132,50 @@ def test_the_example_of_the_readme_works_as_pasted(tmp_path: Path) -> None:
             cwd=tmp_path,
             env={"COTERIE_DIR": str(tmp_path)},
         )
+
+
+TROUBLESHOOTING = ROOT / "docs" / "troubleshooting.md"
+UNSAID = re.compile(r"…|'[^']*'|\d+")  # what differs from case to case
+
+
+def messages_of_the_code() -> str:
+    """Return all texts of the code, one per line, without what is filled into them."""
+    texts = []
+    for path in (ROOT / "src" / "coterie").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                texts += [part.value for part in node.values if isinstance(part, ast.Constant)]
+            elif isinstance(node, ast.Constant):
+                texts.append(node.value)
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def test_the_troubleshooting_page_quotes_what_the_code_says() -> None:
+    """A message that changes is to change there, too."""
+    said = messages_of_the_code()
+    page = " ".join(TROUBLESHOOTING.read_text(encoding="utf-8").split())
+    quoted = [
+        quote
+        for title in re.findall(r"\*\*(.+?)\*\*", page)
+        for quote in re.findall(r'"([^"]+)"', title)
+    ]
+    assert len(quoted) > 30
+    for quote in quoted:
+        for part in UNSAID.split(quote):
+            assert part.strip(" ,;:()") in said, f"no message of the code has {part!r}"
+
+
+def test_the_glossary_names_what_is_in_the_code() -> None:
+    """Classes, fields and methods; one that is renamed is to be renamed there, too."""
+    names = set()
+    for path in (ROOT / "src" / "coterie").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+    rows = re.findall(r"^\|.*\|(.*)\|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert len(named) > 30
+    for name in named:
+        assert set(name.split(".")) <= names, f"nothing is called {name}"

@@ -48,13 +48,78 @@ IMPURE = (
 )
 
 # Rule 2: a class whose only subclass stands in its own package, each with its reason.
-ONLY_SUBCLASSES: dict[str, str] = {}
+VARIANT = "a published variant beside the algorithm, which it differs from in one rule"
+ONLY_SUBCLASSES = {
+    "coterie.election.bully.Bully": VARIANT,
+    "coterie.election.ring.Ring": VARIANT,
+    "coterie.errors.Unavailable": "errors are a tree that users catch by",
+    "coterie.mutex.permission.centralized.coordinator.Centralized": VARIANT,
+    "coterie.mutex.permission.lamport.Lamport": VARIANT,
+    "coterie.mutex.quorum.fault_tolerant.process.FaultTolerant": VARIANT,
+    "coterie.mutex.quorum.maekawa.displaced.Deferred": VARIANT,
+    "coterie.mutex.quorum.maekawa.displaced.Displaced": VARIANT,
+    "coterie.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
+    "coterie.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
+    "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
+}
 
-# Rule 4: words that end like a gerund and are nouns of the literature, or name a variant.
-NOT_GERUNDS = {"ring", "token_ring", "two_phase_locking", "timestamp_ordering"}
+# Rule 4: words that end like a gerund and are the literature's, or a variant's that users type.
+NOT_GERUNDS = {
+    "diffusing",
+    "hashing",
+    "regenerating",
+    "ring",
+    "rotating",
+    "timestamp_ordering",
+    "token_ring",
+    "two_phase_locking",
+}
 
 # Rule 5: which room imports which others when it runs. A new arrow is a decision, not an accident.
-ROOMS: dict[str, set[str]] = {}
+ROOMS = {
+    "__main__": "cli",
+    "catalogue": "errors",
+    "cli": "catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
+    " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
+    " scenario simulate stack trace transactions transactions.serializability transactions.trials",
+    "clocks": "errors process",
+    "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
+    " process",
+    "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks",
+    "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks process",
+    "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire deadlock.service"
+    " errors locks mutex",
+    "cluster.runtime": "errors process",
+    "cluster.store": "cluster cluster.runtime cluster.wire errors process transactions"
+    " transactions.schemes transactions.site transactions.store",
+    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors mutex",
+    "cluster.wire": "cluster.runtime errors",
+    "coterie": "errors",
+    "coteries": "errors",
+    "deadlock": "errors",
+    "deadlock.detectors": "deadlock errors process",
+    "deadlock.service": "deadlock errors",
+    "diagram": "errors trace",
+    "election": "catalogue clocks errors process",
+    "engines": "deadlock deadlock.service errors locks",
+    "explore": "clocks errors process trace",
+    "locks": "aio errors",
+    "mutex": "catalogue clocks coteries errors process",
+    "process": "errors",
+    "scenario": "catalogue errors process trace",
+    "simulate": "catalogue errors process scenario trace",
+    "stack": "catalogue cluster cluster.classic cluster.runtime cluster.store cluster.voter errors"
+    " locks process trace transactions transactions.serializability",
+    "sync": "errors locks",
+    "trace": "errors",
+    "transactions": "errors",
+    "transactions.schemes": "clocks deadlock errors transactions",
+    "transactions.serializability": "deadlock errors transactions",
+    "transactions.site": "clocks deadlock deadlock.service errors process transactions.schemes",
+    "transactions.store": "aio clocks errors transactions transactions.schemes",
+    "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
+    " transactions.site",
+}
 
 DIALECT = re.compile(r"\b(whoever|somebody|everybody|tell whether|for ever|anew)\b", re.IGNORECASE)
 
@@ -182,10 +247,11 @@ def test_modules_are_named_by_nouns(path: Path) -> None:
 
 
 def test_no_room_defines_a_class_twice() -> None:
+    """Algorithms may: each speaks of its own Request and Token, and imports no sibling's."""
     rooms: dict[tuple[Path, str], list[str]] = defaultdict(list)
     for path, tree in TREES.items():
         for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef) and path not in ALGORITHM_MODULES:
                 rooms[path.parent, node.name].append(path.name)
     assert {key: files for key, files in rooms.items() if len(files) > 1} == {}
 
@@ -209,7 +275,7 @@ def test_the_graph_of_rooms_is_as_drawn() -> None:
         for name in imports_at_run_time(path):
             if within(name, ("coterie",)) and room(name) != here:
                 found[here].add(room(name))
-    assert dict(found) == ROOMS
+    assert {room: " ".join(sorted(others)) for room, others in found.items()} == ROOMS
 
 
 @pytest.mark.parametrize("path", ALGORITHM_MODULES, ids=show)

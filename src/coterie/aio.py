@@ -28,7 +28,7 @@ async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
             cancelled = error
     if cancelled is not None:
         if not task.cancelled():
-            task.exception()  # looked at, for it gives way to the cancellation
+            task.exception()  # retrieved, since the cancellation is raised in its place
         raise cancelled
     task.result()
 
@@ -47,7 +47,7 @@ async def despite_cancellation(future: asyncio.Future[AnswerT], *, cancelled: bo
             cancelled = True
     if cancelled:
         task = asyncio.current_task()
-        assert task is not None, "somebody was cancelled here"
+        assert task is not None, "a task was cancelled here"
         asyncio.get_running_loop().call_soon(_cancel_again, task, task.cancelling())
     return future.result()
 

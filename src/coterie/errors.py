@@ -2,18 +2,18 @@
 
     CoterieError
     ├── MisuseError         the caller's mistake: a call that this state does not allow
-    │   ├── NotHeld         a release by somebody who does not hold the lock
-    │   └── Undeclared      an access outside of what the transaction said it may touch
-    ├── UsageError          the caller's mistake: an argument that makes no sense
-    ├── ConfigError         the caller's mistake: parts that are fine alone and do not fit together
+    │   ├── NotHeld         a release by a task or thread that does not hold the lock
+    │   └── Undeclared      an access outside of what the transaction has declared
+    ├── UsageError          the caller's mistake: an argument out of range, unknown or malformed
+    ├── ConfigError         the caller's mistake: settings that do not fit together
     ├── ProtocolError       a peer's mistake: a message that no correct process sends
     ├── ReplayError         a trace that its processes do not follow when it is run again
-    ├── AcquireTimeout      nobody's fault: a lock that was not to be had in time (also a TimeoutError)
-    ├── DeadlockDetected    nobody's fault: a wait that can never end, and the one to give way
+    ├── AcquireTimeout      no mistake: a lock that was not obtained in time (also a TimeoutError)
+    ├── DeadlockDetected    no mistake: a wait that could never end; this request gives way
     ├── LockLost            a lock that was taken away while it was held
-    ├── Conflict            a transaction that was aborted, for others were in its way
-    ├── OutcomeUnknown      a transaction of which nobody can tell yet whether it has committed
-    └── Unavailable         a coordinator that cannot do its work: no directory, no node
+    ├── Conflict            a transaction that was aborted because of others; safe to run again
+    ├── OutcomeUnknown      a transaction that may have committed or not
+    └── Unavailable         no service: a directory that cannot be written, no node that answers
         └── NoQuorum        too few nodes of a cluster can be reached to decide anything
 
 Two questions decide every error: whose fault is it, and may it have happened anyway?
@@ -81,26 +81,26 @@ class Undeclared(MisuseError):  # noqa: N818 - says what is the matter, like its
 
 
 class AcquireTimeout(CoterieError, TimeoutError):  # noqa: N818 - the name that users of locks know
-    """A lock that was not to be had in the time that the caller would wait."""
+    """A lock that was not obtained in the time that the caller was ready to wait."""
 
     exit_status = 75
     definite = True
 
 
 class DeadlockMember(NamedTuple):
-    """One who waits in a deadlock."""
+    """A task or thread that waits in a deadlock."""
 
-    owner: str  # as people find it: host:pid, and the task where that is not enough
+    owner: str  # host:pid, and the task where that is not enough
     waits_for: tuple[str, ...]  # locks, of which it needs one
     since: float  # when the wait began, in seconds since 1970 by its own clock
-    holds: Mapping[str, int]  # locks of others' waits, with their tokens
+    holds: Mapping[str, int]  # the locks that other members wait for, with their tokens
 
 
 class DeadlockDetected(CoterieError):  # noqa: N818 - the name that users of locks know
     """A wait that could never have ended, in which this request was chosen to give way.
 
-    The others go on as soon as the locks are released that this task or thread holds; what it
-    wanted can be tried again then.
+    The other members go on as soon as this task or thread releases the locks that it holds; then
+    it can try again.
     """
 
     exit_status = 75
@@ -114,7 +114,7 @@ class DeadlockDetected(CoterieError):  # noqa: N818 - the name that users of loc
         kind: str = "cycle",
         members: tuple[DeadlockMember, ...] = (),
     ) -> None:
-        """Say who waits for whom; `kind` is cycle, knot or b-knot."""
+        """Take a message that names all members; `kind` is cycle, knot or b-knot."""
         super().__init__(message)
         self.lock = lock
         self.kind = kind
@@ -128,10 +128,10 @@ class LockLost(CoterieError):  # noqa: N818 - the name that users of locks know
 
 
 class Conflict(CoterieError):  # noqa: N818 - the name that users of transactions know
-    """A transaction that was aborted, for others were in its way; running it again is safe.
+    """A transaction that was aborted because of others; running it again is safe.
 
-    ``keys`` and ``others`` name what it was about and which transactions were in the way, as far as
-    that is known, ``rule`` why they could not all go on. ``above`` is a stamp that a further attempt
+    ``keys`` and ``others`` name the keys and the transactions that were in the way, as far as they are
+    known, ``rule`` the reason why not all could go on. ``above`` is a stamp that a further attempt
     has to exceed, if stamps decided.
     """
 
@@ -147,7 +147,7 @@ class Conflict(CoterieError):  # noqa: N818 - the name that users of transaction
         others: tuple[str, ...] = (),
         above: Stamp | None = None,
     ) -> None:
-        """Say what happened in one line; the rest is for programs."""
+        """Take a message of one line; the rest is for programs."""
         super().__init__(message)
         self.rule = rule
         self.keys = keys
@@ -162,7 +162,7 @@ class OutcomeUnknown(CoterieError):  # noqa: N818 - says what is the matter, lik
 
 
 class Unavailable(CoterieError):  # noqa: N818 - says what is the matter, like its siblings
-    """A coordinator that cannot do its work: a directory that cannot be written, no node there."""
+    """A service that cannot be reached: a directory that cannot be written, no node that answers."""
 
     exit_status = 69
 

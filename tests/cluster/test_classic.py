@@ -53,9 +53,9 @@ def fail(failure: coterie.Unavailable) -> None:
 
 
 def node_of(coordinator: coterie.Coordinator) -> Classic:
-    engine = coordinator._session.engine
+    engine = coordinator.engine
     assert isinstance(engine, ClassicEngine)
-    return engine._node
+    return engine.node
 
 
 def run_turns(config: Config, turns: int) -> list[int]:
@@ -101,7 +101,7 @@ def test_parameters_are_passed_on_and_part_of_the_digest() -> None:
     ("changes", "message"),
     [
         ({"algorithm": "remond"}, "did you mean 'raymond'"),
-        ({"algorithm": "bully"}, "bully is no algorithm for locks"),
+        ({"algorithm": "bully"}, "bully is not an algorithm for locks"),
         ({"algorithm": "raymond", "parameters": {"three": "star"}}, "did you mean 'tree'"),
         ({"algorithm": "raymond", "variant": "fast"}, "unknown variant of raymond: 'fast'"),
     ],
@@ -128,7 +128,7 @@ def test_messages_come_once_and_in_order_over_broken_connections() -> None:
             async def enter(coordinator: coterie.Coordinator) -> None:
                 for _ in range(10):
                     async with coordinator.lock("x"):
-                        for peer in node_of(coordinator).peers.values():
+                        for peer in node_of(coordinator).peers:
                             peer.abort("cut by the test")
                         await asyncio.sleep(0)
 
@@ -331,7 +331,9 @@ def test_without_a_data_directory_a_node_of_1996_is_refused_like_any_other(
                 pass
             await first.close()
             again = await stack.enter_async_context(coterie.join(config, node="a"))
-            with pytest.raises(coterie.Unavailable, match="'a' was restarted: fault-tolerant"):
+            with pytest.raises(
+                coterie.Unavailable, match="restarts of nodes without a data directory"
+            ):
                 await again.lock("x").acquire()
 
     run(monkeypatch, main)

@@ -27,8 +27,8 @@ def test_nodes_cluster_and_files_are_read() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("coterie://", "name nodes"),
-        ("coterie://a:x", "'a:x' is no address"),
+        ("coterie://", "names no nodes"),
+        ("coterie://a:x", "got 'a:x'"),
         ("coterie://a?color=red", "unknown parameter 'color'"),
         ("coterie://a?secret-file", "secret-file"),
     ],
@@ -40,7 +40,7 @@ def test_what_makes_no_sense_is_said(url: str, message: str) -> None:
 
 def test_a_file_names_the_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "coterie.toml").write_text('[nodes.a]\naddress = "a.example:1"\n')
-    assert make_visit(f"coterie:{tmp_path}/coterie.toml")._addresses == [Address("a.example", 1)]
+    assert make_visit(f"coterie:{tmp_path}/coterie.toml").addresses == [Address("a.example", 1)]
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COTERIE_URL", raising=False)
     assert coterie.connect().url == "coterie:coterie.toml"

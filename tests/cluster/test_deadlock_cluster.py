@@ -14,7 +14,7 @@ from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.metrics import participant_metrics, render
-from coterie.deadlock.service import search as deadlocks
+from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_collection import Suspicion
 from coterie.errors import AcquireTimeout, DeadlockDetected
 from tests.cluster.local_cluster import document, running, until, url_of
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.client.lease_group import LeaseGroup
+    from coterie.cluster.voter.frames import AskOwner, OwnerReport
     from coterie.cluster.voter.node import Node
-    from coterie.cluster.wire.frames import AskOwner, OwnerReport
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.waits import Waits
     from coterie.locks import Acquirable
 
 QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")
@@ -324,7 +324,9 @@ def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> N
     assert detects("coterie://a:1")
     assert detects("coterie://a:1?deadlock-detection=on")
     assert not detects("coterie://a:1?deadlock-detection=off")
-    with pytest.raises(coterie.UsageError, match="deadlock-detection is on or off, not 'maybe'"):
+    with pytest.raises(
+        coterie.UsageError, match="deadlock-detection must be on or off, got 'maybe'"
+    ):
         coterie.connect("coterie://a:1?deadlock-detection=maybe")
     path = tmp_path / "coterie.toml"
     path.write_text('[nodes.a]\naddress = "127.0.0.1:1"\n')

@@ -85,7 +85,9 @@ def test_a_command_that_gives_way_says_so_in_one_line_and_with_its_status(
             out, err = command.communicate(timeout=PATIENCE_SECONDS)
         assert command.returncode == status
         assert out == ""
-        assert err.startswith("coterie: lock 'y' can never be had: a deadlock (cycle) in which ")
+        assert err.startswith(
+            "coterie: lock 'y' can never be granted: a deadlock (cycle) in which "
+        )
         assert err.count("\n") == 1
         assert program.rest() == [["wants", "x"], ["had", "x"]]
     finally:
@@ -150,4 +152,4 @@ def test_only_the_graph_is_drawn_and_only_once(
     url: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["status", *arguments, "--url", url]) == 64
-    assert "draws one picture of the graph" in capsys.readouterr().err
+    assert "draws the graph, once" in capsys.readouterr().err

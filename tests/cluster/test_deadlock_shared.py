@@ -10,8 +10,8 @@ import pytest
 from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.admin.status import inspect_waits
 from coterie.cluster.url import make_visit
+from coterie.cluster.voter.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.cluster.wire.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Requester, Wanted
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from tests.cluster.local_cluster import until
@@ -172,7 +172,7 @@ def test_the_graph_of_a_cluster_shows_who_is_ahead_of_one_who_wants_to_share() -
         await want(sharer, "x", shared=True)
         await at_voters(made, sharer, "x")
         await want(reader, "z", shared=False)
-        graph, _ = await inspect_waits(make_visit(reader.c.url.partition("?")[0]))
+        graph, _, _ = await inspect_waits(make_visit(reader.c.url.partition("?")[0]))
         [core] = graph.cores()
         assert {"x", "x (shared)", "z"} <= set(core)
         for program in made.programs:

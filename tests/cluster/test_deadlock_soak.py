@@ -19,10 +19,10 @@ from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
+from coterie.cluster.voter.frames import AskOwner, Owners
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.cluster.wire.frames import AskOwner, Owners
-from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_collection import Collection, Suspicion
+from coterie.deadlock.service.waits import Waits
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:

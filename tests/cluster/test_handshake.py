@@ -80,7 +80,7 @@ def test_who_agrees_in_everything_is_let_in() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"cluster": "other"}, "cluster 'other' is wanted, and this is 'test'"),
+        ({"cluster": "other"}, "wants cluster 'other', and this is cluster 'test'"),
         ({"configuration": "0" * 32}, "the configurations differ"),
         ({"configuration": ""}, "the configurations differ"),
         ({"secret": b"another secret, long enough"}, "does not know our secret"),

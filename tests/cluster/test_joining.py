@@ -68,5 +68,5 @@ def test_a_program_that_ends_in_good_order_goes_on_after_its_restart(tmp_path: P
 
 
 def test_an_unknown_node_is_refused() -> None:
-    with pytest.raises(coterie.ConfigError, match="no node is called 'd'; there are: a, b, c"):
+    with pytest.raises(coterie.ConfigError, match="no node is called 'd'; the nodes are: a, b, c"):
         coterie.join(document(3), node="d")

@@ -120,7 +120,7 @@ def test_a_lease_that_cannot_be_is_refused_with_what_to_do(
     ttl: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(program: Program) -> None:
-        refused = r"the lease of cluster 'test' is 10 s, .* raise `lease` in the configuration"
+        refused = r"10 s, the lease of cluster 'test', .* raise `lease` in the configuration"
         with pytest.raises(coterie.UsageError, match=refused):
             await program.coordinator.lock("x", ttl=ttl).acquire()
 

@@ -18,7 +18,7 @@ from coterie import MisuseError
 from coterie.cluster.config import convert
 from coterie.cluster.wire.frames import Refusal
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
-from coterie.locks import session
+from coterie.locks import lock
 from tests.cluster.local_cluster import document, running, url_of
 from tests.locks.memory import in_loop
 
@@ -207,7 +207,7 @@ async def test_who_is_granted_a_lock_in_the_turn_in_which_all_is_closed_does_not
         assert held is not None
         waiter = asyncio.ensure_future(c.lock("a").acquire())
         await turns(5)
-        monkeypatch.setattr(session, "TURN_SECONDS", math.inf)  # so that a release takes no turn
+        monkeypatch.setattr(lock, "TURN_SECONDS", math.inf)  # so that a release takes no turn
         await held.release()
         await turns(count)
         await c.close()

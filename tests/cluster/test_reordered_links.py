@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.cluster.voter.host import Voting
+from coterie.cluster.voter.host import VoterHost
 from coterie.mutex.quorum.leased.sessions import Downlink
 from tests.cluster.proxy import DOWN, UP, Network, Program, network
 from tests.cluster.test_bad_links import LEASE, forgotten, seen
 from tests.cluster.virtual_time import passing, run
-from tests.harness import Mutant, broken, broken_class
+from tests.harness import broken_class
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-DOOR = Mutant('before.close("its owner has opened another one")', "pass")
+CLOSING = 'before.close("its owner has opened another one")'
 PROGRAMS = 3
 ENTRIES = 30
 
 
 def open_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nodes read on from connections that were replaced."""
-    monkeypatch.setattr(Voting, "admit", broken("coterie.cluster.voter.host", DOOR).Voting.admit)
+    monkeypatch.setattr(VoterHost, "admit", broken_class(VoterHost, CLOSING, "pass").admit)
 
 
 def forget_the_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ async def a_late_request(made: Network, late: Program, other: Program) -> None:
     await seen(lambda: proxy.late)
     await passing(LEASE)
     came = node.voting.received["Data"] > got
-    assert came == (Voting.admit.__module__ != "coterie.cluster.voter.host"), (
+    assert came == (VoterHost.admit.__module__ != "coterie.cluster.voter.host"), (
         "unless the door is open"
     )
     async with late.coordinator.lock("x", timeout=LEASE) as again:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, Unavailable
 from coterie.mutex.quorum.leased.settings import Settings
@@ -48,6 +51,42 @@ def test_the_bound_is_synced_before_it_takes_the_name(
     monkeypatch.setattr(os, "fsync", sync)
     storage.save(b"18")
     assert at_sync == [b"17", b"18"], "the file, then the directory"
+
+
+FULL_OF_FILES = """
+import os, resource, sys
+from pathlib import Path
+from coterie.cluster.runtime.descriptors import raise_limit
+from coterie.cluster.voter.storage import Storage
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.voter import Voter
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 64))
+raise_limit()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (64, 64)
+storage = Storage(Path(sys.argv[1]))
+storage.open()
+taken = []
+try:
+    while True:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+for bound in (b"17", b"18"):
+    storage.save(bound)
+storage.remember("configuration", Voter(Settings(3)), {})
+os.close(taken.pop())
+print(storage.load()[0].decode(), storage.recall("configuration") is not None)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of descriptors")
+def test_the_bound_is_saved_also_when_connections_have_taken_all_descriptors(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", FULL_OF_FILES, str(tmp_path / "node")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split() == ["18", "True"], done.stderr
 
 
 def test_a_save_that_fails_leaves_the_old_bound(
@@ -120,3 +159,45 @@ def test_a_memory_of_another_boot_or_configuration_or_a_torn_one_is_dropped(
         path.write_bytes(path.read_bytes()[:-3])
     assert storage.recall("other" if change == "configuration" else "configuration") is None
     assert not (tmp_path / "node" / "memory").exists()
+
+
+def test_each_start_has_a_number_that_none_before_had(tmp_path: Path) -> None:
+    assert [count_start(tmp_path) for _ in range(3)] == [0, 1, 2]
+    (tmp_path / "incarnation").write_bytes(b"two")
+    with pytest.raises(ConfigError, match="incarnation is damaged"):
+        count_start(tmp_path)
+
+
+def test_a_restart_in_another_time_namespace_does_not_trust_its_memory(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The boot is the same, and the clock shows another time."""
+    namespace = tmp_path / "namespace"
+    monkeypatch.setattr(clock, "TIME_NAMESPACE", namespace)
+    for before, after in (("time:[1]", "time:[1]"), ("time:[1]", "time:[2]")):
+        namespace.symlink_to(before)
+        remember(storage)
+        namespace.unlink()
+        namespace.symlink_to(after)
+        assert (storage.recall("configuration") is not None) is (before == after)
+        namespace.unlink()
+
+
+def test_a_restart_in_a_time_namespace_with_a_number_used_again_does_not_trust_its_memory(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = tmp_path / "offsets"
+    monkeypatch.setattr(clock, "TIME_OFFSETS", offsets)
+    offsets.write_text("monotonic 0 0\nboottime 0 0\n")
+    remember(storage)
+    offsets.write_text("monotonic 0 0\nboottime 86400 0\n")
+    assert storage.recall("configuration") is None
+
+
+def test_a_restart_whose_clock_shows_an_earlier_time_does_not_trust_its_memory(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(storage)
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now - 10.0)
+    assert storage.recall("configuration") is None

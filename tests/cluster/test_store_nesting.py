@@ -75,8 +75,7 @@ def test_a_task_that_waits_for_itself_to_commit_has_not_committed(
             with pytest.raises(MisuseError, match="which the same task has begun"):
                 await store.run(outer, reads=keys)
             await until(lambda: not sites.unsettled(), "everything to end")
-            assert not store.site._deciding
-            assert not store.site._waiting
+            assert not store.site.pending()
             async with sites["b"].transaction() as t:
                 assert [await t.get(key) for key in keys] == [None for _ in keys]
 

@@ -12,7 +12,7 @@ from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.url import make_visit
-from coterie.cluster.wire.frames import LockReport, OwnerReport, Owners, Standing
+from coterie.cluster.voter.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Wanted
 from tests.cluster.local_cluster import document, running, url_of
 from tests.locks.memory import in_loop
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pytest
 
     from coterie.cluster.client.lease_group import LeaseGroup
-    from coterie.cluster.wire.frames import AskOwner
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.cluster.voter.frames import AskOwner
+    from coterie.deadlock.service.waits import Waits
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 

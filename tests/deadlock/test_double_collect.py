@@ -177,7 +177,7 @@ def test_the_error_names_owners_locks_tokens_and_times() -> None:
     error = suspicion.error(A)
     assert isinstance(error, DeadlockDetected)
     assert str(error) == (
-        "lock 'a' can never be had: a deadlock (cycle) in which host-q:7 waits for lock a since"
+        "lock 'a' can never be granted: a deadlock (cycle) in which host-q:7 waits for lock a since"
         " 1970-01-01T00:00:00Z; a is held by host-p:7; host-p:7 waits for lock b since"
         " 1970-01-01T00:00:00Z; b is held by host-q:7. host-q:7 gives way, since its request is the"
         " youngest: release what you hold, then try again"

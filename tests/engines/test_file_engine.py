@@ -236,7 +236,7 @@ async def test_who_waits_long_looks_at_the_one_before_it_and_not_at_the_queue_ag
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks, readings = 0, 0
-    waited, read = Place.wait, Queue._files
+    waited, read = Place.wait, Queue.files
 
     async def wait(place: Place, _: float) -> None:
         nonlocal looks
@@ -251,10 +251,10 @@ async def test_who_waits_long_looks_at_the_one_before_it_and_not_at_the_queue_ag
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
         monkeypatch.setattr(Place, "wait", wait)
-        monkeypatch.setattr(Queue, "_files", files)
+        monkeypatch.setattr(Queue, "files", files)
         task = asyncio.create_task(acquired(c, "a"))
         while looks < 20:  # noqa: ASYNC110 - files have no events
             await asyncio.sleep(0.001)
-        assert readings <= 3, "to sweep, and to find who is in the way"
+        assert readings <= 3, "to sweep, and to find the blocker"
         await held.release()
         await (await task).release()

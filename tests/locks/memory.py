@@ -9,8 +9,8 @@ import secrets
 import time
 from typing import TYPE_CHECKING, ParamSpec
 
-from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_waits import Wanted
+from coterie.deadlock.service.waits import Waits
 from coterie.locks import Coordinator, Party
 
 if TYPE_CHECKING:

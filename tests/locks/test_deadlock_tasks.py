@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_waits import Wanted
+from coterie.deadlock.service.waits import Waits
 from coterie.errors import DeadlockDetected
 from tests.harness import broken_class
 from tests.locks.memory import MemoryEngine, coordinator, in_loop, until

@@ -11,7 +11,7 @@ import pytest
 
 from coterie.aio import to_the_end
 from coterie.errors import LockLost
-from coterie.locks import session
+from coterie.locks import lock
 from coterie.locks.held import LossEvent
 from tests.cluster.local_cluster import until
 from tests.cluster.test_cluster_engine import World, in_world
@@ -46,7 +46,7 @@ def test_a_kept_lock_is_taken_and_given_back_without_waiting(
     async def test(made: World) -> None:
         async with made.programs[0].lock("x"):
             pass
-        monkeypatch.setattr(session, "TURN_SECONDS", math.inf)  # however slow this machine is
+        monkeypatch.setattr(lock, "TURN_SECONDS", math.inf)  # however slow this machine is
         held = finished_at_once(made.programs[0].lock("x").acquire())
         assert held.valid
         finished_at_once(held.release())

@@ -11,8 +11,8 @@ from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.explore import check
 from coterie.explore.findings import DEADLOCK
 from coterie.mutex.quorum.decentralized import ALGORITHM
+from coterie.mutex.quorum.decentralized.amnesia import violation_probability
 from coterie.mutex.quorum.decentralized.chord import Ring
-from coterie.mutex.quorum.decentralized.forgetting import violation_probability
 from coterie.mutex.quorum.decentralized.retry import (
     ABSTENTION,
     PAUSE,

@@ -8,7 +8,7 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.transactions.schemes.conservative import SCHEME, Conservative
-from coterie.transactions.schemes.conservative.ordering import has_to_come_first
+from coterie.transactions.schemes.conservative.rules import has_to_come_first
 from coterie.transactions.schemes.scheduler import EVERYTHING, Attempt, Declaration
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.serializability import check

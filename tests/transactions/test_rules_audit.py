@@ -119,7 +119,7 @@ def test_histories_stay_true_while_deletions_are_forgotten(
 ) -> None:
     """What a scheme has forgotten is told as the version that it was, in the midst of a storm."""
     monkeypatch.setattr("coterie.transactions.schemes.newest.DELETED_MAX", 0)
-    monkeypatch.setattr("coterie.transactions.schemes.two_phase_locking.locking.DELETIONS_MAX", 0)
+    monkeypatch.setattr("coterie.transactions.schemes.two_phase_locking.rules.DELETIONS_MAX", 0)
     monkeypatch.setattr("coterie.transactions.schemes.timestamp_ordering.deletions.KEYS_MAX", 0)
     forgotten = 0
     for seed in range(60):

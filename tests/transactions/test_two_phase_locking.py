@@ -19,7 +19,7 @@ from coterie.transactions.schemes.scheduler import (
 )
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.schemes.two_phase_locking import SCHEME, Detection
-from coterie.transactions.schemes.two_phase_locking.locking import DELETIONS_MAX
+from coterie.transactions.schemes.two_phase_locking.rules import DELETIONS_MAX
 from coterie.transactions.serializability import check
 from coterie.transactions.trials.trial import Trial
 from tests.transactions.desk import Desk

@@ -74,7 +74,7 @@ def test_a_double_release_raises() -> None:
     locks = LockTable()
     locks.acquire("T1", "x", EXCLUSIVE)
     locks.release("T1", "x")
-    with pytest.raises(MisuseError, match="T1 releases x, which it has not locked"):
+    with pytest.raises(MisuseError, match="T1 releases x, but has not locked it"):
         locks.release("T1", "x")
     with pytest.raises(MisuseError, match="T2 releases x, which it has not locked"):
         locks.release("T2", "x")

@@ -110,13 +110,13 @@ class Config(msgspec.Struct, frozen=True):
     store: StoreFile = StoreFile()
 
     def options(self, name: str) -> NodeOptions:
-        """Give what concerns one node."""
+        """Return what concerns one node."""
         self.membership.voter(name)
         return self.nodes[name]
 
 
 def load(path: str | Path | None = None, flags: Mapping[str, str] | None = None) -> Config:
-    """Read a configuration: the file given, or COTERIE_CONFIG, or `coterie.toml` here.
+    """Return the configuration of the file given, or COTERIE_CONFIG, or `coterie.toml` here.
 
     `flags` are variables of the environment that the command line has set.
     """
@@ -126,7 +126,7 @@ def load(path: str | Path | None = None, flags: Mapping[str, str] | None = None)
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         written = msgspec.convert(document, ConfigFile)
     except FileNotFoundError:
-        raise ConfigError(f"there is no {path}; `coterie serve --dev 3` needs none") from None
+        raise ConfigError(f"no such file: {path} (`coterie serve --dev 3` needs none)") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from None
     except msgspec.ValidationError as error:
@@ -138,15 +138,17 @@ def load(path: str | Path | None = None, flags: Mapping[str, str] | None = None)
 
 
 def _in_words(error: msgspec.ValidationError) -> str:
-    """Say it in the words of the file, without the path notation of the library."""
+    """Return the error in the words of the file, without the path notation of the library."""
     what, _, where = str(error).partition(" - at `$")
     return f"{where.rstrip('`').lstrip('.')}: {what}" if where else what
 
 
 def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> Config:
-    """Work out what was written; paths count from `folder`."""
+    """Return the checked configuration; relative paths start at `folder`."""
     if not written.nodes:
-        raise ConfigError("a cluster needs nodes: [nodes.NAME] with an address each")
+        raise ConfigError(
+            "the configuration has no nodes: add a table [nodes.NAME] with an address"
+        )
     try:
         membership = _membership(written)
     except UsageError as error:
@@ -154,7 +156,7 @@ def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> 
     options = {name: _options(name, written, folder, environment) for name in written.nodes}
     if len({option.data is None for option in options.values()}) > 1:
         # Numbers of disks run ahead of the time of day with every crash, and those without follow.
-        raise ConfigError("either all nodes have a data directory or none has")
+        raise ConfigError("give either all nodes a data directory or none")
     return Config(
         membership,
         _security(written, folder, environment),
@@ -178,7 +180,7 @@ def _membership(written: ConfigFile) -> Membership:
         chosen = algorithm(choice.name)
         chosen.setup(len(members), choice.variant, written.parameters)
         if not issubclass(chosen.process, Mutex):
-            raise ConfigError(f"{choice.name} is no algorithm for locks")
+            raise ConfigError(f"{choice.name} is not an algorithm for locks")
     cluster = check_name(written.cluster, of="cluster")
     return Membership(cluster, members, _settings(written), choice)
 
@@ -191,7 +193,7 @@ def _settings(written: ConfigFile) -> Settings:
     if max(votes) > 1:
         if written.coterie:
             raise ConfigError(
-                "votes belong to weighted voting, so leave out either them or coterie"
+                "votes choose weighted voting: remove either the votes or the coterie"
             )
         coterie = "weighted:" + ",".join(map(str, votes))
     counting = coterie == "majority" or coterie.startswith("weighted")
@@ -216,16 +218,18 @@ def _settings(written: ConfigFile) -> Settings:
 
 def _check_times(settings: Settings) -> None:
     if settings.lease < 0.1:
-        raise ConfigError(f"a lease of {settings.lease:g} s is too short; 0.1 s at least")
+        raise ConfigError(f"lease must be at least 0.1 s, got {settings.lease:g} s")
     if not 0 <= settings.rate_error < 0.5:
-        raise ConfigError(f"rate-error is a share such as 0.005, not {settings.rate_error:g}")
+        raise ConfigError(
+            f"rate-error must be at least 0 and below 0.5, got {settings.rate_error:g}"
+        )
     if not 0.01 <= settings.margin < float("inf"):
-        raise ConfigError(f"a margin of {settings.margin:g} s; from 0.01 s on timers are exact")
+        raise ConfigError(f"margin must be at least 0.01 s, got {settings.margin:g} s")
     if not 0 <= settings.lock_delay < float("inf"):
-        raise ConfigError(f"lock-delay is a time from 0 s on, not {settings.lock_delay:g} s")
+        raise ConfigError(f"lock-delay must be at least 0 s, got {settings.lock_delay:g} s")
     for name, value in (("heartbeat", settings.heartbeat), ("hedge", settings.hedge)):
         if not 0 < value < settings.lease / 2:
-            raise ConfigError(f"{name} must lie between 0 and half the lease, not {value:g} s")
+            raise ConfigError(f"{name} must be above 0 and below half the lease, got {value:g} s")
 
 
 def _security(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> Security:
@@ -245,7 +249,7 @@ def _security(written: ConfigFile, folder: Path, environment: Mapping[str, str])
 def read_security(
     secret: str, secret_file: str, *, ca: str, certificate: str, key: str
 ) -> Security:
-    """Read the secret, and see to it that everything can be used."""
+    """Return what shows that we belong to a cluster; raise `ConfigError` if it cannot be used."""
     security = Security(
         secret or (read_secret(secret_file) if secret_file else ""), ca, certificate, key
     )
@@ -274,7 +278,7 @@ def _options(
 
 
 def convert(document: Mapping[str, Any], folder: Path = Path()) -> Config:
-    """Read a configuration from a mapping of the same shape as the file."""
+    """Return the configuration in a mapping of the same shape as the file."""
     try:
         written = msgspec.convert(document, ConfigFile)
     except msgspec.ValidationError as error:

@@ -22,14 +22,14 @@ def join(
     node: str,
     new_cluster: bool = False,
 ) -> Coordinator:
-    """Make a coordinator that is at the same time the voting node of that name.
+    """Return a coordinator that is at the same time the voting node of that name.
 
     Args:
         config: A configuration, a mapping of its shape, or the path of a `coterie.toml`; by
             default COTERIE_CONFIG, then `coterie.toml` here.
         node: Which of its nodes this process is.
         new_cluster: Vote at once at the very first start, where a node that may have voted before
-            waits for one lease; the caller vouches that nobody holds a lock.
+            waits for one lease; the caller vouches that no program holds a lock.
     """
     if isinstance(config, Mapping):
         config = convert(config)

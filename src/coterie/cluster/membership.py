@@ -15,24 +15,24 @@ PORT = 7420
 
 
 class Address(msgspec.Struct, frozen=True, array_like=True):
-    """Where somebody listens."""
+    """Where a node listens."""
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        """Write it as people do."""
+        """Return the address as people write it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(text: str, port: int | None = PORT) -> Address:
-    """Read `host`, `host:port` or `[host]:port`."""
+    """Return the address that `host`, `host:port` or `[host]:port` names."""
     host, colon, given = text.rpartition(":")
     if not colon or (text.endswith("]") and text.startswith("[")):
         host, given = text, "" if port is None else str(port)
     host = host.removeprefix("[").removesuffix("]")
     if not host or not given.isascii() or not given.isdecimal() or int(given) > 65535:
-        raise ConfigError(f"{text!r} is no address; write it like host:{port or PORT}")
+        raise ConfigError(f"expected an address such as host:{port or PORT}, got {text!r}")
     return Address(host, int(given))
 
 
@@ -52,7 +52,7 @@ class Choice(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Membership(msgspec.Struct, frozen=True, array_like=True):
-    """Who votes, and by which rules."""
+    """The nodes that vote, and the rules they share."""
 
     cluster: str
     members: tuple[Member, ...]  # voters 1 and up
@@ -61,14 +61,14 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def digest(self) -> str:
-        """Identify everything on which safety rests; where nodes live is not part of it."""
+        """The digest of everything on which safety rests; addresses are not part of it."""
         return _digest(self)
 
     def voter(self, name: str) -> int:
-        """Give the number of a voter."""
+        """Return the number of a voter."""
         names = [member.name for member in self.members]
         if name not in names:
-            raise ConfigError(f"no node is called {name!r}; there are: {', '.join(names)}")
+            raise ConfigError(f"no node is called {name!r}; the nodes are: {', '.join(names)}")
         return names.index(name) + 1
 
 

@@ -1,4 +1,4 @@
-"""Ports of this machine that nobody listens on."""
+"""Ports of this machine that no program listens on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 
 def free_ports(count: int) -> list[int]:
-    """Find that many different ones; another program may still be faster to take one."""
+    """Return that many different ones; another program may still take one first."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

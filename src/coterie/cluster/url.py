@@ -22,7 +22,7 @@ PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION)
 
 
 def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
-    """Read the nodes, the name of the cluster (empty if not given) and the parameters."""
+    """Return the nodes, the name of the cluster (empty if not given) and the parameters."""
     try:
         parts = urlsplit(url)
         addresses = [parse_address(text) for text in parts.netloc.split(",") if text]
@@ -30,19 +30,19 @@ def parse_url(url: str) -> tuple[list[Address], str, dict[str, str]]:
     except (ConfigError, ValueError) as error:
         raise UsageError(f"{url}: {error}") from None
     if not addresses:
-        raise UsageError(f"{url}: name nodes, as in coterie://a:7420,b:7420,c:7420")
+        raise UsageError(f"{url}: it names no nodes; write coterie://a:7420,b:7420,c:7420")
     for name in parameters:
         if name not in PARAMETERS:
             raise UsageError(
-                f"{url}: unknown parameter {name!r}; there are {', '.join(PARAMETERS)}"
+                f"{url}: unknown parameter {name!r}; choose from: {', '.join(PARAMETERS)}"
             )
     if parameters.get(DETECTION, "on") not in ("on", "off"):
-        raise UsageError(f"{url}: {DETECTION} is on or off, not {parameters[DETECTION]!r}")
+        raise UsageError(f"{url}: {DETECTION} must be on or off, got {parameters[DETECTION]!r}")
     return addresses, parts.path.strip("/"), parameters
 
 
 def make_engine(url: str) -> ClusterEngine:
-    """Make the engine of a program that takes locks and does not vote."""
+    """Return the engine of a program that takes locks and does not vote."""
     if url.startswith("coterie://"):
         detects = parse_url(url)[2].get(DETECTION) != "off"
     else:
@@ -51,7 +51,7 @@ def make_engine(url: str) -> ClusterEngine:
 
 
 def make_visit(url: str) -> Visit:
-    """Find out whom to call and how to show that we belong there."""
+    """Return which nodes to call, and how to show that we belong there."""
     if not url.startswith("coterie://"):
         config = load(url.removeprefix("coterie:"))
         nodes = [member.address for member in config.membership.members]

@@ -1,4 +1,4 @@
-"""Deadlocks: wait-for graphs and who is stuck in them, and processes that find out by messages.
+"""Deadlocks: wait-for graphs and which nodes are stuck in them, and processes that find out by messages.
 
 The graph and its oracle are values (`wait_for`). Detectors are parts that a process holds: each is
 told when a wait begins and ends, and tells when that wait is to be broken off. `Diffusing` is the

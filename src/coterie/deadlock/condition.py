@@ -30,7 +30,7 @@ class Condition(msgspec.Struct, Generic[NodeT], frozen=True, array_like=True):
         return len(self.nodes) + len(self.groups)
 
     def holds(self, granting: Container[NodeT]) -> bool:
-        """Tell whether grants of these nodes are enough."""
+        """Return True if grants of these nodes are enough."""
         count = sum(node in granting for node in self.nodes)
         return count + sum(group.holds(granting) for group in self.groups) >= self.needed
 

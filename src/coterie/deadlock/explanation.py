@@ -21,7 +21,7 @@ class Explanation(msgspec.Struct, Generic[NodeT], frozen=True):
     """A smallest set of waits that keeps one node from ever going on.
 
     The core is the part of it that is deadlocked by itself: a cycle, in which each waits for the
-    next; a knot, which nobody waits out of; or else a b-knot, in which each waits for enough of the
+    next; a knot, which no member waits out of; or else a b-knot, in which each waits for enough of the
     others, though some wait for outsiders as well.
     """
 

@@ -44,7 +44,7 @@ class _Members(dict[str, Any]):
 
 def _graph(content: Any) -> Graph[str]:
     if not isinstance(content, dict):
-        raise UsageError(f"a graph is an object of processes, not {_brief(content)}")
+        raise UsageError(f"expected an object of processes, got {_brief(content)}")
     waits, since, resources, running = {}, {}, set(), []
     for name, value in content.items():
         if not name:
@@ -65,7 +65,7 @@ def _graph(content: Any) -> Graph[str]:
 
 
 def write_graph(graph: Graph[str]) -> dict[str, Any]:
-    """Give what `parse_graph` reads, ready to be written as JSON."""
+    """Return what `parse_graph` reads, ready to be written as JSON."""
     content: dict[str, Any] = {}
     for name, condition in graph.waits.items():
         if name in graph.resources:
@@ -104,12 +104,12 @@ def _part(place: str, value: Any) -> str | Condition[str]:
     if keys == {"of", "from"}:
         parts = _parts(f"{place}.from", value["from"])
         return some_of(_needed(f"{place}.of", value["of"], len(parts)), *parts)
-    raise UsageError(f"{place}: a condition is {SHAPES}, not {_brief(value)}")
+    raise UsageError(f"{place}: expected {SHAPES}, got {_brief(value)}")
 
 
 def _parts(place: str, value: Any) -> list[str | Condition[str]]:
     if not isinstance(value, list) or not value:
-        raise UsageError(f"{place}: expected a list of at least one, not {_brief(value)}")
+        raise UsageError(f"{place}: expected a list of at least one, got {_brief(value)}")
     parts = [_part(f"{place}[{index}]", item) for index, item in enumerate(value)]
     for index, part in enumerate(parts):
         if isinstance(part, str) and part in parts[:index]:
@@ -119,13 +119,13 @@ def _parts(place: str, value: Any) -> list[str | Condition[str]]:
 
 def _needed(place: str, value: Any, most: int) -> int:
     if type(value) is not int or not 1 <= value <= most:
-        raise UsageError(f"{place}: expected a number from 1 to {most}, not {_brief(value)}")
+        raise UsageError(f"{place}: expected a number from 1 to {most}, got {_brief(value)}")
     return value
 
 
 def _since(place: str, value: Any) -> str:
     if type(value) not in (int, float, str):
-        raise UsageError(f"{place}: expected a time as number or text, not {_brief(value)}")
+        raise UsageError(f"{place}: expected a time as number or text, got {_brief(value)}")
     return str(value)
 
 

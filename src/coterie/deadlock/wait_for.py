@@ -1,7 +1,7 @@
-"""The wait-for graph as a value, and the exact answer to who is deadlocked in it.
+"""The wait-for graph as a value, and the exact answer to which nodes are deadlocked in it.
 
 The definition is by reduction: let every process that runs finish and grant what it is asked for;
-let every process whose condition then holds run and finish, too; whoever remains can never go on.
+let every process whose condition then holds run and finish, too; those that remain can never go on.
 That covers AND, OR, AND-OR and k-of-n alike, in time proportional to the graph. The criteria of the
 literature are special cases: a cycle where all conditions are AND, a knot where all are OR.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Graph(Generic[NodeT]):
-    """Who waits for what; nodes without a condition run.
+    """Which node waits for what; nodes without a condition run.
 
     A resource may be a node of its own, waiting for its holders to let go of it. Then a lock with a
     thousand waiters has a thousand and one edges, and a change of hands changes one.
@@ -29,7 +29,7 @@ class Graph(Generic[NodeT]):
     waits: Mapping[NodeT, Condition[NodeT]]
     since: Mapping[NodeT, str] = field(default_factory=dict)  # when the wait began, if known
     resources: frozenset[NodeT] = frozenset()  # nodes that stand for something held
-    running: tuple[NodeT, ...] = ()  # nodes to be shown though nobody may wait for them
+    running: tuple[NodeT, ...] = ()  # nodes to be shown though none may wait for them
 
     def nodes(self) -> tuple[NodeT, ...]:
         """All nodes, those that wait first."""
@@ -47,9 +47,9 @@ class Graph(Generic[NodeT]):
         return self.stuck(self.waits)
 
     def stuck(self, within: Iterable[NodeT]) -> tuple[NodeT, ...]:
-        """The nodes among these that could not go on even if everyone else ran.
+        """The nodes among these that could not go on even if all others ran.
 
-        It is the largest set of them in which nobody's condition holds without the set.
+        It is the largest set of them in which no condition holds without the set.
         """
         left = dict.fromkeys(within)
         waiters: dict[NodeT, list[NodeT]] = {node: [] for node in left}
@@ -78,13 +78,13 @@ class Graph(Generic[NodeT]):
         """Smallest sets that are deadlocked by themselves, one for each end of the waits.
 
         Abort any one member of a core, and all its other members can go on: if some could not, they
-        would be a smaller deadlocked set. Everyone who sees the same end finds the same core.
+        would be a smaller deadlocked set. All that see the same end find the same core.
         """
         stuck = dict.fromkeys(self.deadlocked())
         return [self._core_of(end) for end in sinks(self._inner_edges(stuck))]
 
     def smallest(self, nodes: Collection[NodeT], around: NodeT | None = None) -> tuple[NodeT, ...]:
-        """Shrink a deadlocked set until nobody can be spared; keep the node `around` in it."""
+        """Shrink a deadlocked set until no member can be spared; keep the node `around` in it."""
         kept = self.stuck(nodes)
         for node in kept:
             if node == around or node not in kept:

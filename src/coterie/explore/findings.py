@@ -9,7 +9,7 @@ import numpy as np
 
 from coterie.explore.judge import Judge
 from coterie.explore.properties import Always, CanAlwaysStill, Count, Settles, Sometimes
-from coterie.explore.stuck import Backward
+from coterie.explore.reachability import Backward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

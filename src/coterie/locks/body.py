@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class Body:
     """Watches over the code that runs while a lock is held.
 
-    It cancels like `asyncio.timeout`: a cancellation of its own is turned into the loss, one that
-    somebody else asked for meanwhile is passed on.
+    It cancels like `asyncio.timeout`: its own cancellation is turned into the loss, one that came from
+    elsewhere meanwhile is passed on.
     """
 
     __slots__ = ("_cancelling", "_ended", "_interrupted", "_task", "holding")
@@ -28,7 +28,7 @@ class Body:
         holding.lost.call(self._interrupt)
 
     def end(self, error: BaseException | None) -> bool:
-        """Stop watching; tell whether this outcome of the body has to give way to the loss."""
+        """Stop watching; return True if the loss is to be raised in place of this outcome of the body."""
         self._ended = True
         if not self._interrupted:
             return error is None

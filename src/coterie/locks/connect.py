@@ -31,10 +31,12 @@ def choose_url(url: str | None = None) -> str:
 
 
 def scheme_of(url: str) -> str:
-    """Tell which kind of coordinator a URL names."""
+    """Return the kind of coordinator that a URL names."""
     scheme, colon, _ = url.partition(":")
     if not colon:
-        raise UsageError(f"a coordinator is named by a URL such as file:, not {url!r}")
+        raise UsageError(
+            f"expected a coordinator URL such as file: or coterie://host:7420, got {url!r}"
+        )
     if scheme not in SCHEMES:
         raise UsageError(
             f"unknown kind of coordinator: {scheme!r}; choose from: {', '.join(sorted(SCHEMES))}"
@@ -54,4 +56,4 @@ def _configured_url() -> str | None:
     url = document.get("url", f"coterie:{CONFIGURATION}" if "nodes" in document else None)
     if url is None or isinstance(url, str):
         return url
-    raise ConfigError(f"{CONFIGURATION}: url must be text, not {url!r}")
+    raise ConfigError(f"{CONFIGURATION}: url must be a string, got {url!r}")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from coterie.locks.lock import Lock
+from coterie.locks.lock import Lock, Session
 from coterie.locks.names import check_name
 from coterie.locks.semaphore import Semaphore
-from coterie.locks.session import Session
 from coterie.locks.several import LockAll, LockAny
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
     from types import TracebackType
 
-    from coterie.locks.acquirable import Acquirable
     from coterie.locks.engine import Engine, Party
     from coterie.locks.held import Held, Holding
+    from coterie.locks.lock import Acquirable
 
 
 class Coordinator:
@@ -80,7 +79,7 @@ class Coordinator:
 
         Args:
             name: 1 to 255 of `A-Za-z0-9._/-`.
-            timeout: Seconds to wait; None for ever, 0 tries once. Never the lease.
+            timeout: Seconds to wait; None waits forever, 0 tries once. Never the lease.
             ttl: Length of the lease in seconds: the cluster's, which is also the longest, or less.
                 With `file:` it means nothing, for there the system frees a lock when its process
                 ends.
@@ -170,7 +169,7 @@ class Coordinator:
         return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
 
     def observe(self, name: str) -> AsyncGenerator[Party | None, None]:
-        """Follow the leader: the present one first, then each change; None while nobody leads.
+        """Follow the leader: the present one first, then each change; None while there is none.
 
         A term that begins and ends between two looks is not seen.
         """
@@ -178,16 +177,16 @@ class Coordinator:
         return self._session.engine.watch(check_name(name), self._session.check)
 
     async def locked(self, name: str) -> bool:
-        """Tell whether anybody holds the lock."""
+        """Return True if a task or thread of any process holds the lock."""
         return bool(await self.holders(name))
 
     async def holders(self, name: str) -> list[Party]:
-        """Name who holds the lock."""
+        """List the holders of the lock."""
         self._session.check()
         return await self._session.engine.holders(check_name(name))
 
     async def waiters(self, name: str) -> list[Party]:
-        """Name who waits for the lock, the next first."""
+        """List the tasks that wait for the lock, the next first."""
         self._session.check()
         return await self._session.engine.waiters(check_name(name))
 

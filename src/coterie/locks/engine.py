@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Callable, Coroutine
 
-    from coterie.deadlock.service.local_waits import Waits
     from coterie.deadlock.service.lock_waits import Wanted
+    from coterie.deadlock.service.waits import Waits
     from coterie.errors import CoterieError
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
 
 
 class Party(msgspec.Struct, frozen=True):
-    """Somebody who holds a lock or waits for it."""
+    """A task or thread that holds a lock or waits for it."""
 
     name: str  # of the lock
     owner: str  # a process, as people find it: host:pid
@@ -31,11 +31,11 @@ class Party(msgspec.Struct, frozen=True):
 
 
 class LockState(msgspec.Struct, frozen=True):
-    """A lock that somebody holds, keeps or waits for."""
+    """A lock that is held, kept or waited for."""
 
     name: str
     holders: list[Party]
-    silent: list[str]  # who may hold it and does not answer
+    silent: list[str]  # processes that may hold it and do not answer
     waiters: list[Party]
 
 
@@ -46,11 +46,11 @@ class Claim(Protocol):
     """The task or thread on whose behalf it was made."""
 
     token: int | None
-    """Of the lock, from when it is granted on; one that is to be had at once is granted already
+    """Of the lock, from when it is granted on; one that is free is granted already
     when the claim has been placed."""
 
     shared: bool
-    """Whether others who share may hold the lock at the same time."""
+    """Whether others that share may hold the lock at the same time."""
 
     @property
     def awaits(self) -> Wanted:
@@ -67,7 +67,7 @@ class Claim(Protocol):
     def lost(self) -> asyncio.Future[str]:
         """Becomes the reason when a granted lock is taken away.
 
-        The engine sees to it that this happens before anybody else is granted the lock, as far as
+        The engine ensures that this happens before another claim is granted the lock, as far as
         its assumptions reach.
         """
 
@@ -80,13 +80,13 @@ class Claim(Protocol):
         """Descriptors by which a child that inherits them keeps the lock if we are killed."""
 
     def valid(self) -> bool:
-        """Tell whether the claim is granted and in force now, by looking, not by a flag.
+        """Return True if the claim is granted and in force now, by looking, not by a flag.
 
         Any thread may ask.
         """
 
     def obstacle(self) -> CoterieError | None:
-        """Say what keeps the claim from being granted, if it is not just somebody who holds it."""
+        """Return the error that keeps the claim from being granted, if it is not just a holder."""
 
     def fail(self, error: CoterieError) -> None:
         """End a claim that waits: `granted` fails with this error."""
@@ -94,7 +94,7 @@ class Claim(Protocol):
     def release(self) -> Coroutine[Any, Any, None] | None:
         """End the claim: withdraw it if it waits, give the lock back if it is granted.
 
-        Gives what has to be awaited for that, if anything. It ends in bounded time, does nothing
+        Return what has to be awaited for that, if anything. It ends in bounded time, does nothing
         the second time, and never touches another claim.
         """
 
@@ -103,8 +103,8 @@ class Engine(Protocol):
     """Grants the locks of one coordinator to the claims of this process."""
 
     waits: Waits
-    """Who of this process waits. The coordinator keeps it; the engine says who holds what here, and
-    may look for waits in circles over several processes."""
+    """The waits of this process. Locks keep it; the engine says which claims block a request, and may
+    search for circles of waits over several processes."""
 
     async def open(self) -> None:
         """Get ready, or raise `Unavailable`."""
@@ -118,10 +118,10 @@ class Engine(Protocol):
         """Ask for a lock; without `wait` only if it is free, leaving nothing behind if it is not."""
 
     async def holders(self, name: str) -> list[Party]:
-        """Name who holds the lock: one, or several in shared mode."""
+        """List the holders of the lock: one, or several in shared mode."""
 
     async def waiters(self, name: str) -> list[Party]:
-        """Name who waits for the lock, the next first."""
+        """List the tasks that wait for the lock, the next first."""
 
     def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
         """Follow the holder of a lock: the present one at once, then every change seen.

@@ -1,4 +1,4 @@
-"""What somebody has who holds a lock: the token, and an early and loud notice of its loss."""
+"""What a task has that holds a lock: the token, and an early and loud notice of its loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from coterie.locks.engine import Claim
-    from coterie.locks.session import Owner, Session
+    from coterie.locks.lock import Owner, Session
 
 
 class LossEvent:
@@ -29,19 +29,19 @@ class LossEvent:
         self._callbacks: list[Callable[[], object]] = []
 
     def is_set(self) -> bool:
-        """Tell whether the lock is lost."""
+        """Return True if the lock is lost."""
         return self._set
 
     async def wait(self) -> bool:
         """Wait until the lock is lost."""
         if not self._set:
             waiter = asyncio.get_running_loop().create_future()
-            wake = partial(_wake, waiter)
-            self._callbacks.append(wake)
+            callback = partial(wake, waiter)
+            self._callbacks.append(callback)
             try:
                 await waiter
             finally:
-                self._callbacks.remove(wake)
+                self._callbacks.remove(callback)
         return True
 
     def __await__(self) -> Generator[Any, None, bool]:
@@ -49,7 +49,7 @@ class LossEvent:
         return self.wait().__await__()
 
     def set(self) -> None:
-        """Wake all who wait and call back, once."""
+        """Wake all tasks that wait, and call back, once."""
         if self._set:
             return
         self._set = True
@@ -64,7 +64,8 @@ class LossEvent:
             self._callbacks.append(callback)
 
 
-def _wake(waiter: asyncio.Future[None]) -> None:
+def wake(waiter: asyncio.Future[None]) -> None:
+    """End a wait, unless it has ended."""
     if not waiter.done():
         waiter.set_result(None)
 
@@ -115,7 +116,7 @@ class Holding(ABC):
         """Give it back; done to the end even if this task is cancelled meanwhile.
 
         Raises `NotHeld` in a task that does not own it, and `LockLost` if it was lost before:
-        then nothing is freed, since it is somebody else's by now.
+        then nothing is freed, since another process may hold it by now.
         """
         await self.give_back(asyncio.current_task())
 
@@ -140,13 +141,13 @@ class Held(Holding):
         self._lost: LossEvent | None = None
 
     def __repr__(self) -> str:
-        """Tell the name, the token and how it stands."""
+        """Show the name, the token and how it stands."""
         state = "lost" if self._is_known_lost() else "held" if self._depth else "released"
         return f"<Held {self.name!r} token={self.token} {state}>"
 
     @property
     def lost(self) -> LossEvent:
-        """Is set when it is lost; made when somebody wants to know, for most holds end well."""
+        """Is set when it is lost; made on first use, since most holds end well."""
         if self._lost is None:
             self._lost = LossEvent()
             told = self._claim.lost
@@ -187,12 +188,12 @@ class Held(Holding):
         raise self.loss()
 
     def loss(self) -> LockLost:
-        """Word the error for the loss of this lock."""
+        """Make the error for the loss of this lock."""
         told = self._claim.lost
         reason = told.result() if told.done() else "it is no longer in force"
         return LockLost(
-            f"lock {self.name!r} (token {self.token}) is lost: {reason};"
-            " somebody else may hold it, so stop, and let the resource refuse this token"
+            f"lock {self.name!r} (token {self.token}) was lost: {reason};"
+            " another process may hold it now. Stop work, and have the resource reject this token"
         )
 
     def enter_again(self) -> None:
@@ -211,7 +212,7 @@ class Held(Holding):
                 " only its owner can release it"
             )
         self._depth -= 1
-        # A loss that nobody has noticed yet must not pass for a good release.
+        # A loss that has not been noticed yet must not pass for a good release.
         if not self._claim.valid():
             self.lost.set()
         if self._depth:
@@ -223,7 +224,7 @@ class Held(Holding):
         await to_the_end(self._claim.release())
         if self._is_known_lost():
             raise self.loss()
-        if self._session.is_greedy():
+        if self._session.should_yield():
             await asyncio.sleep(0)
 
     def _is_known_lost(self) -> bool:
@@ -231,7 +232,7 @@ class Held(Holding):
 
     def _orphaned(self) -> bool:
         # `asyncio.wait_for` (before Python 3.12) and `gather` acquire in a task of their own;
-        # once that has ended nobody else could release what it obtained.
+        # once that has ended no other task could release what it obtained.
         if isinstance(self._owner, threading.Thread):
             return not self._owner.is_alive()
         return isinstance(self._owner, asyncio.Task) and self._owner.done()
@@ -255,11 +256,11 @@ class HeldAll(Holding):
             part.lost.call(self._lost.set)
 
     def __iter__(self) -> Iterator[Holding]:
-        """Give the parts in the order in which they were asked for."""
+        """Iterate over the parts in the order in which they were asked for."""
         return iter(self._parts)
 
     def __getitem__(self, name: str) -> Holding:
-        """Give the part of that name."""
+        """Return the part of that name."""
         return {part.name: part for part in self._parts}[name]
 
     @property

@@ -1,24 +1,246 @@
-"""One lock."""
+"""One lock, and what everything that can be acquired has in common.
+
+A `Session` is what the locks of one coordinator share, `Patience` how long a task is willing to wait,
+and `Acquirable` the ways to acquire a lock, several locks or a semaphore.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import functools
+import math
+import os
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from coterie.aio import to_the_end
-from coterie.errors import MisuseError, NotHeld
-from coterie.locks.acquirable import Acquirable
-from coterie.locks.held import Held
+from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
+from coterie.locks.body import Body
+from coterie.locks.held import Held, Holding
 from coterie.locks.names import check_name
-from coterie.locks.patience import check_ttl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
 
-    from coterie.locks.engine import Claim
-    from coterie.locks.held import Holding
-    from coterie.locks.patience import Patience
-    from coterie.locks.session import Owner, Session
+    from coterie.locks.engine import Claim, Engine
+
+TURN_SECONDS = 0.001  # for taking locks, before others get a turn
+
+Owner: TypeAlias = object  # the task that holds, or the thread in the face without an event loop
+Kept_co = TypeVar("Kept_co", bound=Holding, covariant=True)
+
+
+class Session:
+    """One use of an engine, by one process and one event loop."""
+
+    def __init__(self, engine: Engine, url: str) -> None:
+        """Prepare; nothing happens before it is opened."""
+        self.engine = engine
+        self.url = url
+        self.held: dict[tuple[Owner, str], Held] = {}
+        self._process = os.getpid()
+        self._turned = 0.0  # when the event loop was last given a turn
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self) -> None:
+        """Open the engine for the event loop that runs."""
+        self.check_process()
+        if self._loop is not None:
+            raise MisuseError(f"the coordinator {self.url} is open already")
+        await self.engine.open()
+        self._loop = asyncio.get_running_loop()
+
+    async def close(self) -> None:
+        """Close the engine, cancelled or not; what is still held is lost to its holders."""
+        self.check_process()
+        if self._loop is None:
+            return
+        self._check_loop()
+        self._loop = None
+        self.held.clear()  # after it is opened again nothing is held
+        await to_the_end(self.engine.close())
+
+    def should_yield(self) -> bool:
+        """Return True if the event loop should run other tasks first.
+
+        A lock that is free is acquired without waiting, so a task that takes one again and again
+        would let no other task run, and not even the one that renews its lease.
+        """
+        now = time.monotonic()
+        if now - self._turned < TURN_SECONDS:
+            return False
+        self._turned = now
+        return True
+
+    def check_process(self) -> None:
+        """Refuse to work in a forked child: the locks are its parent's."""
+        if os.getpid() != self._process:
+            raise MisuseError(
+                f"the coordinator {self.url} belongs to process {self._process}, and this is"
+                f" process {os.getpid()}; after a fork, connect again in the child"
+            )
+
+    def check(self) -> None:
+        """Refuse to work before it is opened, after it is closed, or for another event loop."""
+        self.check_process()
+        if self._loop is None:
+            raise MisuseError(
+                f"the coordinator {self.url} is not open; use `async with coterie.connect(...)`"
+            )
+        self._check_loop()
+
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise MisuseError(
+                f"the coordinator {self.url} belongs to another event loop; connect in this one"
+            )
+
+
+@dataclass(frozen=True)
+class Patience:
+    """A point in time after which waiting is over; `wait` is False if it never begins.
+
+    Waiting is also over when one of `spoilt` is done: what is waited for is of no use any more then.
+    """
+
+    deadline: float = math.inf  # by time.monotonic()
+    wait: bool = True
+    spoilt: tuple[asyncio.Future[None], ...] = ()
+
+    @classmethod
+    def of(cls, timeout: float | None) -> Patience:
+        """Wait that many seconds from now: None forever, 0 not at all."""
+        if timeout is None:
+            return FOREVER
+        check_timeout(timeout)
+        return cls(time.monotonic() + timeout, wait=timeout > 0)
+
+    def remaining(self) -> float | None:
+        """Return the seconds that are left, at least 0; None without end."""
+        if self.deadline == math.inf:
+            return None
+        return max(0.0, self.deadline - time.monotonic())
+
+    def unless(self, spoilt: asyncio.Future[None]) -> Patience:
+        """Return the same patience, which also ends when that is done."""
+        return replace(self, spoilt=(*self.spoilt, spoilt))
+
+    def is_spoilt(self) -> bool:
+        """Return True if waiting has become useless."""
+        return any(future.done() for future in self.spoilt)
+
+
+FOREVER = Patience()
+AT_ONCE = Patience(deadline=-math.inf, wait=False)
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Raise `UsageError` if this is no time to wait."""
+    if timeout is not None and not timeout >= 0:
+        raise UsageError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
+
+
+def check_ttl(ttl: float | None) -> None:
+    """Raise `UsageError` if this is no length of a lease."""
+    if ttl is not None and not ttl > 0:
+        raise UsageError(f"ttl must be above 0 seconds, got {ttl!r}")
+
+
+class Acquirable(ABC, Generic[Kept_co]):
+    """Something that can be held. It has no state of its own: each task has its own part in it."""
+
+    def __init__(
+        self,
+        name: str,
+        names: Sequence[str],
+        timeout: float | None = None,
+        on_lost: Callable[[Holding], object] | None = None,
+    ) -> None:
+        """Remember how long to wait and what to call after a loss; nothing is asked for yet."""
+        check_timeout(timeout)
+        self.name = name
+        self.names = tuple(names)  # of every lock that it may take
+        self.timeout = timeout
+        self.on_lost = on_lost
+        self._bodies: dict[asyncio.Task[object], list[Body]] = {}
+
+    def __repr__(self) -> str:
+        """Show what it is and its name."""
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    @abstractmethod
+    async def obtain(self, owner: Owner, patience: Patience) -> Kept_co | None:
+        """Acquire on behalf of an owner; return None if it was not obtained in time.
+
+        If it is cancelled or fails, no request is left behind and nothing is held.
+        """
+
+    async def acquire(self, blocking: bool = True, timeout: float | None = None) -> Kept_co | None:  # noqa: ASYNC109 - as everywhere
+        """Acquire for this task; None if that did not succeed in time.
+
+        `timeout` is how many seconds to wait, by default what the lock was made with; None is
+        forever and 0 is one try, which `blocking=False` says as well.
+        """
+        return await self.take(asyncio.current_task(), self.patience(blocking, timeout))
+
+    async def take(self, owner: Owner, patience: Patience) -> Kept_co | None:
+        """Acquire on behalf of an owner, and arrange that `on_lost` is called."""
+        holding = await self.obtain(owner, patience)
+        if holding is not None and self.on_lost is not None:
+            # Through the loop: an error in the callback must not keep the body from being cancelled.
+            tell = asyncio.get_running_loop().call_soon
+            holding.lost.call(functools.partial(tell, self.on_lost, holding))
+        return holding
+
+    def patience(self, blocking: bool = True, timeout: float | None = None) -> Patience:
+        """Work out how long to wait."""
+        if not blocking:
+            if timeout is not None:
+                raise ValueError("timeout must be left out if blocking is False")
+            return Patience.of(0)
+        return Patience.of(self.timeout if timeout is None else timeout)
+
+    def timed_out(self, holders: str = "another task or process") -> AcquireTimeout:
+        """Make the error for a lock that was not obtained in time."""
+        waited = f"within {self.timeout:g} s" if self.timeout else "at once"
+        return AcquireTimeout(
+            f"lock {self.name!r} was not obtained {waited}: it is held by {holders};"
+            " try again later, or wait longer"
+        )
+
+    async def __aenter__(self) -> Kept_co:
+        """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
+        task = asyncio.current_task()
+        assert task is not None, "async with runs in a task"
+        holding = await self.take(task, self.patience())
+        if holding is None:
+            raise self.timed_out()
+        self._bodies.setdefault(task, []).append(Body(holding, task))
+        return holding
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Release; raise `LockLost` if it was lost, unless the body raised something else."""
+        task = asyncio.current_task()
+        assert task is not None, "async with runs in a task"
+        body = self._bodies[task].pop()
+        if not self._bodies[task]:
+            del self._bodies[task]
+        gives_way = body.end(error)
+        try:
+            await body.holding.give_back(task)
+        except LockLost as loss:
+            if gives_way:
+                raise loss from error
+        except NotHeld:
+            pass  # the body has released it by itself, and the owner is the same task
 
 
 class Lock(Acquirable[Held]):
@@ -44,7 +266,7 @@ class Lock(Acquirable[Held]):
         self._reentrant = reentrant
 
     async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
-        """Acquire on behalf of an owner; None if it was not to be had in time."""
+        """Acquire on behalf of an owner; return None if it was not obtained in time."""
         self._session.check()
         mine = self._session.held.get((owner, self.name))
         if mine is not None:
@@ -79,7 +301,8 @@ class Lock(Acquirable[Held]):
         if mine.shared and not self._shared:
             raise MisuseError(
                 f"lock {self.name!r} is held by this task in shared mode; release it before"
-                " asking for it alone, since two who wait for each other's share never end"
+                " asking for it alone, since two holders upgrading at the same time would"
+                " deadlock"
             )
         mine.enter_again()
         return mine
@@ -95,7 +318,7 @@ class Lock(Acquirable[Held]):
                 return None
             if claim.valid():
                 return claim
-            # The grant came too late to be of use: after a pause of this process, or with its end.
+            # The grant came too late: after a pause of this process, or as the coordinator closed.
             await to_the_end(claim.release())
             self._session.check()
 
@@ -105,8 +328,10 @@ class Lock(Acquirable[Held]):
         try:
             await self._wait(owner, claim, patience)
             granted = claim.granted.result() if claim.granted.done() else None
-            if granted is None and (obstacle := claim.obstacle()) is not None:
-                raise obstacle
+            if granted is None and not patience.is_spoilt():
+                obstacle = claim.obstacle()
+                if obstacle is not None:
+                    raise obstacle
         finally:
             if granted is None:
                 await to_the_end(claim.release())
@@ -119,6 +344,7 @@ class Lock(Acquirable[Held]):
         try:
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None
-            await asyncio.wait({claim.granted}, timeout=limit)
+            ends: set[asyncio.Future[Any]] = {claim.granted, *patience.spoilt}
+            await asyncio.wait(ends, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waits.end(owner, claim)

@@ -23,4 +23,4 @@ def check_name(name: str, length_max: int = LENGTH_MAX, *, of: str = "lock") -> 
                 f"{of} name {name!r}: {character!r} at position {position} is not allowed;"
                 " choose from: A-Z a-z 0-9 . _ / -"
             )
-    raise UsageError(f"a {of} name has 1 to {length_max} characters, not {len(name)}")
+    raise UsageError(f"a {of} name must have 1 to {length_max} characters, got {len(name)}")

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.errors import MisuseError, UsageError
-from coterie.locks.acquirable import Acquirable
 from coterie.locks.held import Held
-from coterie.locks.lock import Lock
+from coterie.locks.lock import Acquirable, Lock
 from coterie.locks.names import LENGTH_MAX, check_name
 from coterie.locks.several import obtain_any
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.locks.held import Holding
-    from coterie.locks.patience import Patience
-    from coterie.locks.session import Owner, Session
+    from coterie.locks.lock import Owner, Patience, Session
 
 
 class Semaphore(Acquirable[Held]):
@@ -39,7 +37,7 @@ class Semaphore(Acquirable[Held]):
     ) -> None:
         """Prepare the slots `name/permit-1` and so on."""
         if permits < 1:
-            raise UsageError(f"a semaphore has at least 1 permit, not {permits}")
+            raise UsageError(f"permits must be at least 1, got {permits}")
         check_name(name, LENGTH_MAX - len(f"/permit-{permits}"))
         slots = [f"{name}/permit-{number}" for number in range(1, permits + 1)]
         super().__init__(name, slots, timeout, on_lost)
@@ -53,6 +51,6 @@ class Semaphore(Acquirable[Held]):
         if not others:
             raise MisuseError(
                 f"all {len(self._slots)} permits of {self.name!r} are held by this task already,"
-                " and it would wait for itself"
+                " so it would wait for itself"
             )
         return await obtain_any(self._session, others, owner, patience)

@@ -1,22 +1,21 @@
-"""Several locks: all of them, or the first that can be had. Both may stand inside each other."""
+"""Several locks: all of them, or the first that is free. Both may be parts of each other."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.aio import to_the_end
 from coterie.errors import LockLost, NotHeld, UsageError
-from coterie.locks.acquirable import Acquirable
-from coterie.locks.held import HeldAll, Holding, give_back_all
-from coterie.locks.patience import AT_ONCE
+from coterie.locks.held import HeldAll, Holding, give_back_all, wake
+from coterie.locks.lock import AT_ONCE, Acquirable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.locks.patience import Patience
-    from coterie.locks.session import Owner, Session
+    from coterie.locks.lock import Owner, Patience, Session
 
 Part = TypeVar("Part", bound=Holding)
 
@@ -39,17 +38,25 @@ class LockAll(Acquirable[HeldAll]):
         self._parts = parts
 
     async def obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
-        """Take one after the other; give all back if one is not to be had in time.
+        """Take one after the other; give all back if one is not obtained in time.
 
-        If one is lost while others are waited for, nobody has had them together: begin again.
+        If one is lost while others are waited for, they were never held together: begin again at
+        once. A task that went on waiting would keep the others for nothing.
         """
-        while (held := await self._obtain_every(owner, patience)) is not None:
-            if held.valid:
+        while True:
+            spoilt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            held = await self._obtain_every(owner, patience.unless(spoilt), spoilt)
+            if held is not None and held.valid:
                 return held
-            await to_the_end(_abandon([held], owner))
-        return None
+            if held is not None:
+                await to_the_end(_abandon([held], owner))
+            elif not spoilt.done():
+                return None
 
-    async def _obtain_every(self, owner: Owner, patience: Patience) -> HeldAll | None:
+    async def _obtain_every(
+        self, owner: Owner, patience: Patience, spoilt: asyncio.Future[None]
+    ) -> HeldAll | None:
+        """Take every part; `spoilt` is done when one of those taken so far is lost."""
         taken: dict[str, Holding] = {}
         complete = False
         try:
@@ -57,6 +64,7 @@ class LockAll(Acquirable[HeldAll]):
                 holding = await part.take(owner, patience)
                 if holding is None:
                     return None
+                holding.lost.call(partial(wake, spoilt))
                 taken[part.name] = holding
             complete = True
         finally:
@@ -66,7 +74,7 @@ class LockAll(Acquirable[HeldAll]):
 
 
 class LockAny(Acquirable[Part]):
-    """Takes the first that can be had; `held.name` says which."""
+    """Takes the first that is granted; `held.name` says which."""
 
     def __init__(
         self,
@@ -91,8 +99,8 @@ async def obtain_any(
 ) -> Part | None:
     """Take the first that is free; if none is, ask for all of them and keep the first granted.
 
-    Whoever waits stands in every queue. Two grants at the same moment are possible: the later one
-    is given back at once, so a try of somebody else may fail for that moment. If the one that is
+    The owner stands in every queue. Two grants at the same moment are possible: the later one is
+    given back at once, so a try of another task may fail for that moment. If the one that is
     kept is lost before the others are withdrawn, it is as if it had not been granted.
     """
     for part in parts:
@@ -164,5 +172,5 @@ def _distinct(parts: Sequence[Acquirable[Any]]) -> list[str]:
         raise UsageError("name at least one lock")
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"lock {name!r} is named twice, and nobody can hold it twice")
+            raise UsageError(f"lock {name!r} is named twice, and a task cannot hold it twice")
     return names

@@ -1,4 +1,4 @@
-"""Following the holder of a lock by looking again and again."""
+"""Follow the holder of a lock by looking again and again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WATCH_SECONDS = 0.2
 async def follow(
     holders: Callable[[], Awaitable[list[Party]]], check: Callable[[], None]
 ) -> AsyncGenerator[Party | None, None]:
-    """Give the present holder at once, then every change that is seen; `check` before each look."""
+    """Yield the present holder at once, then every change that is seen; `check` before each look."""
     seen: Party | None = None
     first = True
     while True:

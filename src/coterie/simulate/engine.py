@@ -103,19 +103,11 @@ class Engine:
         self._detector = Detector()
         self._detection = detection
         self._faults = faults
-        self._initial = {  # as they begin, those that will do so again
-            fault.process: SeatCodec(first).save(first)
-            for fault in faults
-            if isinstance(fault, Restart) and not fault.memory
-            for first in [self._seats[fault.process]]
-        }
+        self._initial = _initial(self._seats, faults)
         bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
         self._delay_max = min(bounds, default=None)
 
-        fifo = network.fifo
-        if fifo is None:
-            fifo = any(process.channel is Channel.FIFO for process in processes)
-        self._links = Links(network, fifo, Random(f"{seed}/latency"), Random(f"{seed}/chance"))
+        self._links = _links(network, processes, seed)
         self._constant = network.latency.value if isinstance(network.latency, Constant) else None
         self._receivers: list[Receiver] = [self._receive_with_care] * (self.size + 1)
         self._direct = False
@@ -503,6 +495,21 @@ class Engine:
     def set_clock(self, process: ProcessId, rate: float, offset: float) -> None:
         """Let its clock show rate * time + offset."""
         self._clocks[process] = rate, offset
+
+
+def _initial(
+    seats: Sequence[Seat], faults: Sequence[Fault]
+) -> dict[ProcessId, tuple[bytes, bytes]]:
+    """Save, as they begin, the processes that will begin again without memory."""
+    again = {fault.process for fault in faults if isinstance(fault, Restart) and not fault.memory}
+    return {process: SeatCodec(seats[process]).save(seats[process]) for process in again}
+
+
+def _links(network: Network, processes: Sequence[Process[Any]], seed: int) -> Links:
+    fifo = network.fifo
+    if fifo is None:
+        fifo = any(process.channel is Channel.FIFO for process in processes)
+    return Links(network, fifo, Random(f"{seed}/latency"), Random(f"{seed}/chance"))
 
 
 def _raised(error: Exception, process: ProcessId, cause: str) -> ViolationError:

@@ -192,6 +192,29 @@ def jain_index(shares: Iterable[int]) -> float | None:
     return sum(shares) ** 2 / (len(shares) * squares) if squares else None
 
 
+class Outages:
+    """Measures, from each crash to the next, the longest time that users wait for a free section."""
+
+    def __init__(self) -> None:
+        """Start before the first crash."""
+        self.longest: list[float] = []  # one number per crash
+        self._since: float | None = None  # a user waits, and none is inside
+
+    def crashed(self, now: float, section: Section) -> None:
+        """Begin to measure; a wait that goes on counts from now."""
+        self.longest.append(0.0)
+        self._since = None
+        self.look(now, section)
+
+    def look(self, now: float, section: Section) -> None:
+        """Look where the users are, after a change."""
+        if section.waiting and not section.inside:
+            self._since = now if self._since is None else self._since
+        elif self._since is not None:
+            self.longest[-1] = max(self.longest[-1], now - self._since)
+            self._since = None
+
+
 def load_of(sent: Sequence[int], received: Sequence[int]) -> Load:
     """Sum up the messages of processes 1 to N; index 0 stands for none."""
     loads = [out + into for out, into in zip(sent, received, strict=True)]

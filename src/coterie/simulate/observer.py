@@ -7,9 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coterie import trace
-from coterie.simulate.metrics import Costs, Delays, Result, load_of, summarise
+from coterie.simulate.metrics import Costs, Delays, Outages, Result, load_of, summarise
 from coterie.simulate.monitors import CausalOrder, Section, Violation, ViolationError
-from coterie.simulate.outages import Outages
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@
             save(row, fence=held.token)
 
 The objects are those of `coterie.connect`, run by an event loop in a thread of its own; what is
-held belongs to the thread that acquired it. Nobody can cancel a thread, so a loss shows itself by
+held belongs to the thread that acquired it. A thread cannot be cancelled, so a loss shows itself by
 `on_lost`, which is called from the thread of the loop, by `held.lost`, from `held.ensure()` and at
 the end of the `with`.
 """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from coterie import locks
 from coterie.errors import MisuseError
+from coterie.sync.held import wrap
 from coterie.sync.lock import Acquirable, Lock
 from coterie.sync.loop import Loop
 
@@ -35,7 +36,7 @@ class Coordinator:
         self._closing = threading.RLock()
 
     def __repr__(self) -> str:
-        """Tell where the locks come from."""
+        """Show where the locks come from."""
         return repr(self._inner)
 
     def open(self) -> None:
@@ -88,8 +89,15 @@ class Coordinator:
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
         """Make a lock; nothing is sent before it is acquired. See `coterie.Coordinator.lock`."""
-        inner = self._inner.lock(name, timeout=timeout, ttl=ttl, shared=shared, reentrant=reentrant)
-        return Lock(self._loop, inner, on_lost)
+        inner = self._inner.lock(
+            name,
+            timeout=timeout,
+            ttl=ttl,
+            shared=shared,
+            reentrant=reentrant,
+            on_lost=self._passing_to(on_lost),
+        )
+        return Lock(self._loop, inner)
 
     def lock_all(
         self,
@@ -99,8 +107,10 @@ class Coordinator:
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Acquirable[HeldAll]:
         """Make a lock of several, by name or made here, that takes every one or none."""
-        inner = self._inner.lock_all(*_inner(parts), timeout=timeout, ttl=ttl)
-        return Acquirable(self._loop, inner, on_lost)
+        inner = self._inner.lock_all(
+            *_inner(parts), timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
+        )
+        return Acquirable(self._loop, inner)
 
     def lock_any(
         self,
@@ -110,8 +120,10 @@ class Coordinator:
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Acquirable[Any]:
         """Make a lock of several that takes the first to be had; `held.name` says which."""
-        inner = self._inner.lock_any(*_inner(parts), timeout=timeout, ttl=ttl)
-        return Acquirable(self._loop, inner, on_lost)
+        inner = self._inner.lock_any(
+            *_inner(parts), timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
+        )
+        return Acquirable(self._loop, inner)
 
     def semaphore(
         self,
@@ -123,8 +135,10 @@ class Coordinator:
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Acquirable[Held]:
         """Make a semaphore: at most `permits` hold it at a time, each with a slot of its own."""
-        inner = self._inner.semaphore(name, permits, timeout=timeout, ttl=ttl)
-        return Acquirable(self._loop, inner, on_lost)
+        inner = self._inner.semaphore(
+            name, permits, timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
+        )
+        return Acquirable(self._loop, inner)
 
     def elect(
         self,
@@ -138,7 +152,7 @@ class Coordinator:
         return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
 
     def observe(self, name: str) -> Iterator[Party | None]:
-        """Follow the leader: the present one first, then each change; None while nobody leads."""
+        """Follow the leader: the present one first, then each change; None while there is none."""
 
         async def begin() -> AsyncGenerator[Party | None, None]:
             return self._inner.observe(name)
@@ -148,26 +162,34 @@ class Coordinator:
             while True:
                 yield self._loop.run(changes.__anext__)
         finally:
-            with contextlib.suppress(MisuseError):  # whoever closed it has ended this, too
+            with contextlib.suppress(MisuseError):  # closing has ended this, too
                 self._loop.run(changes.aclose)
 
     def locked(self, name: str) -> bool:
-        """Tell whether anybody holds the lock."""
+        """Return True if a task or thread of any process holds the lock."""
         return self._loop.run(lambda: self._inner.locked(name))
 
     def holders(self, name: str) -> list[Party]:
-        """Name who holds the lock."""
+        """List the holders of the lock."""
         return self._loop.run(lambda: self._inner.holders(name))
 
     def waiters(self, name: str) -> list[Party]:
-        """Name who waits for the lock, the next first."""
+        """List the tasks that wait for the lock, the next first."""
         return self._loop.run(lambda: self._inner.waiters(name))
+
+    def _passing_to(
+        self, on_lost: Callable[[Holding], object] | None
+    ) -> Callable[[locks.Holding], object] | None:
+        if on_lost is None:
+            return None
+        loop = self._loop
+        return lambda holding: on_lost(wrap(loop, holding))
 
     @property
     def _loop(self) -> Loop:
         if self._started is None:
             raise MisuseError(
-                f"the coordinator {self.url} is not open: use `with coterie.sync.connect(...)`"
+                f"the coordinator {self.url} is not open; use `with coterie.sync.connect(...)`"
             )
         return self._started
 

@@ -25,7 +25,7 @@ class Holding:
         inner.lost.call(self.lost.set)
 
     def __repr__(self) -> str:
-        """Tell what is held and how it stands."""
+        """Show what is held and how it stands."""
         return repr(self.inner)
 
     @property
@@ -76,11 +76,11 @@ class HeldAll(Holding):
         self._parts = {part.name: wrap(loop, part) for part in inner}
 
     def __iter__(self) -> Iterator[Holding]:
-        """Give the parts in the order in which they were asked for."""
+        """Iterate over the parts in the order in which they were asked for."""
         return iter(self._parts.values())
 
     def __getitem__(self, name: str) -> Holding:
-        """Give the part of that name."""
+        """Return the part of that name."""
         return self._parts[name]
 
 

@@ -11,10 +11,9 @@ from coterie.errors import LockLost, NotHeld
 from coterie.sync.held import Held, Holding, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
-    from coterie.locks.patience import Patience
+    from coterie.locks.lock import Patience
     from coterie.sync.loop import Loop
 
 Kept_co = TypeVar("Kept_co", bound=Holding, covariant=True)
@@ -27,25 +26,22 @@ class Acquirable(Generic[Kept_co]):
         self,
         loop: Loop,
         inner: locks.Acquirable[locks.Holding],
-        on_lost: Callable[[Holding], object] | None,
     ) -> None:
         """Stand for an object of the event loop."""
         self.name = inner.name
         self.inner = inner
         self._loop = loop
         self._entered: defaultdict[threading.Thread, list[Kept_co]] = defaultdict(list)
-        if on_lost is not None:
-            inner.on_lost = lambda holding: on_lost(wrap(loop, holding))
 
     def __repr__(self) -> str:
-        """Tell what it is and its name."""
+        """Show what it is and its name."""
         return repr(self.inner)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Kept_co | None:
         """Acquire for this thread; None if that did not succeed in time.
 
-        `timeout` is how many seconds to wait, by default what the lock was made with; None is for
-        ever and 0 is one try, which `blocking=False` says as well.
+        `timeout` is how many seconds to wait, by default what the lock was made with; None is
+        forever and 0 is one try, which `blocking=False` says as well.
         """
         return self._take(self.inner.patience(blocking, timeout))
 

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers who have none."""
+"""An event loop in a thread of its own, for callers that have none."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Loop:
         except BaseException as error:
             if outcome.done() and outcome.exception() is error:
                 raise
-            # Whoever ends the loop meanwhile cancels all work, and closing has undone it.
+            # If the loop is ended meanwhile, all work is cancelled, and closing has undone it.
             with contextlib.suppress(MisuseError):
                 self._post(cancel)
             concurrent.futures.wait([outcome])
@@ -78,7 +78,7 @@ class Loop:
         ending.add_done_callback(lambda _: self._loop.stop())
 
     def _post(self, call: Callable[[], None], *, last: bool = False) -> None:
-        """Let the loop call this; nothing gets in after the last, so nobody waits for ever."""
+        """Let the loop call this; nothing gets in after the last, so no thread waits forever."""
         self.check()
         with self._entrance:
             if self._ended:
@@ -91,10 +91,12 @@ class Loop:
         if os.getpid() != self._process:
             raise MisuseError(
                 f"this coordinator belongs to process {self._process}, and this is process"
-                f" {os.getpid()}: after a fork the child has to connect itself"
+                f" {os.getpid()}; after a fork, connect again in the child"
             )
         if threading.current_thread() is self._thread:
-            raise MisuseError("on_lost is called by the thread that would have to do this")
+            raise MisuseError(
+                "on_lost runs in the coordinator's own thread, which cannot wait for itself"
+            )
 
 
 def _transfer(task: asyncio.Task[Result], outcome: concurrent.futures.Future[Result]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from coterie.cluster.membership import Membership
-from coterie.cluster.wire.frames import GetMembership, MembershipReply, decode_from_voter
+from coterie.cluster.voter.frames import GetMembership, MembershipReply, decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.errors import ProtocolError, Unavailable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from coterie.cluster.membership import Address
+    from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.wire.connection import Connection
-    from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.security import Security
 
 ANSWER_SECONDS_MAX = 3.0
@@ -62,7 +62,9 @@ class Consultation:
         self.send(question)
         answer = await self.next()
         if not isinstance(answer, kind):
-            raise ProtocolError(f"a {type(answer).__name__} is no answer to this question")
+            raise ProtocolError(
+                f"expected a {kind.__name__} in answer, got a {type(answer).__name__}"
+            )
         return answer
 
 
@@ -76,7 +78,7 @@ async def consult(
         await Caller(credentials, "admin", new_identity("admin"), None).greet(connection)
         yield Consultation(connection)
     finally:
-        connection.close("all is asked")
+        connection.close("all questions are answered")
         await connection.wait_closed()
 
 
@@ -85,13 +87,13 @@ async def discover(addresses: Sequence[Address], cluster: str, security: Securit
     credentials = Credentials(cluster, "", security.secret_bytes())
     tls = security.client_context()
     troubles: dict[Address, str] = {}
-    asking = {
+    asking = [
         asyncio.ensure_future(_learn(address, credentials, tls, troubles)) for address in addresses
-    }
+    ]
     try:
         async with asyncio.timeout(DISCOVERY_SECONDS_MAX):
-            done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-            return done.pop().result()
+            await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            return next(task for task in asking if task.done()).result()
     except TimeoutError:
         reasons = "; ".join(f"{address}: {trouble}" for address, trouble in troubles.items())
         raise Unavailable(f"no node of the cluster can be reached: {reasons}") from None

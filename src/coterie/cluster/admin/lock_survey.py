@@ -1,7 +1,7 @@
-"""Who holds locks and who waits for them: voters name those concerned, who speak for themselves.
+"""The holders of locks and those that wait: voters name participants, which speak for themselves.
 
-A voter knows who has its vote, but not whether the lock is held or only kept until somebody wants
-it; that, the token, the times and which task it is are known to the participants alone.
+A voter knows which participant has its vote, but not whether the lock is held or only kept until
+another wants it; that, the token, the times and which task it is are known to the participants alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coterie.locks.engine import Party
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.cluster.wire.frames import LockReport, OwnerReport, Owners, Standing
+    from coterie.cluster.voter.frames import LockReport, OwnerReport, Owners, Standing
     from coterie.deadlock.service.lock_waits import LockOwner
     from coterie.process import ProcessId
 
@@ -30,7 +30,7 @@ class Survey:
         # For each lock the identities concerned, in the order of the first voter's queue.
         self._concerned: dict[Wanted, dict[str, Standing | None]] = {}
         self._voted_for: dict[Wanted, dict[str, None]] = {}  # the identities that have a vote
-        # Who is said to be ahead of a request to share a lock; True where that request waits, too.
+        # Identities said to be ahead of a request to share; True where that request waits, too.
         self._ahead: dict[Wanted, dict[str, bool]] = {}
         self._missing: set[str] = set()  # identities that are named and have not answered
         self._heard: set[str] = set()
@@ -52,7 +52,7 @@ class Survey:
         self._check()
 
     def hear(self, answer: OwnerReport) -> None:
-        """Take what somebody concerned said of itself."""
+        """Take what a participant said of itself."""
         self._heard.add(answer.identity)
         self._missing.discard(answer.identity)
         for standing in answer.locks:
@@ -65,42 +65,47 @@ class Survey:
 
     def _standings(self, wanted: Wanted) -> list[tuple[str, Standing]]:
         concerned = self._concerned.get(wanted, {})
-        return [(who, standing) for who, standing in concerned.items() if standing is not None]
+        return [
+            (identity, standing) for identity, standing in concerned.items() if standing is not None
+        ]
 
     def is_taken(self, lock: str, own: str, *, shared: bool) -> bool:
-        """Tell whether somebody else holds the lock or waits for it; not if all want to share it."""
-        others = [standing for who, standing in self._standings(Wanted(lock)) if who != own]
+        """Return True if another participant holds the lock or waits for it; not if all share it."""
+        others = [
+            standing for identity, standing in self._standings(Wanted(lock)) if identity != own
+        ]
         modes = [standing.shared for standing in others if standing.state == "held"]
         modes += [mode for standing in others for mode in standing.modes]
         return not all(shared and mode for mode in modes)
 
     def holders(self, lock: str) -> list[Party]:
-        """Name who says that it holds the lock; by the protocol one does truly, or all share it."""
+        """List those that say that they hold the lock; by the protocol it is one, or all share it."""
         return [
-            Party(lock, self._label(who), standing.since, standing.token, standing.shared)
-            for who, standing in self._standings(Wanted(lock))
+            Party(lock, self._label(identity), standing.since, standing.token, standing.shared)
+            for identity, standing in self._standings(Wanted(lock))
             for _ in standing.holders
         ]
 
     def silent(self, lock: str) -> list[str]:
-        """Name who has votes and does not answer: the lock is taken until its lease has ended."""
+        """List those that have votes and do not answer: the lock is taken until their lease ends."""
         concerned = self._concerned.get(Wanted(lock), {})
         voted_for = self._voted_for.get(Wanted(lock), ())
-        return [self._label(who) for who in voted_for if concerned[who] is None]
+        return [self._label(identity) for identity in voted_for if concerned[identity] is None]
 
     def waiters(self, lock: str) -> list[Party]:
-        """Name who waits, the next first."""
+        """List those that wait, the next first."""
         return [
-            Party(lock, self._label(who), standing.since, None, mode)
-            for who, standing in self._standings(Wanted(lock))
+            Party(lock, self._label(identity), standing.since, None, mode)
+            for identity, standing in self._standings(Wanted(lock))
             for mode in standing.modes
         ]
 
     def holds(self, wanted: Wanted) -> list[Hold]:
-        """Name the tasks that hold what is wanted, with what they wait for themselves.
+        """List the tasks that hold what is wanted, with what they wait for themselves.
 
-        In the way of a request to share is who is before it in its own process and wants the lock
-        alone; or who holds it alone; or who is ahead of it elsewhere. Each waits for the next.
+        A request to share is blocked by a claim before it in its own process that wants the lock
+        alone; or by one that holds it alone; or by one ahead of it elsewhere. Each waits for the
+        next.
         """
         holds = [
             Hold(wanted, standing.token, holder, standing.shared)
@@ -113,19 +118,19 @@ class Survey:
         return self._holds_before(wanted) or alone or self._holds_ahead(wanted)
 
     def _note_ahead(self, report: LockReport) -> None:
-        who = report.wanted.requester.participant
-        if who:
+        requester = report.wanted.requester.participant
+        if requester:
             ahead = self._ahead.setdefault(report.wanted, {})
             for identity in report.queue:
-                ahead[identity] = ahead.get(identity, False) or who in report.queue
+                ahead[identity] = ahead.get(identity, False) or requester in report.queue
 
     def _holds_before(self, wanted: Wanted) -> list[Hold]:
-        """Name who is before a request to share in the line of its own process."""
+        """List the claim before a request to share in the line of its own process."""
         own = dict(self._standings(wanted)).get(wanted.requester.participant)
         return [Hold(wanted, 0, first) for first in own.waiting[:1]] if own else []
 
     def _holds_ahead(self, wanted: Wanted) -> list[Hold]:
-        """Name who is ahead: of a request that waits with voters, or behind a hold of its process."""
+        """List claims that are ahead: of a request at the voters, or behind a hold of its process."""
         standings = dict(self._standings(wanted))
         own = standings.get(wanted.requester.participant)
         behind_hold = own is not None and own.state == "held"
@@ -137,7 +142,7 @@ class Survey:
         ]
 
     def waiting(self, lock: str) -> list[LockOwner]:
-        """Name the tasks that wait for the lock."""
+        """List the tasks that wait for the lock."""
         return [
             owner for _, standing in self._standings(Wanted(lock)) for owner in standing.waiting
         ]

@@ -1,8 +1,8 @@
 """The engine of a program that is a node of a classic algorithm.
 
 At most one process is inside a lock as long as the algorithm's assumptions hold; there are no
-leases, so a lock is never lost, and whoever dies inside may block everybody. Tokens are readings of
-this node's clock at the entry: they tell entries apart, and are no fence.
+leases, so a lock is never lost, and a process that dies inside may block all others. Tokens are
+readings of this node's clock at the entry: they tell entries apart, and are no fence.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.classic.node import Classic
 from coterie.cluster.runtime import clock
-from coterie.deadlock.service.local_waits import Waits
 from coterie.deadlock.service.lock_waits import Wanted
+from coterie.deadlock.service.waits import Waits
 from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
 from coterie.locks.engine import Party
 from coterie.locks.watch import follow
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.config import Config
     from coterie.errors import CoterieError
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
     from coterie.process import Event
 
 
@@ -55,7 +55,7 @@ class ClassicClaim:
         self._engine = engine
 
     def valid(self) -> bool:
-        """Tell whether the lock is ours."""
+        """Return whether the lock is ours."""
         return self._engine.holds(self)
 
     def obstacle(self) -> None:
@@ -77,9 +77,9 @@ class ClassicEngine:
 
     def __init__(self, config: Config, node: str) -> None:
         """Prepare; the node starts when the engine is opened."""
-        self._node = Classic(config, node, self._hear, self._fail, self._ask_all)
-        if self._node.me not in self._node.algorithm.requesters(self._node.setup):
-            raise ConfigError(f"node {node!r} takes no locks in {self._node.algorithm.name}")
+        self.node = Classic(config, node, self._hear, self._fail, self._ask_all)
+        if self.node.me not in self.node.algorithm.requesters(self.node.setup):
+            raise ConfigError(f"node {node!r} takes no locks in {self.node.algorithm.name}")
         self._holders: dict[str, ClassicClaim] = {}
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
@@ -88,7 +88,7 @@ class ClassicEngine:
 
     async def open(self) -> None:
         """Start the node."""
-        await self._node.start()
+        await self.node.start()
 
     async def close(self) -> None:
         """End all claims, and the node."""
@@ -102,7 +102,7 @@ class ClassicEngine:
             claim.lost.set_result("the coordinator was closed")
             self.end(claim)
         await asyncio.sleep(0)
-        await self._node.stop()
+        await self.node.stop()
 
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
@@ -135,7 +135,7 @@ class ClassicEngine:
             claim.lost.set_result(str(failure))
 
     def holds(self, claim: ClassicClaim) -> bool:
-        """Tell whether this claim holds its lock."""
+        """Return whether this claim holds its lock."""
         return self._holders.get(claim.lock) is claim
 
     def _blockers(self, wanted: Wanted) -> list[ClassicClaim]:
@@ -149,14 +149,14 @@ class ClassicEngine:
             queue.remove(claim)
         elif self.holds(claim):
             del self._holders[claim.lock]
-            self._node.process(claim.lock).call("release")
+            self.node.process(claim.lock).call("release")
             self._ask(claim.lock)
 
     def _ask(self, lock: str) -> None:
-        """Ask for those who wait, unless a request of ours is on its way or we are inside."""
-        if not self._node.is_ready:
+        """Ask for the claims that wait, unless a request of ours is under way or we are inside."""
+        if not self.node.is_ready:
             return
-        process = self._node.process(lock)
+        process = self.node.process(lock)
         user = process.seat.user
         assert isinstance(user, MutexUser), "only mutual exclusion algorithms are chosen"
         if self._waiting.get(lock) and user.phase is Phase.IDLE:
@@ -171,7 +171,7 @@ class ClassicEngine:
             return
         queue = self._waiting.get(lock)
         if not queue:
-            self._node.process(lock).call("release")
+            self.node.process(lock).call("release")
             return
         claim = self._holders[lock] = queue.popleft()
         self._token = max(self._token + 1, clock.number())
@@ -181,12 +181,12 @@ class ClassicEngine:
     # Questions: a node knows only of itself
 
     async def holders(self, name: str) -> list[Party]:
-        """Name the holder if it is in this process; others are not known."""
+        """Return the holder if it is in this process; others are not known."""
         claim = self._holders.get(name)
         return [] if claim is None else [self._party(claim)]
 
     async def waiters(self, name: str) -> list[Party]:
-        """Name who waits in this process."""
+        """Return the tasks of this process that wait."""
         return [self._party(claim) for claim in self._waiting.get(name, ())]
 
     def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:

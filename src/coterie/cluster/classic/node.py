@@ -9,18 +9,15 @@ from coterie.catalogue import Algorithm, Setup, algorithm
 from coterie.cluster.runtime.durable import FolderLock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
-from coterie.cluster.wire.handshake import new_identity
-from coterie.cluster.wire.listener import Listener
-from coterie.cluster.wire.peers import Peer
-from coterie.errors import ProtocolError, Unavailable
+from coterie.cluster.wire.peers import Handlers, Peers
+from coterie.errors import Unavailable
 from coterie.process import Seat, encode, seat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.cluster.config import Config
-    from coterie.cluster.wire.connection import Connection
-    from coterie.cluster.wire.frames import Hello, Letter
+    from coterie.cluster.wire.frames import Letter
     from coterie.process import Event, ProcessId
 
 RETURN = "recovery without memory"  # as the catalogue calls it
@@ -79,29 +76,21 @@ class Classic:
         self._on_ready = on_ready
         self._strangers = set(range(1, self.setup.size + 1)) - {self.me}  # not met so far
         self._early: list[tuple[ProcessId, Letter]] = []  # came before we were ready
-        self._config = config
         self._data = config.options(name).data
         self._folder = None if self._data is None else FolderLock(self._data, "node")
         self._incarnation = 0
-        identity = new_identity(name)
-        self._listener = Listener(
-            config, name, identity.name, lambda: self._incarnation, self._admit
+        self.peers = Peers(
+            config,
+            name,
+            Handlers(
+                letter=self._deliver,
+                lost=self._lose,
+                met=self._meet,
+                restarted=self._meet_again,
+                refused=self._fail,
+            ),
+            f"{self.algorithm.name} has no programs outside its nodes: join it",
         )
-        self.peers = {
-            peer: Peer(
-                config,
-                peer,
-                identity,
-                incarnation=lambda: self._incarnation,
-                on_letter=self._deliver,
-                on_lost=self._lose,
-                on_restart=self._meet_again,
-                on_met=self._meet,
-                on_refused=self._fail,
-            )
-            for peer in range(1, self.setup.size + 1)
-            if peer != self.me
-        }
 
     @property
     def tolerates_restarts(self) -> bool:
@@ -110,9 +99,10 @@ class Classic:
         Without a directory a node cannot know that it has been here before. Its configuration says
         whether this one has, and all have or none.
         """
-        return self._data is not None and RETURN in self.algorithm.faults_tolerated(
-            self.setup.variant
-        )
+        return self._data is not None and self._has_rule_for_return()
+
+    def _has_rule_for_return(self) -> bool:
+        return RETURN in self.algorithm.faults_tolerated(self.setup.variant)
 
     @property
     def is_ready(self) -> bool:
@@ -126,17 +116,16 @@ class Classic:
 
     async def start(self) -> None:
         """Listen, call the others, and say what this algorithm tolerates."""
-        if self._data is not None and self._folder is not None:
+        if self._folder is not None:
             self._folder.take()
-            # Without a directory it stays 0: the others refuse a second start, so this is the only.
-            self._incarnation = count_start(self._data)
         try:
-            await self._listener.open()
+            # Without a directory it stays 0: the others refuse a second start, so this is the only.
+            if self._data is not None:
+                self._incarnation = count_start(self._data)
+            await self.peers.start(self._incarnation)
         except BaseException:
             await self.stop()
             raise
-        for peer in self.peers.values():
-            peer.start()
         logger.warning(
             "node %s runs %s: it assumes %s, and tolerates %s; there are no leases and no fence",
             self.name,
@@ -149,9 +138,7 @@ class Classic:
         """End; the others find this node lost."""
         for running in self.processes.values():
             running.host.stop()
-        for peer in self.peers.values():
-            await peer.stop()
-        await self._listener.close()
+        await self.peers.stop()
         if self._folder is not None:
             self._folder.release()
 
@@ -160,7 +147,7 @@ class Classic:
         assert self.is_ready, "no process begins before all nodes know each other"
         if lock not in self.processes:
             self._make(lock)
-            for peer in self.peers.values():
+            for peer in self.peers:
                 peer.send(lock, b"")
         return self.processes[lock]
 
@@ -175,14 +162,6 @@ class Classic:
         )
         self.processes[lock] = LockProcess(seated, host)
         host.start(self._incarnation)
-
-    def _admit(self, connection: Connection, hello: Hello) -> None:
-        if hello.role != "peer":
-            raise ProtocolError(f"{self.algorithm.name} has no programs outside its nodes: join it")
-        peer = self._config.membership.voter(hello.label)
-        if peer == self.me:
-            raise ProtocolError("another process runs this very node")
-        self.peers[peer].admit(connection, hello)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
         if not self.is_ready:
@@ -220,14 +199,15 @@ class Classic:
 
         Its new start has forgotten what the one before has promised: with its initial state it
         could let in a second process, or claim a token that is elsewhere. The others know its old
-        start, and so it has to be they who refuse it.
+        start, so it is up to them to refuse it.
         """
         name = self.peers[peer].name
         if not self.tolerates_restarts or not incarnation:
             self._lose(peer)
+            only = " of nodes without a data directory" if self._has_rule_for_return() else ""
             return (
-                f"node {name!r} was restarted: {self.algorithm.name} does not tolerate restarts;"
-                " restart all nodes"
+                f"node {name!r} was restarted: {self.algorithm.name} does not tolerate"
+                f" restarts{only}; restart all nodes"
             )
         logger.warning("node %s has returned to node %s", name, self.name)
         for lock in sorted(self.processes):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from coterie.cluster.admin.connection import discover
 from coterie.cluster.client.participant import InsideLine, ParticipantHost
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.voter.node import Node
-from coterie.cluster.wire.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import Link
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from coterie.cluster.client.participant import Line, Upcalls
     from coterie.cluster.config import Config
     from coterie.cluster.membership import Address, Membership
+    from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.voter.metrics import Metric
-    from coterie.cluster.wire.frames import FromVoter
     from coterie.cluster.wire.security import Security
     from coterie.process import ProcessId
 
@@ -142,7 +142,7 @@ class Visit:
     def __init__(self, addresses: Sequence[Address], cluster: str, security: Security) -> None:
         """Remember the nodes to call; everything else is learnt from the first that answers."""
         self.security = security
-        self._addresses = addresses
+        self.addresses = addresses
         self._cluster = cluster
         self._links = AllLinks()
 
@@ -152,7 +152,7 @@ class Visit:
 
     async def learn(self) -> Membership:
         """Ask for the configuration, and enter nothing."""
-        return await discover(self._addresses, self._cluster, self.security)
+        return await discover(self.addresses, self._cluster, self.security)
 
     def enter(
         self, membership: Membership, upcalls: Upcalls, lease: float | None = None
@@ -170,9 +170,9 @@ class Visit:
     def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
         """Try what the user wrote, in case nodes are seen at other addresses from here."""
         known = membership.members[voter - 1].address
-        if len(self._addresses) != len(membership.members):
+        if len(self.addresses) != len(membership.members):
             return [known]
-        return list(dict.fromkeys([self._addresses[voter - 1], known]))
+        return list(dict.fromkeys([self.addresses[voter - 1], known]))
 
     async def settle(self) -> None:
         """Give each link the time of one try."""

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.cluster.wire.frames import OwnerReport, Standing
+from coterie.cluster.voter.frames import OwnerReport, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.cluster.client.lease_group import ClusterClaim, LeaseGroup
-    from coterie.cluster.wire.frames import AskOwner
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.cluster.voter.frames import AskOwner
     from coterie.deadlock.service.lock_waits import Wanted
+    from coterie.deadlock.service.waits import Waits
 
 
 def blockers_of_share(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:

@@ -15,8 +15,7 @@ from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.metrics import participant_metrics
-from coterie.deadlock.service.local_waits import Waits
-from coterie.deadlock.service.search import DeadlockSearch
+from coterie.deadlock.service.waits import DeadlockSearch, Waits
 from coterie.errors import NoQuorum, UsageError
 from coterie.locks.watch import follow
 
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from coterie.cluster.client.lease_group import ClusterClaim
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.membership import Membership
-    from coterie.cluster.wire.frames import AskOwner, OwnerReport
+    from coterie.cluster.voter.frames import AskOwner, OwnerReport
     from coterie.deadlock.service.lock_waits import Hold, Wanted
     from coterie.locks.engine import Party
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
     from coterie.process import Event
 
 GLANCE_SECONDS = 0.005  # before asking whether a lock that is not granted at once is held
@@ -141,8 +140,8 @@ class ClusterEngine:
         return [claim for group in self.groups.values() for claim in group.held()]
 
     def _age(self) -> int:
-        """Read Lamport's clock: participants that hear of each other's requests agree on it."""
-        return self.group.host.participant.sessions.clock
+        """Read the clock that ages are readings of: participants agree on it roughly."""
+        return self.group.host.age()
 
     def _plan_search(self, owner: Owner) -> None:
         self.search.plan(owner)

@@ -1,1 +1,1 @@
-"""What it takes to run a process on a real machine: a clock, timers, a disk, a log."""
+"""What it takes to run a process on a real machine: a host, a clock, a disk, a log."""

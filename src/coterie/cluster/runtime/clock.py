@@ -6,42 +6,82 @@ its lease must find it over. `time.monotonic` does not do that on Linux.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+TIME_NAMESPACE = Path("/proc/self/ns/time")
+TIME_OFFSETS = Path("/proc/self/timens_offsets")
 YEAR_2020 = 1_577_836_800
 NUMBERS_PER_SECOND = 1 << 22  # below 2**53 until the year 2088
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 def now() -> float:
-    """Give the seconds since some fixed instant, asleep or awake."""
+    """Return the seconds since some fixed instant, those in which the machine slept included."""
     return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
 
 
 def boot() -> str:
-    """Name this run of the machine, in which readings of the clock can be compared; or empty."""
+    """Return a name of this run of the machine, in which readings of `now` can be compared.
+
+    It is empty where the system has none. Processes in different time namespaces have the same boot
+    and different clocks. The number of a namespace may be used again for another one, so its
+    offsets are part of the name; a kernel without such namespaces has neither.
+    """
     try:
-        return BOOT_ID.read_text(encoding="ascii").strip()
+        parts = [BOOT_ID.read_text(encoding="ascii").strip()]
     except OSError:
         return ""
+    with contextlib.suppress(OSError):
+        parts.append(str(TIME_NAMESPACE.readlink()))
+    with contextlib.suppress(OSError):
+        parts += TIME_OFFSETS.read_text(encoding="ascii").split()
+    return " ".join(parts)
 
 
 def wall() -> float:
-    """Give the time of day, in seconds since 1970."""
+    """Return the time of day, in seconds since 1970."""
     return time.time()
 
 
 def number() -> int:
-    """Give a number that grows with the time of day, faster than tokens are used up."""
-    return int((wall() - YEAR_2020) * NUMBERS_PER_SECOND)
+    """Return a number that grows with the time of day, faster than tokens are used up.
+
+    It is 0 before 2020: a clock that shows that was never set.
+    """
+    return max(0, int((wall() - YEAR_2020) * NUMBERS_PER_SECOND))
 
 
 def error_borne(lease: float) -> float:
-    """Tell how far a time of day may be off where numbers rest on it: a second, or less.
+    """Return how far a time of day may be off where numbers rest on it: a second, or less.
 
     After a restart numbers go on two such errors and an interval above the time of day. That must be
     less than the abstention, or numbers would run away from the clock.
     """
     return min(1.0, lease / 4)
+
+
+class RunningClock:
+    """Makes a logical clock that stands still between events follow the time as well.
+
+    Between two readings it goes on by `NUMBERS_PER_SECOND`, as tokens are used up more slowly. All
+    programs of a cluster go on from readings of the same nodes, so those that ask one after another
+    get ages in that order, however long each of them had nothing to do. No time of day is involved,
+    and nothing but the order of service depends on it: a program whose clock is wrong has another
+    place in the queue than it should have.
+    """
+
+    def __init__(self) -> None:
+        """Begin with 0."""
+        self._number = 0
+        self._read_at = now()
+
+    def read(self, logical: int) -> int:
+        """Return a number that is not below the logical clock, nor below any reading before."""
+        time_now = now()
+        passed = max(0, int((time_now - self._read_at) * NUMBERS_PER_SECOND))
+        self._number = max(logical, self._number + passed)
+        self._read_at = time_now
+        return self._number

@@ -60,7 +60,7 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder reach the disk."""
+    """Write the names in a folder to the disk."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)

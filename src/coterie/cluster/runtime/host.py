@@ -12,17 +12,24 @@ between could be torn in the middle. What these steps send and tell waits for th
 that later steps send and tell, whether they append or not: they have seen what is gathered, and must
 not speak of it before it is on disk. Timers and watches do not wait. They concern this process alone,
 and what they lead to is a step like any other, whose messages wait in turn.
+
+A process or a machine that has no file descriptor left cannot open the file to save in. Nothing is
+wrong with the disk then: saving is tried again, and all that the steps meanwhile wish waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING, Any, Protocol
+import logging
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.alarm import Alarm
+from coterie.cluster.runtime.descriptors import EXHAUSTED
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
@@ -34,6 +41,9 @@ GATHERED_BYTES_MAX = 1 << 26  # beyond it the disk is written before the turn en
 LATE_SECONDS = 0.05  # a timer that comes later than this has slept, or its machine has
 QUIET_TURNS = 3  # of the event loop, without input: then everything that had arrived is handled
 DRAIN_TURNS_MAX = 200
+RETRY_SECONDS = 0.05  # until a file descriptor may be free again
+
+logger = logging.getLogger("coterie.cluster")
 
 
 class Hosted(Protocol):
@@ -75,6 +85,21 @@ def decoder(messages: Any) -> Callable[[bytes], Any]:
     return msgspec.msgpack.Decoder(messages).decode
 
 
+class Timer(NamedTuple):
+    """A timer of the process."""
+
+    handle: asyncio.Handle
+    due: float  # by the clock that leases are counted on
+    is_late: bool = False  # it has come, and waits for what has arrived
+
+
+class Delay(NamedTuple):
+    """How late a timer came: the event loop did not run, or the machine slept."""
+
+    seconds: float
+    until: float
+
+
 def _raise(error: OSError) -> None:
     raise error
 
@@ -92,6 +117,7 @@ class Host:
         storage: StableStorage | None = None,
         lost: Container[ProcessId] | None = None,
         on_disk_failure: Callable[[OSError], None] = _raise,
+        counts_sleep: bool = False,
     ) -> None:
         """Prepare; nothing happens before `start`.
 
@@ -101,9 +127,10 @@ class Host:
             tell: Takes each event, when it may be told.
             me: The number of the process.
             storage: Its disk; without one it must not save.
-            lost: The peers that the failure detector has found down so far. Whoever keeps them
-                calls `down` for each new one. Without a detector the process must not watch.
+            lost: The peers that the failure detector has found down so far, which calls `down` for
+                each new one. Without a detector the process must not watch.
             on_disk_failure: Takes the error of a write; no step is taken after it.
+            counts_sleep: Whether timers ring at once after the machine has slept through them.
         """
         self.failed = False  # something could not be written
         self.watched: set[ProcessId] = set()
@@ -115,9 +142,13 @@ class Host:
         self._lost = lost
         self._on_disk_failure = on_disk_failure
         self._decode = decoder(hosted.messages)
-        self._timers: dict[str, asyncio.Handle] = {}
+        self._timers: dict[str, Timer] = {}
+        self._alarm = Alarm(self._ring_late_timers) if counts_sleep else None
+        self._delay = Delay(0.0, -math.inf)  # the last one that was noticed
         self._gathered: Outbox[Any] | None = None  # what waits for the disk
         self._gathered_bytes = 0
+        self._postponed: list[Outbox[Any]] = []  # what waits for a file descriptor to save with
+        self._lacks_descriptors = False
         self._steps = 0
         self._stopped = False
 
@@ -159,16 +190,25 @@ class Host:
 
     def stop(self) -> None:
         """Take no more steps; what waits for the disk is written and let out first."""
+        self._retry()
         self.sync()
         self._stopped = True
+        if self._postponed:  # it is not on disk, and never will be
+            self.failed = True
+            self._postponed.clear()
         for timer in self._timers.values():
-            timer.cancel()
+            timer.handle.cancel()
         self._timers.clear()
+        if self._alarm is not None:
+            self._alarm.close()
 
     # Wishes
 
     def _carry_out(self, out: Outbox[Any]) -> None:
         self._steps += 1
+        if self._postponed:
+            self._postpone(out)
+            return
         if out.durable or self._gathered is not None:
             if out.to_save is None:
                 self._gather(out)
@@ -210,15 +250,42 @@ class Host:
             if out.appended:
                 self._storage.append(out.appended)
         except OSError as error:
+            if error.errno in EXHAUSTED and out.to_save is not None:
+                # Only opening a file gives these errors, and records are appended to an open one. A
+                # value that is saved once more is as good as saved at the first try, so nothing is
+                # in doubt.
+                if not self._lacks_descriptors:
+                    logger.warning("cannot save now, and try again: %s", error)
+                self._lacks_descriptors = True
+                self._postpone(out)
+                return False
             self.failed = True
             self.stop()
             self._on_disk_failure(error)
+        else:
+            self._lacks_descriptors = False
         return not self.failed
+
+    def _postpone(self, out: Outbox[Any]) -> None:
+        """Keep what a step wishes until its value can be saved; timers and watches do not wait."""
+        if not self._postponed:
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry)
+        self._postponed.append(out)
+        self._arm_and_watch(out)
+        out.timers.clear()
+        out.watches.clear()
+
+    def _retry(self) -> None:
+        """Carry out what was postponed, in its order, as far as that is possible now."""
+        postponed, self._postponed = self._postponed, []
+        for out in postponed:
+            self._carry_out(out)
 
     def _let_out(self, out: Outbox[Any]) -> None:
         for to, message in out.sends:
             self._send(to, message)
-        self._arm_and_watch(out)
+        if out.timers or out.watches:
+            self._arm_and_watch(out)
         for event in out.events:
             self._tell(event)
 
@@ -242,11 +309,30 @@ class Host:
     def _arm(self, name: str, after: float | None) -> None:
         armed = self._timers.pop(name, None)
         if armed is not None:
-            armed.cancel()
+            armed.handle.cancel()
         if after is not None:
             loop = asyncio.get_running_loop()
-            due = loop.time() + max(0.0, after)
-            self._timers[name] = loop.call_at(due, self._ring_or_drain, name, due)
+            after = max(0.0, after)
+            due = loop.time() + after
+            handle = loop.call_at(due, self._ring_or_drain, name, due)
+            self._timers[name] = Timer(handle, clock.now() + after)
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """Have the alarm ring if the event loop has not let a timer ring in time."""
+        if self._alarm is not None:
+            dues = [timer.due for timer in self._timers.values() if not timer.is_late]
+            if dues:
+                self._alarm.set(min(dues) + LATE_SECONDS)
+
+    def _ring_late_timers(self) -> None:
+        """Let the timers ring that the machine has slept through."""
+        latest = clock.now() - LATE_SECONDS
+        for name, timer in list(self._timers.items()):
+            if timer.due <= latest and not timer.is_late:
+                timer.handle.cancel()
+                self._drain_first(name)
+        self._set_alarm()
 
     def _ring_or_drain(self, name: str, due: float) -> None:
         """Let the timer ring, unless we have slept: then what has arrived comes first.
@@ -254,9 +340,21 @@ class Host:
         The heartbeats of the others wait in our sockets, and no session may expire for that.
         """
         if asyncio.get_running_loop().time() - due > LATE_SECONDS:
-            self._drain(name, self._steps, 0, DRAIN_TURNS_MAX)
+            self._drain_first(name)
         else:
             self._ring(name)
+
+    def _drain_first(self, name: str) -> None:
+        now = clock.now()
+        self._delay = Delay(now - self._timers[name].due, now)
+        self._drain(name, self._steps, 0, DRAIN_TURNS_MAX)
+
+    def delay(self, memory: float) -> float:
+        """Return for how long the event loop did not run, now or within the last seconds."""
+        now = clock.now()
+        dues = [timer.due for timer in self._timers.values() if not timer.is_late]
+        before = self._delay.seconds if now - self._delay.until <= memory else 0.0
+        return max(before, now - min(dues, default=now))
 
     def _drain(self, name: str, steps: int, quiet: int, turns: int) -> None:
         """Wait for a few turns without input, then let the timer ring.
@@ -269,7 +367,8 @@ class Host:
             self._ring(name)
             return
         loop = asyncio.get_running_loop()
-        self._timers[name] = loop.call_soon(self._drain, name, self._steps, quiet, turns - 1)
+        handle = loop.call_soon(self._drain, name, self._steps, quiet, turns - 1)
+        self._timers[name] = Timer(handle, self._timers[name].due, is_late=True)
 
     def _ring(self, name: str) -> None:
         del self._timers[name]

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 class ClusterStore(Store):
     """A store of which this process is one site."""
 
-    site: SiteExecutor
+    @property
+    def site(self) -> SiteExecutor:
+        """What carries out the requests: the site of this process."""
+        assert isinstance(self.executor, SiteExecutor)
+        return self.executor
 
     def facts(self) -> dict[str, Any]:
-        """Tell what is under way at this site: what is in doubt, and who waits for whom.
+        """Return what is under way at this site: what is in doubt, and what waits for what.
 
         `oldest` is the transaction, of any node, that has begun before all others that are under way
         here: under `multiversion` no version that it could read is dropped before it ends.
@@ -30,7 +34,7 @@ class ClusterStore(Store):
         return self.site.node.site.facts()
 
     def close_source(self, node: str) -> None:
-        """Do not wait for the word of a node that is gone; the scheme `conservative` would for ever.
+        """Do not wait for the word of a node that is gone; the scheme `conservative` would forever.
 
         That is always safe, also if the node is there after all: what it begins with a stamp that
         was not waited for is refused here, with a `Conflict` for its user. It holds for the site of
@@ -68,8 +72,6 @@ async def join_store(
     executor = SiteExecutor(config, node)
     await executor.open()
     store = ClusterStore.over(executor, timeout=timeout, record=record)
-    assert isinstance(store, ClusterStore)
-    store.site = executor
     store.settle_in()
     try:
         yield store

@@ -111,8 +111,12 @@ class SiteExecutor:
         return True
 
     def waits_for(self, name: Name) -> tuple[Name, ...]:
-        """Name who has to end before its request is answered, here or as other sites have said."""
+        """Return what has to end before its request is answered, here or as other sites have said."""
         return self.node.site.blockers(name)
+
+    def pending(self) -> set[Name]:
+        """Return the transactions with a request that waits for its answer."""
+        return {*self._waiting, *self._deciding}
 
     def close_source(self, node: str) -> None:
         """Do not wait for promises of another node, until it is heard again."""
@@ -143,7 +147,7 @@ class SiteExecutor:
     # Answers
 
     def _ended(self, name: Name) -> bool:
-        """Tell whether the site has done with a transaction; how it ended has been told then."""
+        """Return whether the site is done with a transaction; how it ended has been told then."""
         if not self.node.has_ended and not self.node.site.is_open(name):
             self.node.sync()
         return self.node.has_ended or not self.node.site.is_open(name)
@@ -184,14 +188,14 @@ class SiteExecutor:
             self._refused[name] = refused
 
     def _validated(self, name: Name) -> None:
-        """Everything was there at one time; so the transaction ends, without effect."""
+        """End a transaction without effect: all that it read was there at one time."""
         future = self._waiting.get(name)
         self.abort(name)
         if future is not None and not future.done():
             future.set_result(None)
 
     def _settle(self, name: Name, outcome: object) -> None:
-        """Answer whoever waits; a future that was cancelled needs no answer."""
+        """Answer the request that waits; a future that was cancelled needs no answer."""
         future = self._waiting.pop(name, None)
         if future is None or future.done():
             return
@@ -201,7 +205,7 @@ class SiteExecutor:
             future.set_result(outcome)
 
     def _end(self, failure: Unavailable) -> None:
-        """The site takes no more steps: what is being decided is not known any more."""
+        """Fail all requests: the site takes no more steps, so it will not know what was decided."""
         for name in list(self._waiting):
             if name in self._deciding:
                 text = f"{name} may have been committed or not: {failure}"

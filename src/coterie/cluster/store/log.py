@@ -1,8 +1,8 @@
 """The log of a site on disk: a snapshot, and the records that were appended to it since.
 
 A step's records are one frame: its length, its checksum, then the records. A frame is synced before
-anything leaves that rests on it. What a crash has torn is the end of the file, and was promised to
-nobody: it is cut off. Damage anywhere else is not repaired but reported.
+anything leaves that rests on it. What a crash has torn is the end of the file, and no message has
+spoken of it: it is cut off. Damage anywhere else is not repaired but reported.
 
 A snapshot is a new file that takes the name when it is complete. It names the log that goes with
 it, so an old log is never played after a new snapshot.
@@ -110,7 +110,7 @@ class StoreLog:
         return msgspec.msgpack.decode(frames[0], type=Snapshot)
 
     def _read_log(self) -> tuple[list[bytes], int]:
-        """Read the records, and where the last complete frame ends."""
+        """Return the records, and where the last complete frame ends."""
         path = self._path(self._number)
         content = path.read_bytes() if path.exists() else b""
         frames, end = unframed(content)
@@ -127,12 +127,12 @@ class StoreLog:
 
 
 def framed(content: bytes) -> bytes:
-    """Put a head before a frame."""
+    """Return a frame with its head."""
     return HEAD.pack(len(content), crc32(content)) + content
 
 
 def unframed(content: bytes) -> tuple[list[bytes], int]:
-    """Read frames as long as they are sound; also tell where the last one ends."""
+    """Return the frames up to the first that is not sound, and where the last of them ends."""
     frames = []
     place = 0
     while place + HEAD.size <= len(content):
@@ -146,7 +146,7 @@ def unframed(content: bytes) -> tuple[list[bytes], int]:
 
 
 def _is_torn(content: bytes, end: int) -> bool:
-    """Tell whether what follows the sound frames can be one that a crash has cut short."""
+    """Return whether what follows the sound frames can be one that a crash has cut short."""
     rest = content[end:]
     if len(rest) < HEAD.size or not any(rest):
         return True

@@ -14,9 +14,7 @@ from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.store.log import StoreLog
 from coterie.cluster.wire.connection import FAULTS, FRAME_BYTES_MAX
-from coterie.cluster.wire.handshake import new_identity
-from coterie.cluster.wire.listener import Listener
-from coterie.cluster.wire.peers import Peer
+from coterie.cluster.wire.peers import Handlers, Peers
 from coterie.errors import ConfigError, ProtocolError, Unavailable
 from coterie.process import encode, seat
 from coterie.transactions.catalogue import scheme
@@ -26,20 +24,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from coterie.cluster.wire.connection import Connection
-    from coterie.cluster.wire.frames import Hello, Letter
+    from coterie.cluster.wire.frames import Letter
     from coterie.process import Event, Outbox, ProcessId
 
 STORE = "store"  # what letters between sites are about
 RINGS_PER_LEASE = 4
 CONTENT_BYTES_MAX = FRAME_BYTES_MAX - 1024  # the rest is for the letter around it
-SEARCH_SECONDS = 0.05  # of waiting, before somebody looks for a deadlock
+SEARCH_SECONDS = 0.05  # of waiting, before a site looks for a deadlock
 
 logger = logging.getLogger("coterie.cluster")
 
 
 def store_config(config: Config) -> Config:
-    """Give the configuration of the store's own links: other addresses, and what sites share."""
+    """Return the configuration of the store's own links: other addresses, and what sites share."""
     members, nodes = [], {}
     for member in config.membership.members:
         options = config.options(member.name)
@@ -93,35 +90,20 @@ class StoreNode:
         self.has_ended = False
         self._on_failure = on_failure
         self._doubted: set[str] = set()
-        identity = new_identity(name)
-        self._listener = Listener(
-            self._config, name, identity.name, lambda: self._incarnation, self._admit
+        self._peers = Peers(
+            self._config,
+            name,
+            Handlers(
+                letter=self._deliver,
+                lost=self._lose,
+                met=lambda _: None,
+                restarted=self._meet_again,
+                refused=self._note_refusal,
+            ),
+            "a store is used at its sites only: run one, by coterie.join_store",
         )
-        self._peers = {
-            peer: Peer(
-                self._config,
-                peer,
-                identity,
-                incarnation=lambda: self._incarnation,
-                on_letter=self._deliver,
-                on_lost=self._lose,
-                on_restart=self._meet_again,
-                on_met=lambda _: None,
-                on_refused=self._note_refusal,
-            )
-            for peer in range(1, self.size + 1)
-            if peer != self.me
-        }
         self._seat = seat(self._site())
-        data = self._config.options(name).data
-        assert data is not None, "every site has a directory"
-        self.log = StoreLog(data)
-        try:
-            self.log.belong_to([member.name for member in membership.members])
-            self._incarnation = count_start(data)
-        except BaseException:
-            self.log.close()
-            raise
+        self.log, self._incarnation = self._open_log()
         self._host = Host(
             self._seat,
             self._send,
@@ -130,6 +112,18 @@ class StoreNode:
             storage=self.log,
             on_disk_failure=self._fail,
         )
+
+    def _open_log(self) -> tuple[StoreLog, int]:
+        """Take the directory; return its log and the number of this start."""
+        data = self._config.options(self.name).data
+        assert data is not None, "every site has a directory"
+        log = StoreLog(data)
+        try:
+            log.belong_to([member.name for member in self._config.membership.members])
+            return log, count_start(data)
+        except BaseException:
+            log.close()
+            raise
 
     def _site(self) -> Site:
         choice, lease = self._config.store, self._config.membership.settings.lease
@@ -156,10 +150,8 @@ class StoreNode:
     async def start(self) -> None:
         """Go on from what is on disk, call the others, and listen."""
         try:
-            for peer in self._peers.values():
-                peer.start()
             self._host.start(self._incarnation)
-            await self._listener.open()
+            await self._peers.start(self._incarnation)
         except BaseException:
             await self.stop()
             raise
@@ -168,9 +160,7 @@ class StoreNode:
         """End; what is in doubt is settled after the next start."""
         self._host.stop()
         self.has_ended = True
-        for peer in self._peers.values():
-            await peer.stop()
-        await self._listener.close()
+        await self._peers.stop()
         self.log.close()
 
     def do(self, verb: Callable[[Outbox[Any]], None]) -> None:
@@ -222,14 +212,6 @@ class StoreNode:
             logger.error("site %s cannot send %s bytes at once", self.name, f"{len(content):,}")
             return
         link.send(STORE, content)
-
-    def _admit(self, connection: Connection, hello: Hello) -> None:
-        if hello.role != "peer":
-            raise ProtocolError("a store has no programs outside its sites: join it")
-        peer = self._config.membership.voter(hello.label)
-        if peer == self.me:
-            raise ProtocolError("another process runs this very site")
-        self._peers[peer].admit(connection, hello)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
         """Take a letter; a faulty one ends the connection over which it came, and nothing else."""

@@ -12,12 +12,11 @@ import msgspec
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.report import describe, describe_obstacles, report
-from coterie.cluster.voter.storage import NoDisk
-from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.frames import (
+from coterie.cluster.voter.abstention import abstention
+from coterie.cluster.voter.frames import (
     AskOwner,
     FindOwners,
+    GetAbstention,
     GetMembership,
     GetStatus,
     GetTokenBound,
@@ -28,6 +27,9 @@ from coterie.cluster.wire.frames import (
     TokenBound,
     decode_to_voter,
 )
+from coterie.cluster.voter.report import describe, describe_obstacles, report
+from coterie.cluster.voter.storage import NoDisk
+from coterie.cluster.wire.connection import Connection
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term, Upward
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
@@ -36,8 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.cluster.membership import Membership
+    from coterie.cluster.voter.frames import LockReport, ToVoter
     from coterie.cluster.voter.storage import Storage
-    from coterie.cluster.wire.frames import Hello, LockReport, ToVoter
+    from coterie.cluster.wire.frames import Hello
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.process import Event, Outbox, ProcessId
 
@@ -126,8 +129,8 @@ class HostedVoter:
         raise AssertionError(f"a voter watches no process, and heard that {peer} is down")
 
 
-class Voting:
-    """The voter of one node, with all that are connected to it."""
+class VoterHost:
+    """The voter of one node, with all programs that are connected to it."""
 
     def __init__(
         self,
@@ -142,6 +145,7 @@ class Voting:
         self.membership = membership
         self.node = node
         self.started = clock.now()
+        self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.labels: dict[str, str] = {}  # of participants with a session or a connection
         self.lines: dict[ProcessId, Line] = {}  # by number
         self.received: Counter[str] = Counter()
@@ -149,10 +153,11 @@ class Voting:
         self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
         self._last_number = 0
         self._runs = False
+        self._time = clock.RunningClock()
         self._storage = storage
         self._hosted = HostedVoter(
             Voter(membership.settings),
-            self._forget_strangers,
+            self._after_ring,
             has_disk=storage is not None,
             new_cluster=new_cluster,
         )
@@ -180,7 +185,7 @@ class Voting:
         return self._hosted.recovers
 
     def start(self) -> None:
-        """Begin to vote, or to abstain."""
+        """Go on from an orderly end, or begin; maybe by abstaining."""
         self.started = clock.now()
         memory = None if self._storage is None else self._storage.recall(self.membership.digest)
         if memory is not None:
@@ -197,26 +202,36 @@ class Voting:
             logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
 
     def raise_floor(self, floor: int) -> None:
-        """Give no token up to this one: another node may have supported it together with us."""
+        """Give no token up to this one, as another node may have supported it together with us."""
         self.voter.raise_floor(floor)
+
+    def wait_for(self, nodes: list[str]) -> None:
+        """Note which nodes have to say first which numbers may have been used."""
+        self.awaited = nodes
 
     def end_recovery(self) -> None:
         """Vote as soon as the abstention of every restart is over."""
         self._hosted.recovers = False
+        self.awaited = []
         settings = self.membership.settings
         self.voter.abstains_until = self.started + settings.expiry + settings.lock_delay
         self.host.step(self._hosted.ring, VOTER)
 
     def clock(self) -> int:
-        """Give the voter's logical clock: no token above it is used unless its voter gave it."""
-        return self.voter.clock
+        """Return the voter's logical clock, which goes on with time for those that compare it.
+
+        No token above it is used unless its voter gave it.
+        """
+        return self._time.read(self.voter.clock)
 
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
         self.host.stop()
         runs, self._runs = self._runs, False
         if self._storage is None or not runs or self.host.failed or self.recovers:
-            return  # what could not be saved, or is not known, must not be remembered as if it were
+            # What could not be saved, or is not known yet, must not be remembered as if it were: the
+            # next start would go on from it, and vote at once.
+            return
         try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
         except OSError as error:
@@ -225,9 +240,11 @@ class Voting:
     # Connections
 
     def admit(self, connection: Connection, hello: Hello) -> None:
-        """Serve somebody who has proven itself."""
+        """Serve a program that has proven itself, over its connection."""
         if hello.role == "peer":
-            raise ProtocolError("peers belong to classic algorithms, and here voters are asked")
+            raise ProtocolError(
+                "this cluster runs the leased lock, and a node of a classic one has called"
+            )
         if hello.role == "admin":
             # What it calls itself is not proven, so it speaks for no participant.
             number, identity = self._new_number(), ""
@@ -252,7 +269,7 @@ class Voting:
         return self._last_number
 
     def attach(self, hello: Hello, line: Line) -> ProcessId:
-        """Serve the participant of this very process; gives the number for `receive`."""
+        """Serve the participant of this very process; return the number for `receive`."""
         number = self._number(hello.identity)
         self.enter(number, hello, line)
         return number
@@ -274,7 +291,8 @@ class Voting:
             del self.lines[number]
             self._forget_stranger(identity)
 
-    def _forget_strangers(self) -> None:
+    def _after_ring(self) -> None:
+        self.clock()
         for identity in list(self._numbers):
             self._forget_stranger(identity)
 
@@ -287,18 +305,24 @@ class Voting:
     # Frames
 
     def receive(self, number: ProcessId, identity: str, frame: ToVoter) -> None:
-        """Handle a frame of whoever has that number."""
+        """Handle a frame of the program with that number, and with that identity if it has one."""
         self.received[type(frame).__name__] += 1
         match frame:
             case Data() | Beat() | Probe() | Term() | Bye():
                 if not identity or frame.session.participant != identity:
-                    raise ProtocolError(f"a frame in the name of {frame.session.participant!r}")
+                    raise ProtocolError(
+                        f"a frame in the name of another participant, {frame.session.participant!r}"
+                    )
+                self.voter.advance(self.clock())
                 self.host.step(self.voter.receive, number, frame)
+                self.clock()  # where the frame has moved the logical clock, time goes on from there
             case FindOwners():
                 self._ask_around(number, frame)
             case OwnerReport():
                 if not identity or frame.identity != identity:
-                    raise ProtocolError(f"a standing in the name of {frame.identity!r}")
+                    raise ProtocolError(
+                        f"a report in the name of another participant, {frame.identity!r}"
+                    )
                 self._send(frame.route, frame)
             case GetMembership():
                 self._send(number, MembershipReply(msgspec.msgpack.encode(self.membership)))
@@ -306,11 +330,14 @@ class Voting:
                 self._send(number, TokenBound(self.node, max(self.voter.bound, self.voter.clock)))
             case GetStatus(locks):
                 self._send(number, NodeStatus(report(self, locks=locks)))
+            case GetAbstention():
+                self._send(number, abstention(self))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
-        """Say who is concerned with these locks, and let them speak for themselves."""
+        """Answer which participants have these locks or wait for them, and ask each of those."""
         most = 0 if asked.search else ASKED_MAX
-        reports = tuple(self._describe(wanted, most) for wanted in asked.locks)
+        # A lock that is named many times costs the programs concerned no more than once.
+        reports = tuple(self._describe(wanted, most) for wanted in dict.fromkeys(asked.locks))
         concerns: dict[str, list[Wanted]] = {}  # the locks of each identity
         for known in reports:
             for identity in (*known.owners, *known.queue):

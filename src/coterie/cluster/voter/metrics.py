@@ -6,17 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.abstention import abstention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from coterie.cluster.client.lease_group import LeaseGroup
     from coterie.cluster.membership import Address
-    from coterie.cluster.voter.host import Voting
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.cluster.voter.host import VoterHost
+    from coterie.deadlock.service.waits import Waits
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0
+REQUESTS_MAX = 32  # at a time; the oldest go first
 
 
 class Metric(NamedTuple):
@@ -56,19 +58,31 @@ def _labels(labels: Mapping[str, str]) -> str:
     return f"{{{inside}}}" if inside else ""
 
 
-def node_metrics(voting: Voting, program: Iterable[Metric] = ()) -> str:
+def node_metrics(voting: VoterHost, program: Iterable[Metric] = ()) -> str:
     """Return the figures of a voting node, and of the program that it is part of."""
     return render([*_voter(voting), *program])
 
 
-def _voter(voting: Voting) -> list[Metric]:
+def _voter(voting: VoterHost) -> list[Metric]:
     voter, now = voting.voter, clock.now()
     ballots = list(voter.ballots.values())
-    abstains = max(0.0, voter.abstains_until - now) if voter.abstains() else 0.0
+    known = abstention(voting)
+    reasons = {
+        "restart": bool(known.reason) and not voting.recovers,
+        "empty data directory": bool(known.reason) and voting.recovers,
+    }
     messages = _messages("voter_messages", voting.received, voting.sent)
     return [
         gauge("voter_up_seconds", "Time since the node started.", now - voting.started),
-        gauge("voter_abstains_seconds", "Time until the voter votes again; 0 normally.", abstains),
+        gauge(
+            "voter_abstains_seconds", "Time until the voter votes again; 0 normally.", known.seconds
+        ),
+        Metric(
+            "coterie_voter_abstains",
+            "gauge",
+            "Whether the voter gives no votes for this reason.",
+            [({"reason": reason}, holds) for reason, holds in reasons.items()],
+        ),
         gauge("voter_connections", "Open connections.", len(voting.lines)),
         gauge("voter_sessions", "Participants with a lease.", len(voter.sessions)),
         gauge("voter_owned", "Locks whose vote is given.", sum(bool(b.owners) for b in ballots)),
@@ -111,8 +125,14 @@ def _messages(name: str, received: Mapping[str, int], sent: Mapping[str, int]) -
 
 async def serve_text(address: Address, text: Callable[[], str]) -> asyncio.Server:
     """Listen on `address`; `/metrics` and `/` give the text of the moment."""
+    open_requests: dict[asyncio.StreamWriter, None] = {}  # the oldest first
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(open_requests) >= REQUESTS_MAX:
+            oldest = next(iter(open_requests))
+            del open_requests[oldest]
+            oldest.transport.abort()
+        open_requests[writer] = None
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -121,6 +141,7 @@ async def serve_text(address: Address, text: Callable[[], str]) -> asyncio.Serve
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a caller that does not speak HTTP gets no answer
         finally:
+            open_requests.pop(writer, None)
             writer.close()
 
     return await asyncio.start_server(answer, address.host, address.port, limit=REQUEST_BYTES_MAX)

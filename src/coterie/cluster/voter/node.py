@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
-from coterie.cluster.voter.host import Voting
+from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
 from coterie.cluster.voter.recovery import recover
 from coterie.cluster.voter.storage import Storage
@@ -51,7 +51,7 @@ class Node:
         self._program = program
         self._on_failure = on_failure
         self._storage = Storage(self._options.data) if self._options.data else None
-        self.voting = Voting(
+        self.voting = VoterHost(
             config.membership, name, self._storage, self._fail, new_cluster=new_cluster
         )
         self._listener = Listener(

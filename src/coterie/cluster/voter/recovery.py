@@ -14,21 +14,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import consult
-from coterie.cluster.wire.frames import GetTokenBound, TokenBound
+from coterie.cluster.runtime import clock
+from coterie.cluster.voter.frames import GetTokenBound, TokenBound
 from coterie.cluster.wire.handshake import Credentials
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
     from coterie.cluster.config import Config
     from coterie.cluster.membership import Member
-    from coterie.cluster.voter.host import Voting
+    from coterie.cluster.voter.host import VoterHost
 
 RETRY_SECONDS = 0.2
+BOUND_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
 
 logger = logging.getLogger("coterie.cluster")
 
 
-async def recover(config: Config, voting: Voting) -> None:
+async def recover(config: Config, voting: VoterHost) -> None:
     """Ask until enough others have answered; then the node may vote when its abstention is over."""
     membership = config.membership
     others = {
@@ -45,12 +47,12 @@ async def recover(config: Config, voting: Voting) -> None:
         while missing and membership.settings.quorums.contains_quorum(
             [membership.voter(voting.node), *missing]
         ):
-            names = ", ".join(member.name for member in missing.values())
-            logger.info(
+            voting.wait_for([member.name for member in missing.values()])
+            logger.warning(
                 "node %s has an empty data directory and abstains until it has heard from %s;"
                 " --new-cluster vouches that there is nothing to hear",
                 voting.node,
-                names,
+                ", ".join(voting.awaited),
             )
             done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -61,7 +63,7 @@ async def recover(config: Config, voting: Voting) -> None:
     voting.end_recovery()
 
 
-async def _learn(config: Config, voting: Voting, member: Member) -> None:
+async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
     membership, security = config.membership, config.security
     credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
     while True:
@@ -69,8 +71,15 @@ async def _learn(config: Config, voting: Voting, member: Member) -> None:
             async with consult(member.address, credentials, security.client_context()) as talk:
                 answer = await talk.ask(GetTokenBound(), TokenBound)
             if answer.node == member.name:
-                voting.raise_floor(answer.bound)
+                voting.raise_floor(_believable(answer.bound))
                 return
         except (OSError, ProtocolError, msgspec.MsgspecError) as error:
             logger.debug("node %s cannot ask %s: %s", voting.node, member.name, error)
         await asyncio.sleep(RETRY_SECONDS)
+
+
+def _believable(bound: int) -> int:
+    """Return a bound that a cluster can have come to; refuse one that would use up the numbers."""
+    if bound > clock.number() + BOUND_LEAD_MAX:
+        raise ProtocolError(f"its bound is {bound}, which no cluster reaches")
+    return bound

@@ -6,35 +6,38 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
-from coterie.cluster.wire.frames import Figures, LockReport, SessionReport
+from coterie.cluster.voter.abstention import abstention
+from coterie.cluster.voter.frames import Figures, LockReport, SessionReport
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.mutex.quorum.leased.ballot import Claim
 
 if TYPE_CHECKING:
-    from coterie.cluster.voter.host import Voting
+    from coterie.cluster.voter.host import VoterHost
     from coterie.mutex.quorum.leased.ballot import Ballot
 
 LOCKS_MAX = 10_000  # that one report lists
 
 
-def report(voting: Voting, *, locks: bool) -> Figures:
+def report(voting: VoterHost, *, locks: bool) -> Figures:
     """Describe a node, with its locks if they are asked for."""
     voter, now = voting.voter, clock.now()
-    abstains = voter.abstains_until - now if voter.abstains() else 0.0
+    known = abstention(voting)
     ballots = list(voter.ballots.values())
     return Figures(
         version("coterie"),
         now - voting.started,
-        max(0.0, abstains),
+        known.seconds,
         len(voting.lines),
         _sessions(voting, now),
         sum(bool(ballot.owners) for ballot in ballots),
         sum(len(ballot.queue) for ballot in ballots),
         _locks(voting) if locks else (),
+        known.reason,
+        max(0, len(ballots) - LOCKS_MAX) if locks else 0,
     )
 
 
-def _sessions(voting: Voting, now: float) -> tuple[SessionReport, ...]:
+def _sessions(voting: VoterHost, now: float) -> tuple[SessionReport, ...]:
     return tuple(
         SessionReport(
             identity,
@@ -47,13 +50,13 @@ def _sessions(voting: Voting, now: float) -> tuple[SessionReport, ...]:
     )
 
 
-def _locks(voting: Voting) -> tuple[LockReport, ...]:
+def _locks(voting: VoterHost) -> tuple[LockReport, ...]:
     ballots = sorted(voting.voter.ballots.items())[:LOCKS_MAX]
     return tuple(describe(Wanted(lock), ballot) for lock, ballot in ballots)
 
 
 def describe(wanted: Wanted, ballot: Ballot | None, waiters_max: int | None = None) -> LockReport:
-    """Say who has the vote for a lock, and who are the first that wait for it."""
+    """Report which participants have the vote for a lock, and the first that wait for it."""
     if ballot is None:
         return LockReport(wanted, (), ())
     owners = tuple(tenure.claim.participant for tenure in ballot.owners)
@@ -62,22 +65,22 @@ def describe(wanted: Wanted, ballot: Ballot | None, waiters_max: int | None = No
 
 
 def describe_obstacles(wanted: Wanted, ballot: Ballot | None) -> LockReport:
-    """Say who is in the way of a request to share a lock, beside whoever makes it.
+    """Report which participants block a request to share a lock, beside the requester itself.
 
-    That is who has the vote alone, and the first who wants it alone and is older. Where the vote is
-    with the requester, it is the first who waits: tasks that came later do not join its hold.
+    That is the one that has the vote alone, and the first older one that wants it alone. Where the
+    requester has the vote, it is the first that waits: later tasks do not join its hold.
     """
     if ballot is None:
         return LockReport(wanted, (), ())
-    who = wanted.requester.participant
+    requester = wanted.requester.participant
     owners = [tenure.claim for tenure in ballot.owners]
-    own = next((claim for claim in ballot.queue if claim.participant == who), None)
+    own = next((claim for claim in ballot.queue if claim.participant == requester), None)
     line = ballot.queue if own is None else sorted([*owners, *ballot.queue], key=Claim.order)
     before = line if own is None else line[: line.index(own)]
     first = next((claim.participant for claim in before if not claim.shared), None)
-    concerned = any(claim.participant == who for claim in (*owners, *ballot.queue))
+    concerned = any(claim.participant == requester for claim in (*owners, *ballot.queue))
     return LockReport(
         wanted,
-        tuple(c.participant for c in owners if not c.shared or c.participant == who),
-        (*([first] if first and concerned else []), *([who] if own else [])),
+        tuple(c.participant for c in owners if not c.shared or c.participant == requester),
+        (*([first] if first and concerned else []), *([requester] if own else [])),
     )

@@ -4,7 +4,8 @@
 a new file is written and synced, takes the name, and the directory is synced. A checksum tells a
 file that lost its end from one that was written so: half a number would be a smaller one. `memory` is written
 by an orderly end and taken away before the next start serves, so it is never used twice; it counts
-only in the run of the machine that wrote it, whose clock its times are readings of.
+only in the run of the machine and the time namespace that wrote it, whose clock its times are
+readings of.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError
 from coterie.mutex.quorum.leased.voter import Voter
@@ -36,6 +38,7 @@ class Memory(msgspec.Struct, frozen=True, array_like=True):
     configuration: str
     voter: Voter
     labels: dict[str, str]
+    written_at: float  # by the clock of that run; one that shows less is another clock
 
 
 class Storage:
@@ -47,13 +50,16 @@ class Storage:
         self._bound = folder / "bound"
         self._memory = folder / "memory"
         self._lock = FolderLock(folder, "node")
+        self._reserve = Reserve()  # so that connections cannot keep a bound from being saved
 
     def open(self) -> None:
         """Make the directory, and make sure that no other process runs this node."""
         self._lock.take()
+        self._reserve.fill()
 
     def close(self) -> None:
         """Let another process have the directory."""
+        self._reserve.empty()
         self._lock.release()
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
@@ -76,13 +82,15 @@ class Storage:
 
     def save(self, bound: bytes) -> None:
         """Make the bound durable."""
-        replace(self._bound, bound + b" " + _checksum(bound))
+        with self._reserve.lent():
+            replace(self._bound, bound + b" " + _checksum(bound))
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""
-        memory = Memory(clock.boot(), configuration, voter, labels)
-        if memory.boot:
-            replace(self._memory, msgspec.msgpack.encode(memory))
+        with self._reserve.lent():
+            memory = Memory(clock.boot(), configuration, voter, labels, clock.now())
+            if memory.boot:
+                replace(self._memory, msgspec.msgpack.encode(memory))
 
     def recall(self, configuration: str) -> Memory | None:
         """Take away what the last orderly end has left, if it is of use here and now."""
@@ -94,7 +102,8 @@ class Storage:
         sync_folder(self._folder)
         with contextlib.suppress(msgspec.MsgspecError):
             memory = msgspec.msgpack.decode(content, type=Memory)
-            if (memory.boot, memory.configuration) == (clock.boot(), configuration):
+            is_comparable = memory.boot == clock.boot() and memory.written_at <= clock.now()
+            if is_comparable and memory.configuration == configuration:
                 return memory
         return None
 

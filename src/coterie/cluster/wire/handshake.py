@@ -1,12 +1,12 @@
-"""Who is at the other end: version, cluster, configuration, secret and identity, in one round trip.
+"""What is at the other end: version, cluster, configuration, secret and identity, in one round trip.
 
 The caller says hello, the node answers with a proof, the caller proves itself in turn and goes on
 sending at once. Each proof covers everything said so far, the other's challenge included, and says
-whose it is: it cannot be replayed or reflected. A secret shows who may take part when a connection
+which end it is of: it cannot be replayed or reflected. The secret is asked for when a connection
 opens; what follows is protected only by TLS.
 
-An identity is the digest of a random key, shown to nodes alone: knowing somebody's identity, which
-any status report names, is not enough to speak in its name.
+An identity is the digest of a random key that is shown to nodes alone. Any status report names
+identities, and knowing one is not enough to speak in its name.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def new_identity(label: str) -> Identity:
-    """Draw one."""
+    """Return an identity with a random key."""
     key = secrets.token_bytes(32)
     return Identity(name_of(key), key, label)
 
 
 def name_of(key: bytes) -> str:
-    """Give the identity that a key opens."""
+    """Return the identity that a key opens."""
     return hashlib.sha256(key).hexdigest()[:32]
 
 
@@ -72,7 +72,7 @@ class Credentials(msgspec.Struct, frozen=True):
     secret: bytes = b""  # empty: none is asked for
 
     def prove(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
-        """Show that we know the secret, to the one who sent this challenge."""
+        """Return the proof that this side knows the secret, bound to all that was said."""
         unproven = msgspec.structs.replace(welcome, proof=b"")
         said = msgspec.msgpack.encode((side, hello, unproven))
         return hmac.digest(self.secret, said, "sha256") if self.secret else b""
@@ -93,7 +93,8 @@ class Caller:
     ) -> None:
         """Prepare to call; `node` is the name that the other end has to have.
 
-        A node without a disk may be so many seconds away from our time of day.
+        The time of day of a node without a disk may be off from ours by `clock_error` seconds. A
+        peer names its `incarnation`, the number of its start.
         """
         self._credentials = credentials
         self._identity = identity
@@ -164,7 +165,7 @@ class Caller:
             return None
         return (
             f"its time of day is {away:.1f} s away from ours, and it has no data directory:"
-            f" {self._clock_error:g} s are borne then"
+            f" at most {self._clock_error:g} s are allowed then"
         )
 
 
@@ -196,7 +197,7 @@ class Greeter:
     def greet(self, connection: Connection) -> None:
         """Wait for a hello; a caller that sends none in time is cut off."""
         loop = asyncio.get_running_loop()
-        patience = loop.call_later(HANDSHAKE_SECONDS_MAX, connection.abort, "no handshake in time")
+        patience = loop.call_later(HANDSHAKE_SECONDS_MAX, self._lose_patience, connection)
         connection.use(
             lambda frame: self._answer(connection, frame, patience), lambda _: patience.cancel()
         )
@@ -230,7 +231,21 @@ class Greeter:
             connection.frame_bytes_max = FRAME_BYTES_MAX
             self._admit(connection, hello)
 
-        connection.use(conclude, lambda _: patience.cancel())
+        def give_up(_: str) -> None:
+            patience.cancel()
+            if connection.hung_up:
+                # A caller checks our proof before it shows its own, and leaves if it is wrong.
+                connection.complain(
+                    f"{hello.label!r} did not prove itself when it had our proof: its secret may be"
+                    " another one, or it has called another node than it wants"
+                )
+
+        connection.use(conclude, give_up)
+
+    def _lose_patience(self, connection: Connection) -> None:
+        reason = f"no handshake in {HANDSHAKE_SECONDS_MAX:g} s"
+        connection.complain(reason)
+        connection.abort(reason)
 
     def _objection(self, hello: Hello) -> str | None:
         mine = self._credentials
@@ -240,14 +255,16 @@ class Greeter:
                 " run the same version of coterie on both"
             )
         if hello.cluster not in ("", mine.cluster):
-            return f"cluster {hello.cluster!r} is wanted, and this is {mine.cluster!r}"
+            return (
+                f"the caller wants cluster {hello.cluster!r}, and this is cluster {mine.cluster!r}"
+            )
         unknown = hello.role == "admin" and hello.configuration == ""
         if not unknown and hello.configuration != mine.configuration:
-            return "the configurations differ: voters, coterie and times must be the same"
+            return "the configurations differ: nodes, coterie and times must be the same everywhere"
         if len(hello.challenge) != CHALLENGE_BYTES:
-            return f"a challenge has {CHALLENGE_BYTES} bytes"
+            return f"a challenge must have {CHALLENGE_BYTES} bytes, got {len(hello.challenge)}"
         if len(hello.label) > LABEL_LENGTH_MAX or not hello.label.isprintable():
-            return "a label is short and can be printed"
+            return f"a label must be printable and have {LABEL_LENGTH_MAX} characters at most"
         return None
 
     def _conclude(self, proof: Proof, hello: Hello, welcome: Welcome) -> None:

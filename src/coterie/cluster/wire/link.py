@@ -25,7 +25,7 @@ DIAL_SECONDS_MAX = 3.0
 FIRST_PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 1.0
 CALLS_PER_LEASE = 8
-LASTED_SECONDS = 1.0  # a connection that held so long was a good one
+LASTED_SECONDS = 1.0  # after a connection that has lasted this long, the first pause is short
 
 logger = logging.getLogger("coterie.cluster")
 

@@ -11,68 +11,66 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
 from coterie.cluster.wire.frames import Letter, Receipt, Refusal, decode_letter, decode_receipt
-from coterie.cluster.wire.handshake import Caller, Credentials
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.listener import Listener
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from coterie.cluster.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Hello, Welcome
-    from coterie.cluster.wire.handshake import Identity
     from coterie.process import ProcessId
 
 WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last letter of them
+
+
+class Handlers(NamedTuple):
+    """What a node does about its peers."""
+
+    letter: Callable[[ProcessId, Letter], None]
+    """Take a letter; each comes once, in order."""
+
+    lost: Callable[[ProcessId], None]
+    """Note that a peer is away for a lease."""
+
+    met: Callable[[ProcessId], None]
+    """Note that a peer has let us in for the first time: it knows our start, and we know its."""
+
+    restarted: Callable[[ProcessId, int], str | None]
+    """Note that a peer has started again, with the number of its start; return why it is refused."""
+
+    refused: Callable[[str], None]
+    """Note that a peer refuses us for good, and why."""
 
 
 class Peer:
     """One other node: the letters to it, over a link of ours, and those that come from it."""
 
     def __init__(
-        self,
-        config: Config,
-        number: ProcessId,
-        identity: Identity,
-        *,
-        incarnation: Callable[[], int],
-        on_letter: Callable[[ProcessId, Letter], None],
-        on_lost: Callable[[ProcessId], None],
-        on_restart: Callable[[ProcessId, int], str | None],
-        on_met: Callable[[ProcessId], None],
-        on_refused: Callable[[str], None],
+        self, config: Config, number: ProcessId, caller: Callable[[str], Caller], handlers: Handlers
     ) -> None:
         """Prepare; calls begin with `start`.
 
         Args:
             config: The configuration; its lease is the time after which a peer is lost.
             number: Which of its members this is.
-            identity: Our own, one for each start of this node. The node's listener has to name it
-                as its start, so that peers know it whichever side calls.
-            incarnation: Reads the number of our own start, which the listener names as its clock.
-            on_letter: Takes each letter once, in order.
-            on_lost: Called when the peer is away for a lease.
-            on_restart: Called when the peer has started again, with the number of the new start.
-                Returns why it is not spoken with, or None.
-            on_met: Called when the peer has first let us in: it knows us, and we know it.
-            on_refused: Called with the reason when the peer does not speak with us, for good.
+            caller: Makes our end of the handshake with a node, for each call.
+            handlers: What to do about the peer.
         """
         member, lease = config.membership.members[number - 1], config.membership.settings.lease
         self.name = member.name
         self._number = number
         self._patience = lease
-        self._on_letter = on_letter
-        self._on_lost = on_lost
-        self._on_restart = on_restart
-        self._on_met = on_met
-        self._is_met = False
-        self._on_refused = on_refused
+        self._handlers = handlers
         self._life: str | None = None  # of the peer: another one for each of its starts
+        self._is_met = False
         self._waiting: deque[Letter] = deque()
         self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
         self._bytes = 0  # of those
@@ -80,13 +78,11 @@ class Peer:
         self._delivered = 0
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
-        membership, security = config.membership, config.security
-        credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
         self._link = Link(
             member.name,
             [member.address],
-            lambda: Caller(credentials, "peer", identity, member.name, incarnation=incarnation()),
-            security.client_context(),
+            lambda: caller(member.name),
+            config.security.client_context(),
             lease,
             receive=self._confirm,
             connected=self._connected,
@@ -119,7 +115,7 @@ class Peer:
             self._waiting.clear()
             self._unconfirmed.clear()
             self._posted = self._delivered = self._bytes = 0
-            objection = self._on_restart(self._number, incarnation)
+            objection = self._handlers.restarted(self._number, incarnation)
             if objection is not None:
                 raise ProtocolError(objection)
         self._life = life
@@ -146,23 +142,27 @@ class Peer:
         self._waiting.extendleft(reversed(self._unconfirmed))
         self._unconfirmed.clear()
         self._bytes = 0
-        self._meet(welcome.start, welcome.clock)
+        try:
+            self._meet(welcome.start, welcome.clock)
+        except ProtocolError:
+            self._link.give_up()  # the start that we know is over, and no other will do
+            raise
         self._push()
 
     def _disconnected(self) -> None:
         if not self._stopped:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._patience, self._on_lost, self._number)
+            self._timer = loop.call_later(self._patience, self._handlers.lost, self._number)
 
     def _confirm(self, frame: memoryview) -> None:
         answer = decode_receipt(frame)
         if isinstance(answer, Refusal):
             self._link.give_up()
-            self._on_refused(answer.reason)
+            self._handlers.refused(answer.reason)
             return
         if not self._is_met:
             self._is_met = True
-            self._on_met(self._number)
+            self._handlers.met(self._number)
         while self._unconfirmed and self._unconfirmed[0].seq <= answer.seq:
             self._bytes -= len(self._unconfirmed.popleft().content)
         self._push()
@@ -187,5 +187,64 @@ class Peer:
             raise ProtocolError(f"letter {letter.seq} came after letter {self._delivered}")
         if letter.seq == self._delivered + 1:
             self._delivered += 1
-            self._on_letter(self._number, letter)
+            self._handlers.letter(self._number, letter)
         connection.send(Receipt(self._delivered))
+
+
+class Peers:
+    """All other nodes: this one calls each of them, and listens for their calls."""
+
+    def __init__(self, config: Config, name: str, handlers: Handlers, outsiders: str) -> None:
+        """Prepare; `outsiders` is what a program that is no node is told."""
+        membership, security = config.membership, config.security
+        self._membership = membership
+        self._outsiders = outsiders
+        self._incarnation = 0
+        self._credentials = Credentials(
+            membership.cluster, membership.digest, security.secret_bytes()
+        )
+        self._identity = new_identity(name)
+        # The start that the listener names is our identity as a caller: so a peer knows this start
+        # of ours, whichever of the two has called first.
+        self._listener = Listener(
+            config, name, self._identity.name, lambda: self._incarnation, self._admit
+        )
+        self._peers = {
+            number: Peer(config, number, self._caller, handlers)
+            for number, member in enumerate(membership.members, 1)
+            if member.name != name
+        }
+
+    def __getitem__(self, number: ProcessId) -> Peer:
+        """Return one of them."""
+        return self._peers[number]
+
+    def __iter__(self) -> Iterator[Peer]:
+        """Iterate over all of them, in the order of the configuration."""
+        return iter(self._peers.values())
+
+    async def start(self, incarnation: int) -> None:
+        """Listen, and begin to call; `incarnation` is the number of our own start."""
+        self._incarnation = incarnation
+        await self._listener.open()
+        for peer in self:
+            peer.start()
+
+    async def stop(self) -> None:
+        """Call no more, and end all connections."""
+        for peer in self:
+            await peer.stop()
+        await self._listener.close()
+
+    def _caller(self, node: str) -> Caller:
+        return Caller(
+            self._credentials, "peer", self._identity, node, incarnation=self._incarnation
+        )
+
+    def _admit(self, connection: Connection, hello: Hello) -> None:
+        if hello.role != "peer":
+            raise ProtocolError(self._outsiders)
+        number = self._membership.voter(hello.label)
+        if number not in self._peers:
+            raise ProtocolError("another process runs this very node")
+        self._peers[number].admit(connection, hello)

@@ -1,4 +1,4 @@
-"""Who may take part: a shared secret, TLS with certificates at both ends, or both."""
+"""What a program shows to take part: a shared secret, a certificate for TLS, or both."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Security(msgspec.Struct, frozen=True):
     """What shows that we belong to the cluster; files are read when they are needed."""
 
     secret: str = ""
-    ca: str = ""  # file with the certificates of those who sign ours
+    ca: str = ""  # file with the certificates that ours are signed by
     certificate: str = ""
     key: str = ""
 
     @property
     def is_open(self) -> bool:
-        """Tell whether anybody who reaches a node may take part."""
+        """Whether any program that reaches a node may take part."""
         return not self.secret and not self.ca
 
     def secret_bytes(self) -> bytes:
-        """Give the secret as it is used; empty without one."""
+        """Return the secret as it is used; empty without one."""
         secret = self.secret.encode()
         if secret and len(secret) < SECRET_BYTES_MIN:
             raise ConfigError(
@@ -36,7 +36,7 @@ class Security(msgspec.Struct, frozen=True):
         return secret
 
     def server_context(self) -> ssl.SSLContext | None:
-        """Make what a node needs: it shows its certificate and asks for the caller's."""
+        """Return what a node needs: it shows its certificate and asks for the caller's."""
         if not self._uses_tls():
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -44,7 +44,7 @@ class Security(msgspec.Struct, frozen=True):
         return self._load(context)
 
     def client_context(self) -> ssl.SSLContext | None:
-        """Make what a caller needs: the node's certificate has to be for the host that is called."""
+        """Return what a caller needs: the node's certificate has to be for the host that is called."""
         if not self._uses_tls():
             return None
         return self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
@@ -68,7 +68,7 @@ class Security(msgspec.Struct, frozen=True):
 
 
 def read_secret(path: str) -> str:
-    """Read a secret from a file."""
+    """Return the secret in a file."""
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

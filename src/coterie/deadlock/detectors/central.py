@@ -1,14 +1,14 @@
-"""Centralised deadlock detection: everyone reports to one coordinator, two messages a wait.
+"""Centralised deadlock detection: all report to one coordinator, two messages a wait.
 
 The coordinator keeps the last report of each process and reduces the graph at every change. Reports
 are numbered, because one that is overtaken would bring back a wait that is over. Its picture is
-still one of different moments; the trial (see `detector`) keeps that from hurting anyone.
+still one of different moments; the trial (see `detector`) keeps that from doing harm.
 """
 
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from coterie.deadlock.detectors.detector import Detector
 from coterie.deadlock.detectors.tables import find, put
@@ -23,6 +23,9 @@ from coterie.deadlock.detectors.trial import (
 )
 from coterie.deadlock.detectors.waits import Wait, WaitId, choose_victim, graph_of, members_of
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Change(Payload, frozen=True):
@@ -62,7 +65,7 @@ Message: TypeAlias = Change | TrialMessage
 
 
 class Coordinator(Process[Message]):
-    """The one who gathers the graph and accuses victims."""
+    """The process that gathers the graph and accuses victims."""
 
     messages: ClassVar[Any] = Message
     channel: ClassVar[Channel] = Channel.UNORDERED
@@ -72,44 +75,55 @@ class Coordinator(Process[Message]):
     over: set[WaitId] = set()  # of each victim the last wait that it said is over
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
-        """Handle a change or the end of a trial; nobody asks a coordinator anything else."""
+        """Handle a change or the end of a trial; a coordinator is asked nothing else."""
         match message:
-            case Change(process, count, wait):
-                self._learn(process, count, wait, out)
-            case Settled(case, over):
-                self._settled(sender, case, over, out)
+            case Change():
+                if learn(self.known, message):
+                    self._look(out)
+            case Settled():
+                settle(self.accused, self.over, sender, message)
+                self._look(out)
             case Accuse() | Confirm() | Confirmed() | Denied() | Release():
                 super().receive(sender, message, out)
 
-    def _learn(
-        self, process: ProcessId, count: int, wait: Wait | None, out: Outbox[Message]
-    ) -> None:
-        last = find(self.known, process)
-        if last is None or count > last.changes:
-            put(self.known, Known(process, count, wait))
-            self._look(out)
-
-    def _settled(self, victim: ProcessId, case: int, over: bool, out: Outbox[Message]) -> None:
-        self.accused.remove(victim)
-        last = find(self.over, victim)
-        if over and (last is None or case > last.number):
-            put(self.over, WaitId(victim, case))
-        self._look(out)
-
     def _look(self, out: Outbox[Message]) -> None:
-        """Accuse the victim of each core that is not on trial yet."""
-        waits = self._waits()
-        for core in graph_of(waits).cores():
-            victim = choose_victim(waits, core)
-            if victim is not None and victim not in self.accused:
-                self.accused.add(victim)
-                out.send(victim, Accuse(waits[victim].number, members_of(waits, core)))
+        accuse(current_waits(self.known, self.over), self.accused, out)
 
-    def _waits(self) -> dict[ProcessId, Wait]:
-        """Waits as far as they are known, without those that a victim's answer shows to be over."""
-        over = dict(self.over)
-        return {
-            process: wait
-            for process, _, wait in sorted(self.known, key=itemgetter(0))
-            if wait is not None and wait.number > over.get(process, 0)
-        }
+
+# Rules of the coordinator, and of a controller in a tree of them
+
+
+def learn(known: set[Known], change: Change) -> bool:
+    """Take note of a change; return False if a later one has overtaken it."""
+    last = find(known, change.process)
+    if last is not None and change.count <= last.changes:
+        return False
+    put(known, Known(change.process, change.count, change.wait))
+    return True
+
+
+def settle(accused: set[ProcessId], over: set[WaitId], victim: ProcessId, settled: Settled) -> None:
+    """Take note of the end of a trial; what the victim says is over was known too late."""
+    accused.remove(victim)
+    last = find(over, victim)
+    if settled.over and (last is None or settled.case > last.number):
+        put(over, WaitId(victim, settled.case))
+
+
+def accuse(waits: Mapping[ProcessId, Wait], accused: set[ProcessId], out: Outbox[Message]) -> None:
+    """Accuse the victim of each core that is not on trial yet."""
+    for core in graph_of(waits).cores():
+        victim = choose_victim(waits, core)
+        if victim is not None and victim not in accused:
+            accused.add(victim)
+            out.send(victim, Accuse(waits[victim].number, members_of(waits, core)))
+
+
+def current_waits(known: set[Known], over: set[WaitId]) -> dict[ProcessId, Wait]:
+    """Return the waits as far as they are known, without those that victims said are over."""
+    ended = dict(over)
+    return {
+        process: wait
+        for process, _, wait in sorted(known, key=itemgetter(0))
+        if wait is not None and wait.number > ended.get(process, 0)
+    }

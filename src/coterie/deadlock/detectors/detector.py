@@ -1,13 +1,13 @@
 """What all detectors share: the wait of a process, and the trial before it is hurt.
 
-Whoever suspects a deadlock accuses the victim and names the members of the core, each with the
+A process that suspects a deadlock accuses the victim and names the members of the core, each with the
 number of its wait. The victim then asks every other member whether it is still in that wait. All
 answers are given after the suspicion was complete, and a wait never recurs: so if all say yes, all
 of these waits existed at one moment, and the deadlock is real however stale the suspicion was.
 
-Two trials may share members. One who has said yes pledges to stand no trial of its own until it is
+Two trials may share members. A process that has said yes pledges to stand no trial of its own until it is
 released, so at the moment when a victim is aborted its deadlock still stands: no second victim for
-a cycle that is already broken. One who is on trial lets others wait for its answer. Neither can
+a cycle that is already broken. A process on trial lets others wait for its answer. Neither can
 go round in a circle: the victim is the most junior member of its core, so it waits for the answers
 of its seniors only, and one that has pledged but is not on trial answers at once.
 """
@@ -139,7 +139,7 @@ class Detector(Process[MessageT]):
             out.send(victim, Confirmed())
 
     def _hear(self, member: ProcessId, out: Outbox[Any], *, confirmed: bool) -> None:
-        assert self.trial is not None, f"process {member} answers a question nobody asked"
+        assert self.trial is not None, f"process {member} answers a question that was not asked"
         self.trial.awaiting.remove(member)
         if confirmed:
             self.trial.confirmed.append(member)

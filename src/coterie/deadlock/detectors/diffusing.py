@@ -1,7 +1,7 @@
 """Deadlock detection by a diffusing computation: e probes and n reports a search, exact for all models.
 
-Whoever begins to wait sends probes along its waits; each process reached passes them on, once, and
-reports its own wait to the initiator. When everyone who was named has reported, the initiator has
+A process that begins to wait sends probes along its waits; each process reached passes them on, once, and
+reports its own wait to the initiator. When all that were named have reported, the initiator has
 the graph that it can reach and reduces it. It equals the oracle of `wait_for`, where the criteria
 that test paths or knots on the way do not. A search begun by the last member of a deadlock to wait
 finds it, so if each wait begins with a search nothing is missed.
@@ -56,8 +56,10 @@ class Diffusing(Detector[Message]):
     messages: ClassVar[Any] = Message
 
     searches: int = 0  # begun so far; the number of the last one
-    heard: set[ProcessId] = set()  # who has reported in this search; nobody when there is none
-    waits: set[Member] = set()  # what those of them wait for who do not run
+    heard: set[ProcessId] = (
+        set()
+    )  # processes that have reported in this search; none when there is none
+    waits: set[Member] = set()  # what those of them wait for that do not run
     joined: set[SearchId] = set()  # the last search of each initiator that we reported to
 
     def search(self, out: Outbox[Any]) -> None:
@@ -103,7 +105,7 @@ class Diffusing(Detector[Message]):
         if wait is not None:
             self.waits.add(Member(sender, wait))
         named = {target for member in self.waits for target in member.wait.condition.targets()}
-        if named <= self.heard:  # whoever is named has been probed and will report
+        if named <= self.heard:  # all that are named have been probed and will report
             waits = dict(self.waits)
             self._changed(out)
             self._suspect(waits, out)

@@ -53,7 +53,7 @@ class Party(Process[Payload]):
     born: int | None = 0  # when its work began: the youngest is aborted; None: never this one
     done: int = 0  # steps of the script begun
     picked: int = 0  # how often it was a victim
-    got: set[ProcessId] = set()  # who has granted the present wait
+    got: set[ProcessId] = set()  # processes that have granted the present wait
     pending: list[WaitId] = []  # requests to be granted when it runs
     granted: set[WaitId] = set()  # of each other the last wait that it has granted
 
@@ -75,7 +75,7 @@ class Party(Process[Payload]):
                 self._relay(inner, out)
 
     def ring(self, timer: str, out: Outbox[Any]) -> None:
-        """Begin the next wait: ask everyone whom the condition names, and look for a deadlock."""
+        """Begin the next wait: ask all that the condition names, and look for a deadlock."""
         condition = self.script[self.done].condition
         self.done += 1
         inner = self._inner(out)

@@ -3,7 +3,7 @@
 With its requests a process sends detection messages, which follow the waits and write down the way
 they took. Those that come back are kept by their origin until together they hold a knot. Kept for
 study: messages are exponentially many in the worst case, and rule a throws away what some AND-OR
-deadlocks need, so that nobody ever learns of them (see docs/deadlock.md). AND and OR alone are
+deadlocks need, so that no process ever learns of them (see docs/deadlock.md). AND and OR alone are
 detected by some member of each cycle or knot. Use `diffusing`.
 """
 
@@ -87,7 +87,7 @@ class Survey(Detector[Message]):
 
     def _send_on(self, path: tuple[Hop, ...], out: Outbox[Any]) -> None:
         """Rule 2: along every edge, except OR edges that the message has passed (rule b)."""
-        assert self.wait is not None, "only those who wait send detection messages"
+        assert self.wait is not None, "only processes that wait send detection messages"
         passed = {(hop.process, hop.taken) for hop in path if hop.is_or}
         for group in groups(self.wait.condition):
             wait = msgspec.structs.replace(self.wait, condition=any_of(*group))

@@ -1,7 +1,7 @@
 """What a process says of its wait, and the graph that such statements add up to.
 
 A wait is numbered by its process and never changes: another condition, or a grant given, makes
-another wait with another number. So whoever finds a process in a wait twice knows that it has been
+another wait with another number. So an observer that finds a process in a wait twice knows that it has been
 in it all the time between, and that it has granted nothing meanwhile.
 """
 
@@ -58,7 +58,7 @@ class Member(NamedTuple):
 
 
 def graph_of(waits: Mapping[ProcessId, Wait]) -> Graph[ProcessId]:
-    """Put statements together; who is not named runs, and what was granted is waited for no more."""
+    """Put statements together; a process that is not named runs, and what was granted is waited for no more."""
     return Graph(
         {
             process: waits[process].condition.without(_met(process, waits))

@@ -1,1 +1,1 @@
-"""Deadlocks among the programs that use a lock service: who waits for whom, asked twice."""
+"""Deadlocks among the programs that use a lock service: which owner waits for which, asked twice."""

@@ -1,7 +1,7 @@
 """Deadlocks among the owners of locks, found by a double collect.
 
-The first pass follows the waits: who holds the locks that are waited for, what do these owners wait
-for, who holds that, and so on. A lock about which nothing is said is taken to be free, and an owner
+The first pass follows the waits: which owners hold the locks that are waited for, what they wait
+for, which owners hold that, and so on. A lock about which nothing is said is taken to be free, and an owner
 about which nothing is said is taken to run. If a deadlock shows, all its holds are asked about once
 more. Neither waits nor holds recur, since each has a number or a token of its own.
 """
@@ -118,7 +118,7 @@ class Suspicion:
         name = names(self.owners)
         explanation = explain(self._graph(name), name[self.victim.id])
         return DeadlockDetected(
-            f"lock {wanted.lock!r} can never be had: {_kind(explanation)} in which"
+            f"lock {wanted.lock!r} can never be granted: {_kind(explanation)} in which"
             f" {'; '.join(explanation.text)}. {name[self.victim.id]} gives way, {self._reason()}:"
             " release what you hold, then try again",
             lock=wanted.lock,

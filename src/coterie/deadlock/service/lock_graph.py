@@ -17,7 +17,7 @@ def lasting_graph(first: Collection, second: Collection) -> Graph[str]:
     """Show the waits and holds that lasted from the first pass to the second.
 
     They existed together at the moment between the passes, so a deadlock in this graph is real.
-    Locks that nobody waits for are left out.
+    Locks that no owner waits for are left out.
     """
     waiting = {
         owner: now for owner, now in sorted(second.owners.items()) if _lasts(first, owner, now)

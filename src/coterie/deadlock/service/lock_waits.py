@@ -9,7 +9,7 @@ hold that is reported twice has lasted all the time between.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
 
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones
+
+
 class Requester(NamedTuple):
     """One request of a participant, where it matters which requests came before it."""
 
-    participant: str = ""  # empty: not said
+    participant: Name = ""  # empty: not said
     number: int = 0  # not used again by this participant
 
 
@@ -34,7 +37,7 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True, order=True):
     other claims than a request to share that came earlier: so it names its requester.
     """
 
-    lock: str
+    lock: Name
     shared: bool = False
     requester: Requester = Requester()
 
@@ -124,9 +127,9 @@ def choose_victim(owners: Iterable[LockOwner]) -> LockOwner | None:
 def names(owners: Iterable[LockOwner]) -> dict[OwnerId, str]:
     """Name owners as people find them: by the process, and by the task where that is not enough."""
     found: dict[OwnerId, str] = {}
-    everyone = {owner.id: owner for owner in owners}
-    processes = [owner.process for owner in everyone.values()]
-    for owner in everyone.values():
+    known = {owner.id: owner for owner in owners}
+    processes = [owner.process for owner in known.values()]
+    for owner in known.values():
         alone = processes.count(owner.process) == 1
         name = owner.process if alone else f"{owner.process} {owner.task}"
         found[owner.id] = name if name not in found.values() else f"{name} #{owner.id.number}"

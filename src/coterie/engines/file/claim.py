@@ -16,19 +16,18 @@ from coterie.errors import CoterieError, MisuseError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from coterie.engines.file.queue import Queue
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
 
 # A broken pipe wakes us at once; looking again from time to time covers file systems whose pipes
-# are not shared by everyone who sees the queue.
+# are not shared by all machines that see the queue.
 LOOK_AGAIN_SECONDS = 1.0
 WATCH_SECONDS = 0.25
 
 
 class Author(msgspec.Struct):
-    """What a ticket says: who wants which lock."""
+    """What a ticket says: which task wants which lock."""
 
     owner: str
     since: float
@@ -44,7 +43,14 @@ class FileClaim:
     expires_at = math.inf
 
     def __init__(
-        self, folder: Path, queue: Queue, owner: Owner, author: Author, *, shared: bool, wait: bool
+        self,
+        queue: Queue,
+        owner: Owner,
+        author: Author,
+        on_end: Callable[[FileClaim], None],
+        *,
+        shared: bool,
+        wait: bool,
     ) -> None:
         """Begin to ask; the author is what the ticket will say of the owner."""
         self.owner = owner
@@ -53,29 +59,32 @@ class FileClaim:
         self.token: int | None = None
         self.granted: asyncio.Future[int | None] = self._loop.create_future()
         self.lost: asyncio.Future[str] = self._loop.create_future()
-        self._folder = folder
         self._queue = queue
         self.shared = shared
         self._wait = wait
         self.lock = queue.name
         self.awaits = Wanted(queue.name, shared)
-        self.on_end: Callable[[FileClaim], None] = _do_nothing
+        self._on_end = on_end
         self._ticket: Ticket | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._asking = self._loop.create_task(self._ask())
 
     @property
     def lifelines(self) -> tuple[int, ...]:
-        """The lock and the pipe of our ticket: whoever has them stands in the queue for us."""
+        """The lock and the pipe of our ticket: a process that has them stands in the queue for us."""
         return () if self._ticket is None else self._ticket.descriptors
 
     def valid(self) -> bool:
-        """Tell whether the lock is ours: entered, and the ticket still there for all to see."""
+        """Return True if the lock is ours: entered, and the ticket still there for all to see."""
         ticket = self._ticket  # another thread may end the claim meanwhile
         return ticket is not None and self.granted.done() and ticket.in_place()
 
+    def holds(self) -> bool:
+        """Return True if the lock was granted and no loss of it has been noticed."""
+        return self.token is not None and not self.lost.done()
+
     def obstacle(self) -> None:
-        """Nothing but a holder is ever in the way."""
+        """Return None: nothing but a holder ever blocks a claim."""
 
     async def release(self) -> None:
         """Leave the queue, wherever we stand in it."""
@@ -91,7 +100,7 @@ class FileClaim:
         self._end()
 
     def _end(self) -> None:
-        self.on_end(self)
+        self._on_end(self)
         self._asking.cancel()
         self.granted.cancel()
         if self._timer is not None:
@@ -114,31 +123,31 @@ class FileClaim:
             self._watch()
 
     async def _enter(self) -> int | None:
-        """Join the queue, then wait until nobody alive is before us; gives our number."""
+        """Join the queue, then wait until no living ticket is before ours; return our number."""
         ticket = await self._join()
         if ticket is None:
             return None
         self._ticket = ticket
-        while (before := self._queue.in_the_way(ticket.place)) is not None:
-            # Nobody joins before us, so as long as it lives there is no need to read the queue again:
+        while (before := self._queue.blocker(ticket.place)) is not None:
+            # None joins before us, so as long as it lives there is no need to read the queue again:
             # a crowd that did so every second would do nothing else.
             while before.content() is not None:
                 await before.wait(LOOK_AGAIN_SECONDS)
         return ticket.place.number
 
     async def _join(self) -> Ticket | None:
-        """Draw a number and show it; without waiting only if nobody would be in the way."""
-        async with gate(self._folder) as counter:
+        """Draw a number and show it; a claim that does not wait does so only if the lock is free."""
+        async with gate(self._queue.directory) as counter:
             self._queue.folder.mkdir(parents=True, exist_ok=True)
             self._queue.sweep()
             if not self._wait and self._queue.is_busy(shared=self.shared):
                 return None
-            number = next_number(counter, self._folder)
+            number = next_number(counter, self._queue.directory)
             place = self._queue.place(number, shared=self.shared)
             return Ticket(place, msgspec.json.encode(self._author))
 
     def _watch(self) -> None:
-        """Notice that somebody removed the ticket: then others no longer see that we are inside."""
+        """Notice if the ticket was removed: then others no longer see that we are inside."""
         if self._ticket is None:
             return
         if self._ticket.in_place():
@@ -154,7 +163,3 @@ class FileClaim:
 
     def _name(self) -> str:
         return f"lock {self._queue.name!r}"
-
-
-def _do_nothing(_: FileClaim) -> None:
-    """Nobody wants to know that a claim has ended."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from coterie.deadlock.service.local_waits import Waits, task_name
+from coterie.deadlock.service.waits import Waits, task_name
 from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
 from coterie.engines.file.queue import Queue
 from coterie.engines.file.tickets_alive import divide, living, party
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.deadlock.service.search import DeadlockSearch
+    from coterie.deadlock.service.waits import DeadlockSearch
     from coterie.engines.file.tickets_alive import Standing
     from coterie.engines.file.waits import WaitBoard
     from coterie.locks.engine import Party
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
 
 VACANCY_SECONDS = 0.1
 LOOK_FOR_DEADLOCKS_SECONDS = 0.05
@@ -71,13 +71,12 @@ class FileEngine:
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
     ) -> FileClaim:
-        """Ask for a lock. The lease does not matter: the system knows at once who is dead."""
+        """Ask for a lock. The lease does not matter: the system knows at once which process is dead."""
         queue, number = Queue(self.folder, name), self.waits.name(owner).number
         author = Author(
             self.waits.process, time.time(), self.waits.participant, number, task_name(owner), name
         )
-        claim = FileClaim(self.folder, queue, owner, author, shared=shared, wait=wait)
-        claim.on_end = self._forget
+        claim = FileClaim(queue, owner, author, self._forget, shared=shared, wait=wait)
         self._claims.setdefault(name, []).append(claim)
         return claim
 
@@ -93,12 +92,12 @@ class FileEngine:
         return [
             claim
             for claim in self._claims.get(wanted.lock, ())
-            if claim.token is not None and not (wanted.shared and claim.shared)
+            if claim.holds() and not (wanted.shared and claim.shared)
         ]
 
     def _held(self) -> list[FileClaim]:
         """List the claims of this process that hold a lock."""
-        return [claim for claim in self.claims() if claim.token is not None]
+        return [claim for claim in self.claims() if claim.holds()]
 
     def _search_later(self, owner: Owner) -> None:
         """Search for an owner that stays blocked; most waits are over before that."""
@@ -113,7 +112,7 @@ class FileEngine:
         blocked = self.waits.blocked()
         if not blocked:
             return
-        from coterie.deadlock.service.search import DeadlockSearch  # noqa: PLC0415 - seldom needed
+        from coterie.deadlock.service.waits import DeadlockSearch  # noqa: PLC0415 - seldom needed
         from coterie.engines.file.waits import WaitBoard  # noqa: PLC0415
 
         if self._board is None:
@@ -127,11 +126,11 @@ class FileEngine:
             self._board.withdraw(owner)
 
     async def holders(self, name: str) -> list[Party]:
-        """Name who is inside: the first, or all who share before the first who does not."""
+        """List the holders: the first, or all that share before the first that does not."""
         return [party(name, each, inside=True) for each in self._divided(name)[0]]
 
     async def waiters(self, name: str) -> list[Party]:
-        """Name who waits, the next first."""
+        """List those that wait, the next first."""
         return [party(name, each, inside=False) for each in self._divided(name)[1]]
 
     async def watch(
@@ -164,7 +163,7 @@ def make_engine(url: str) -> FileEngine:
         path = path.removeprefix("//")
         if not path.startswith("/"):
             raise UsageError(
-                f"{url}: a directory of this machine is meant, such as file:/var/lib/x"
+                f"{url}: expected a directory of this machine, such as file:/var/lib/x"
             )
     return FileEngine(Path(path).absolute() if path else default_folder())
 

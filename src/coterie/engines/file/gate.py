@@ -26,9 +26,9 @@ STUCK_AFTER_SECONDS = 10.0
 
 @contextlib.asynccontextmanager
 async def gate(folder: Path) -> AsyncIterator[int]:
-    """Be the only one at the gate; gives the descriptor of the file `counter`.
+    """Hold the gate alone; yield the descriptor of the file `counter`.
 
-    The caller must not await inside: whoever is stopped there stops everybody.
+    The caller must not await inside: a task that is suspended there stops all processes.
     """
     path = folder / "counter"
     pause = FIRST_PAUSE_SECONDS
@@ -36,8 +36,8 @@ async def gate(folder: Path) -> AsyncIterator[int]:
     while (counter := _try(path)) is None:
         if time.monotonic() > stuck_at:
             raise Unavailable(
-                f"{path} has been locked for {STUCK_AFTER_SECONDS:g} s, though it takes"
-                " microseconds: a process is stopped at the wrong moment; `lslocks` shows which"
+                f"{path} has been locked for {STUCK_AFTER_SECONDS:g} s, where microseconds are usual;"
+                " a process was stopped at the wrong moment, and `lslocks` shows which"
             )
         await asyncio.sleep(pause)
         pause = min(2 * pause, PAUSE_SECONDS_MAX)
@@ -50,11 +50,11 @@ async def gate(folder: Path) -> AsyncIterator[int]:
 
 
 def _try(path: Path) -> int | None:
-    """Lock the file if it is free; give its descriptor."""
+    """Lock the file if it is free; return its descriptor."""
     counter = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(counter, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever removed the directory meanwhile left us a file that nobody else locks.
+        # If the directory was removed meanwhile, ours is a file that no other process locks.
         if os.path.samestat(os.fstat(counter), path.stat()):
             return counter
     except (BlockingIOError, FileNotFoundError):

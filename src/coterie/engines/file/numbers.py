@@ -28,7 +28,7 @@ class Count(NamedTuple):
 
 
 def next_number(counter: int, folder: Path) -> int:
-    """Give the next number; the caller has locked the file `counter`, given as a descriptor."""
+    """Return the next number; the caller has locked the file `counter`, passed as a descriptor."""
     boot = _boot()
     count = _read(counter, boot) or _after_reserve(folder)
     number = count.last + 1
@@ -68,7 +68,7 @@ def _after_reserve(folder: Path) -> Count:
         last = time.time_ns() // 1000
     except ValueError:
         raise ConfigError(
-            f"{path} is damaged, so tokens that only grow cannot be promised;"
+            f"{path} is damaged, so tokens might not grow;"
             " write into it a number above every token in use"
         ) from None
     return Count(last, last)

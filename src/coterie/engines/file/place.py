@@ -1,4 +1,4 @@
-"""A place in the queue of a lock, whoever occupies it: does its owner live, and when does it go?"""
+"""A place in the queue of a lock, of any process: whether its owner lives, and when it goes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Place(NamedTuple):
         except FileNotFoundError:
             return None
         try:
-            # In shared mode, so that two who look at the same time do not take the other for it.
+            # In shared mode, so that two processes that look at once do not take each other for the owner.
             fcntl.flock(ticket, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return os.read(ticket, os.fstat(ticket).st_size)
@@ -85,7 +85,7 @@ async def _broken(pipe: int, limit: float) -> None:
 
 
 def _has_writer(pipe: int) -> bool:
-    """Tell whether the pipe can still break: who opens it too late is never woken."""
+    """Return True if the pipe can still break: a reader that opens it too late is never woken."""
     try:
         os.read(pipe, 1)
     except BlockingIOError:

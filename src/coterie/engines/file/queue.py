@@ -1,4 +1,4 @@
-"""The queue of one lock: who stands in it, and who stands in whose way."""
+"""The queue of one lock: the tickets in it, and which of them blocks which."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Queue:
     def __init__(self, folder: Path, name: str) -> None:
         """Find the files; locks share a fixed number of folders, so names leave nothing behind."""
         self.name = name
+        self.directory = folder
         digest = hashlib.sha256(name.encode()).hexdigest()[:32]
         self.folder = folder / "queues" / digest[:2]
         self._prefix = digest[2:]
@@ -32,16 +33,16 @@ class Queue:
         return [self.place(number, shared=shared) for number, shared in self._line()]
 
     def is_busy(self, *, shared: bool) -> bool:
-        """Tell whether a newcomer would have to wait."""
+        """Return True if a newcomer would have to wait."""
         return self._last_living(self._line(), shared=shared) is not None
 
-    def in_the_way(self, own: Place) -> Place | None:
-        """Find the nearest living one before us whom we have to wait for."""
+    def blocker(self, own: Place) -> Place | None:
+        """Find the nearest living ticket before ours that we have to wait for."""
         before = [(number, sharing) for number, sharing in self._line() if number < own.number]
         return self._last_living(before, shared=own.shared)
 
     def _last_living(self, line: list[tuple[int, bool]], *, shared: bool) -> Place | None:
-        """Find the last who lives and does not share with us; bury the dead on the way."""
+        """Find the last ticket that lives and does not share with us; remove the dead on the way."""
         for number, sharing in reversed(line):
             if sharing and shared:
                 continue
@@ -53,7 +54,7 @@ class Queue:
 
     def sweep(self) -> None:
         """Remove what was left by processes that died while they joined; only at the gate."""
-        files = self._files()
+        files = self.files()
         born = {number for number, kind in files if kind in (EXCLUSIVE, SHARED)}
         for number, kind in files:
             if number not in born:
@@ -64,12 +65,13 @@ class Queue:
         """List the numbers of all tickets in their order, each with whether it shares.
 
         A ticket that was there before the listing began and is there after it ended is in it
-        (POSIX, readdir), and nobody joins before us: so no one in our way is overlooked.
+        (POSIX, readdir), and none joins before ours: so no blocker is overlooked.
         """
-        files = sorted(self._files())
+        files = sorted(self.files())
         return [(number, kind == SHARED) for number, kind in files if kind in (EXCLUSIVE, SHARED)]
 
-    def _files(self) -> list[tuple[int, str]]:
+    def files(self) -> list[tuple[int, str]]:
+        """List the numbers and kinds of all files of this queue."""
         return [
             (number, kind) for prefix, number, kind in _files(self.folder) if prefix == self._prefix
         ]

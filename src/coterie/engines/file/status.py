@@ -1,4 +1,4 @@
-"""What a lock directory shows to somebody who only looks: nothing is made, joined or removed."""
+"""What a lock directory shows: looking makes, joins and removes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
     from coterie.engines.file.tickets_alive import Standing
 
-# Who waits for any one of several locks and has got one leaves the other queues a moment later;
+# An owner that waits for any one of several locks and gets one leaves the other queues a moment later;
 # after this pause it no longer looks as if it waited.
 PAUSE_SECONDS = 0.05
 
@@ -37,7 +37,7 @@ class DirectoryState(msgspec.Struct, frozen=True):
 
 
 def inspect(folder: Path) -> DirectoryState:
-    """List the locks that somebody holds or waits for."""
+    """List the locks that are held or waited for."""
     locks = []
     for name, line in sorted(_lines(folder).items()):
         inside, waiting = divide(line)
@@ -48,7 +48,7 @@ def inspect(folder: Path) -> DirectoryState:
 
 
 def inspect_waits(folder: Path) -> Graph[str]:
-    """Look twice who waits for whom, and give what lasted.
+    """Look twice which owners wait for which, and return what lasted.
 
     Numbers are never used again, so a ticket that is seen twice was there all the time between.
     """
@@ -58,7 +58,7 @@ def inspect_waits(folder: Path) -> Graph[str]:
 
 
 def _lines(folder: Path) -> dict[str, list[Standing]]:
-    """Read who stands in the queue of each lock, in the order of their numbers."""
+    """Read the living tickets of each lock, in the order of their numbers."""
     lines: dict[str, list[Standing]] = {}
     try:
         for standing in living(all_tickets(folder)):

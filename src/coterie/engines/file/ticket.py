@@ -34,7 +34,7 @@ class Ticket:
             os.mkfifo(place.pipe, 0o666)
             # For reading and writing: the writing end alone cannot be opened before a reader.
             self._pipe = os.open(place.pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-            # Others see the ticket only locked, so that nobody takes the newborn for dead.
+            # Others see the ticket only locked, so that none takes the newborn for dead.
             unborn.rename(place.path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -48,17 +48,17 @@ class Ticket:
         return self._lock, self._pipe
 
     def in_place(self) -> bool:
-        """Tell whether the ticket is still in the queue: if not, others do not see us."""
+        """Return True if the ticket is still in the queue: if not, others do not see us."""
         try:
             return os.path.samestat(self.place.path.stat(), os.fstat(self._lock))
         except OSError:
             return False
 
     def drop(self) -> None:
-        """Leave the queue, which wakes those who wait for us; safe to do twice."""
+        """Leave the queue, which wakes those that wait for us; safe to do twice."""
         if self._lock < 0:
             return
-        # Removed before it is unlocked: whoever is woken finds us gone.
+        # Removed before it is unlocked: a process that is woken finds us gone.
         self.place.remove()
         self.abandon()
 

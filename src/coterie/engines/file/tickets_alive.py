@@ -1,4 +1,4 @@
-"""Who stands in the queue of a lock: the living, some of them inside, the others waiting."""
+"""The living tickets in the queue of a lock: some are inside, the others wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Standing(NamedTuple):
-    """A ticket of somebody who lives, and what it says."""
+    """A ticket whose process lives, and what it says."""
 
     place: Place
     author: Author
@@ -33,9 +33,9 @@ def living(places: Iterable[Place]) -> list[Standing]:
 
 
 def divide(line: Sequence[Standing]) -> tuple[list[Standing], list[Standing]]:
-    """Tell who is inside from who waits.
+    """Divide the tickets into those inside and those that wait.
 
-    Inside is the first, or all who share before the first who does not.
+    Inside is the first, or all that share before the first that does not.
     """
     inside: list[Standing] = []
     for standing in line:
@@ -46,7 +46,7 @@ def divide(line: Sequence[Standing]) -> tuple[list[Standing], list[Standing]]:
 
 
 def party(lock: str, standing: Standing, *, inside: bool) -> Party:
-    """Describe one of them for people; who is inside has a token."""
+    """Describe one of them for people; one inside has a token."""
     place, author = standing
     token = place.number if inside else None
     return Party(lock, author.owner, author.since, token, place.shared)

@@ -1,7 +1,7 @@
 """Notices of owners that wait and hold: files by which processes find out that they wait in a circle.
 
 A notice says which wait its owner is in. It is locked as long as the process lives, and it is taken
-down before the owner goes on: so whoever reads one knows that the owner is in that wait, or that it
+down before the owner goes on: so a process that reads one knows that the owner is in that wait, or that it
 has just been granted what it waits for; then its ticket is the first in that queue.
 """
 
@@ -37,7 +37,7 @@ class Notice:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(self._lock, msgspec.json.encode(owner))
-            # Others see it only locked, so that nobody takes it for that of a dead process.
+            # Others see it only locked, so that none takes it for that of a dead process.
             unborn.rename(self._path)
         except BaseException:
             self.take_down()

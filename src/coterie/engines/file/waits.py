@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from coterie.deadlock.service.local_waits import Waits
+    from coterie.deadlock.service.waits import Waits
     from coterie.engines.file.place import Place
     from coterie.locks.engine import Claim
-    from coterie.locks.session import Owner
+    from coterie.locks.lock import Owner
 
 
 class WaitBoard:

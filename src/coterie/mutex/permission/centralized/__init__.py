@@ -10,8 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Setup, Variant, between, exactly
-from coterie.mutex.permission.centralized.failover import Failover
-from coterie.mutex.permission.centralized.queueing import (
+from coterie.mutex.permission.centralized.coordinator import (
     Centralized,
     Denying,
     Grant,
@@ -19,6 +18,7 @@ from coterie.mutex.permission.centralized.queueing import (
     Release,
     Request,
 )
+from coterie.mutex.permission.centralized.failover import Failover
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

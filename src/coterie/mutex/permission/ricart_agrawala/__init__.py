@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import Algorithm, Cost, Costs, Setup, Variant, between, exactly
-from coterie.mutex.permission.ricart_agrawala.keeping import RoucairolCarvalho
 from coterie.mutex.permission.ricart_agrawala.plain import Reply, Request, RicartAgrawala
+from coterie.mutex.permission.ricart_agrawala.roucairol_carvalho import RoucairolCarvalho
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -415,8 +415,9 @@ class Participant(msgspec.Struct, array_like=True):
     def _leased_votes(self, lock: str, out: Outbox[Frame]) -> dict[ProcessId, Interval]:
         # A vote whose lease is over may have been given away: the voter expires the session some
         # time after (11.2), and nothing tells us before we ask.
-        votes, lease = self.bids[lock].votes, self.sessions.lease
-        return {voter: vote for voter, vote in votes.items() if lease(voter) > out.now}
+        shares, lease = self.bids[lock].shares, self.sessions.lease
+        given = [(voter, share.vote) for voter, share in enumerate(shares, 1) if share.vote]
+        return {voter: vote for voter, vote in given if lease(voter) > out.now}
 
     def _enter(self, lock: str, token: int, out: Outbox[Frame]) -> None:
         """5.3: the lock is granted here, with a token of its own, above all used before."""

@@ -67,7 +67,7 @@ def voters_to_ask(
     If there is no such quorum, suspects are asked as well: they may be slow, or in grace. Nothing
     is ever taken back for a change of quorum, since requests at several quorums do no harm.
     """
-    everyone = settings.quorums.members
+    everyone = range(1, settings.voters + 1)
     trusted = [voter for voter in everyone if voter not in suspects]
     if not settings.quorums.contains_quorum(trusted):
         trusted = list(everyone)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.transactions.catalogue import Scheme, Variant
-from coterie.transactions.schemes.conservative.ordering import FOREVER, Conservative
+from coterie.transactions.schemes.conservative.rules import FOREVER, Conservative
 
 SCHEME = Scheme(
     name="conservative",

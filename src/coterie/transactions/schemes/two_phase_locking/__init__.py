@@ -14,7 +14,7 @@ from coterie.transactions.schemes.two_phase_locking.lock_table import (
     LockTable,
     Mode,
 )
-from coterie.transactions.schemes.two_phase_locking.locking import TwoPhaseLocking
+from coterie.transactions.schemes.two_phase_locking.rules import TwoPhaseLocking
 
 __all__ = [
     "EXCLUSIVE",

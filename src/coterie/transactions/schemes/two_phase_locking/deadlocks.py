@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from coterie.deadlock import Graph, all_of, explain
 from coterie.deadlock.victim import PICKS_MAX
-from coterie.transactions.schemes.two_phase_locking.locking import TwoPhaseLocking
+from coterie.transactions.schemes.two_phase_locking.rules import TwoPhaseLocking
 
 if TYPE_CHECKING:
     from coterie.clocks import Stamp
