@@ -11,6 +11,7 @@ from coterie.deadlock.condition import any_of
 from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
 from coterie.engines.file import FileEngine
+from coterie.engines.file.queue import Queue
 from coterie.engines.file.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.waits import WaitBoard
 from coterie.errors import DeadlockDetected
@@ -197,3 +198,28 @@ def test_of_two_processes_that_cross_lock_files_one_gives_way(tmp_path: Path) ->
         for program in programs:
             program.process.kill()
             program.process.communicate()
+
+
+@in_loop
+async def test_a_task_does_not_give_way_to_one_whose_ticket_was_removed(tmp_path: Path) -> None:
+    """One task has lost `a` and waits for `b`; the other holds `b` and may have `a`."""
+    async with coterie.connect(f"file:{tmp_path}") as c:
+        b_is_held = asyncio.Event()
+
+        async def first() -> None:
+            a = await c.lock("a").acquire()
+            assert a is not None
+            Queue(tmp_path, "a").place(a.token, shared=False).path.unlink()
+            await a.lost
+            await b_is_held.wait()
+            async with c.lock("b"):
+                pass
+
+        async def second() -> None:
+            async with c.lock("b"):
+                b_is_held.set()
+                await until(lambda: bool(c.engine.waits.blocked()))
+                async with c.lock("a") as held:
+                    assert held.valid
+
+        await asyncio.gather(first(), second())

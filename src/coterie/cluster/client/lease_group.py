@@ -9,6 +9,10 @@ next task here makes a request of a new age: the others have waited as long as i
 Tasks that share enter together if no other claim stands between them, and have one hold and one
 token. A task that comes later joins them, unless a claim waits that wants the lock alone, here or
 elsewhere.
+
+A claim that has lost the lock keeps its place until its task releases, so that its votes stay with us
+while the task stops (8.2), but only as long as no other task here wants the lock: that one asks in its
+place. A task that has lost a lock and waits for another one would block its own process for good.
 """
 
 from __future__ import annotations
@@ -171,6 +175,16 @@ class LocalQueue:
         """Return True if no claim here wants the lock alone."""
         return all(claim.shared for claim in (*self.holders(), *self.waiting))
 
+    def is_lost(self) -> bool:
+        """Return True if the claims that have the hold have been told that it is lost."""
+        return self.holder is not None and self.holder.is_lost()
+
+    def admits(self, *, shared: bool) -> bool:
+        """Return True if no claim here blocks one that would only try."""
+        if self.is_lost() and not self.waiting:
+            return True
+        return shared and self.is_shared()
+
     def allow_turns(self, now: float) -> None:
         """Let the claims that wait here now follow the one that has just been granted the lock."""
         self.turns = min(len(self.waiting), TURNS_MAX)
@@ -194,6 +208,11 @@ class Tally:
         self.wait_seconds = 0.0
         self.holds = 0
         self.hold_seconds = 0.0
+
+    def count_hold(self, seconds: float) -> None:
+        """Count a hold that has ended."""
+        self.holds += 1
+        self.hold_seconds += seconds
 
 
 class LeaseGroup:
@@ -223,7 +242,7 @@ class LeaseGroup:
         queue = self.queues.get(lock)
         if queue is None:
             queue = self.queues[lock] = LocalQueue()
-        elif not wait and not (shared and queue.is_shared()):
+        elif not wait and not queue.admits(shared=shared):
             claim.granted.set_result(None)
             return claim
         if queue.holder is None and not queue.waiting:
@@ -232,7 +251,9 @@ class LeaseGroup:
                 self._begin(queue, claim, token, claim.asked_at)
                 return claim
         queue.waiting.append(claim)
-        if queue.holder is not None:
+        if queue.is_lost():
+            self._ask_in_place_of_lost(queue, lock)
+        elif queue.holder is not None:
             self._let_join(queue, lock)
         elif len(queue.waiting) == 1:
             self.host.acquire(lock, shared=shared)
@@ -254,8 +275,7 @@ class LeaseGroup:
             return
         if claim is queue.holder or claim in queue.beside:
             now = clock.now()
-            self.tally.holds += 1
-            self.tally.hold_seconds += now - claim.entered_at
+            self.tally.count_hold(now - claim.entered_at)
             if queue.beside:
                 queue.leave(claim)
                 return
@@ -323,12 +343,28 @@ class LeaseGroup:
     def _lose(self, lock: str, token: int) -> None:
         """Tell all claims that have the hold of its loss, unless they have just left."""
         queue = self.queues.get(lock)
-        for holder in queue.holders() if queue else ():
+        if queue is None:
+            return
+        for holder in queue.holders():
             if holder.token == token and not holder.is_lost():
                 self.tally.losses += 1
                 holder.lost.set_result(LAPSED)
+        if queue.is_lost() and queue.waiting:
+            self._ask_in_place_of_lost(queue, lock)
 
     # Rules
+
+    def _ask_in_place_of_lost(self, queue: LocalQueue, lock: str) -> None:
+        """Let claims that have lost the hold go, and ask for the first that waits.
+
+        They have been told before any voter can grant the lock again.
+        """
+        now = clock.now()
+        for claim in queue.holders():
+            self.tally.count_hold(now - claim.entered_at)
+        queue.holder = None
+        queue.beside.clear()
+        self.host.reenter(lock, shared=queue.waiting[0].shared)
 
     def _let_join(self, queue: LocalQueue, lock: str) -> None:
         """Let sharers at the head of the line join the hold, if it is shared and in force."""

@@ -138,6 +138,7 @@ class ParticipantHost:
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self._upcalls = upcalls
+        self._time = clock.RunningClock()
         self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
         hosted = HostedParticipant(self.participant, identity.name)
         self._host = Host(hosted, self._send, upcalls.tell, counts_sleep=True)
@@ -189,8 +190,18 @@ class ParticipantHost:
 
     # What the program calls
 
+    def age(self) -> int:
+        """Return the age of a request that is made now; younger ones are larger.
+
+        The logical clock of a participant that was idle is as old as what it heard last. Requests
+        are served in the order of their ages, so the clock has to follow the time as well.
+        """
+        self.participant.sessions.merge(self._time.read(self.participant.sessions.clock))
+        return self.participant.sessions.clock
+
     def acquire(self, lock: str, *, shared: bool) -> None:
         """Ask for a lock, alone or shared."""
+        self.age()
         self._host.step(partial(self.participant.acquire, lock, shared=shared))
 
     def release(self, lock: str) -> None:
@@ -199,6 +210,7 @@ class ParticipantHost:
 
     def reenter(self, lock: str, *, shared: bool) -> None:
         """Give a lock back and ask for it again, for another task, in one frame to each voter."""
+        self.age()
         self._host.step(partial(self.participant.reenter, lock, shared=shared))
 
     def withdraw(self, lock: str) -> None:
@@ -219,6 +231,7 @@ class ParticipantHost:
         """
         self._abstentions.pop(voter, None)
         self.participant.sessions.merge(reading)
+        self.age()
         self._host.step(self.participant.connected, voter)
 
     def receive(self, voter: ProcessId, frame: FromVoter) -> None:
@@ -227,6 +240,7 @@ class ParticipantHost:
         match frame:
             case Reply() | Ack() | Answer() | Nack():
                 self._host.step(self.participant.receive, voter, frame)
+                self.age()  # where the frame has moved the clock, time goes on from there
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
             case Abstention():

@@ -153,10 +153,11 @@ class VoterHost:
         self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
         self._last_number = 0
         self._runs = False
+        self._time = clock.RunningClock()
         self._storage = storage
         self._hosted = HostedVoter(
             Voter(membership.settings),
-            self._forget_strangers,
+            self._after_ring,
             has_disk=storage is not None,
             new_cluster=new_cluster,
         )
@@ -217,8 +218,11 @@ class VoterHost:
         self.host.step(self._hosted.ring, VOTER)
 
     def clock(self) -> int:
-        """Return the voter's logical clock: no token above it is used unless its voter gave it."""
-        return self.voter.clock
+        """Return the voter's logical clock, which goes on with time for those that compare it.
+
+        No token above it is used unless its voter gave it.
+        """
+        return self._time.read(self.voter.clock)
 
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
@@ -287,7 +291,8 @@ class VoterHost:
             del self.lines[number]
             self._forget_stranger(identity)
 
-    def _forget_strangers(self) -> None:
+    def _after_ring(self) -> None:
+        self.clock()
         for identity in list(self._numbers):
             self._forget_stranger(identity)
 
@@ -308,7 +313,9 @@ class VoterHost:
                     raise ProtocolError(
                         f"a frame in the name of another participant, {frame.session.participant!r}"
                     )
+                self.voter.advance(self.clock())
                 self.host.step(self.voter.receive, number, frame)
+                self.clock()  # where the frame has moved the logical clock, time goes on from there
             case FindOwners():
                 self._ask_around(number, frame)
             case OwnerReport():

@@ -79,6 +79,10 @@ class FileClaim:
         ticket = self._ticket  # another thread may end the claim meanwhile
         return ticket is not None and self.granted.done() and ticket.in_place()
 
+    def holds(self) -> bool:
+        """Return True if the lock was granted and no loss of it has been noticed."""
+        return self.token is not None and not self.lost.done()
+
     def obstacle(self) -> None:
         """Return None: nothing but a holder ever blocks a claim."""
 

@@ -92,12 +92,12 @@ class FileEngine:
         return [
             claim
             for claim in self._claims.get(wanted.lock, ())
-            if claim.token is not None and not (wanted.shared and claim.shared)
+            if claim.holds() and not (wanted.shared and claim.shared)
         ]
 
     def _held(self) -> list[FileClaim]:
         """List the claims of this process that hold a lock."""
-        return [claim for claim in self.claims() if claim.token is not None]
+        return [claim for claim in self.claims() if claim.holds()]
 
     def _search_later(self, owner: Owner) -> None:
         """Search for an owner that stays blocked; most waits are over before that."""
