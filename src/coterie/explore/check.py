@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from coterie.errors import ConfigError, UsageError
 from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
@@ -83,6 +85,7 @@ def check(
     if channel is None:
         channel = declared_channel(processes)
     header = header or Header(algorithm=_name(processes[0]), size=len(processes))
+    header = msgspec.structs.replace(header, clock="none")
     question = _Question(seats, channel, faults, properties, exact, canonical, header)
     return question.answer(Watch(budget))
 

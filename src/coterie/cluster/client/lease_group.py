@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
 from coterie.cluster.client.blockers import blockers_of_share
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.abstention import no_votes
 from coterie.deadlock.service.lock_waits import Requester, Wanted
 from coterie.errors import MisuseError, NoQuorum
 from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
@@ -228,6 +230,7 @@ class LeaseGroup:
         self._numbers = itertools.count(1)
         self._cut_off_since: float | None = None
         self._check: asyncio.TimerHandle | None = None
+        self._check_due = math.inf
         self.host = enter(self, self._hear)
         self._participant = self.host.participant
 
@@ -455,34 +458,58 @@ class LeaseGroup:
         return self.host.quorums.contains_quorum(self.host.reachable())
 
     def no_quorum(self, lock: str) -> NoQuorum:
-        """Make the error that says for each voter why it is out of reach."""
+        """Make the error that says for each voter why it is out of reach, or gives no vote."""
         troubles = self.host.troubles()
-        return NoQuorum(
-            f"lock {lock!r}: no quorum of cluster {self.host.membership.cluster!r} can be"
-            f" reached ({'; '.join(troubles) or 'nodes do not answer'})"
-        )
+        quorum = f"lock {lock!r}: no quorum of cluster {self.host.membership.cluster!r}"
+        abstaining = self.host.abstaining()
+        if abstaining and self.reaches_a_quorum():
+            members = self.host.membership.members
+            named = {members[voter - 1].name: known for voter, known in abstaining.items()}
+            return NoQuorum(f"{quorum} votes ({no_votes(named, troubles)})")
+        lease, paused = self.host.membership.settings.lease, self.host.delay()
+        if paused > lease:
+            reasons = f" ({'; '.join(troubles)})" if troubles else ""
+            return NoQuorum(
+                f"{quorum} could be heard: the event loop of this program did not run for"
+                f" {paused:.1f} s, longer than the lease of {lease:g} s{reasons}"
+            )
+        return NoQuorum(f"{quorum} can be reached ({'; '.join(troubles) or 'nodes do not answer'})")
 
     def obstacle(self, lock: str) -> NoQuorum | None:
-        """Return what blocks a lock: nothing as long as a quorum answers or may turn out to."""
-        perhaps = [*self.host.reachable(), *self.host.untried()]
+        """Return what blocks a lock: nothing as long as a quorum votes or may turn out to."""
+        perhaps = {*self.host.reachable(), *self.host.untried()} - set(self.host.abstaining())
         return None if self.host.quorums.contains_quorum(perhaps) else self.no_quorum(lock)
 
+    def _may_vote(self) -> bool:
+        """Return True if enough voters vote, or will when some time has passed.
+
+        One whose disk is empty waits for other nodes, maybe forever. The others that abstain do so
+        for about a lease after a restart.
+        """
+        abstaining = self.host.abstaining()
+        self.host.ask_why(abstaining)
+        lasting = {voter for voter, known in abstaining.items() if math.isinf(known.seconds)}
+        return self.host.quorums.contains_quorum(set(self.host.reachable()) - lasting)
+
     def _check_quorum(self) -> None:
-        """See to it that no claim waits forever where no quorum is in reach.
+        """See to it that no claim waits forever where no quorum is in reach, or none will vote.
 
         A claim fails when there has been none for a whole lease: by then a voter that only
         restarted would be back.
         """
         self._check = None
+        lease, now = self.host.membership.settings.lease, clock.now()
+        if now - self._check_due > lease:
+            self._cut_off_since = None  # what has come meanwhile is still to be read
         waiting = self.waiting()
         if not waiting:
             self._cut_off_since = None
             return
-        if self.reaches_a_quorum():
+        if self._may_vote():
             self._cut_off_since = None
         elif self._cut_off_since is None:
-            self._cut_off_since = clock.now()
-        elif clock.now() - self._cut_off_since >= self.host.membership.settings.lease:
+            self._cut_off_since = now
+        elif now - self._cut_off_since >= lease:
             for claim in waiting:
                 self.fail(claim, self.no_quorum(claim.lock))
         self._arm_check()
@@ -490,4 +517,5 @@ class LeaseGroup:
     def _arm_check(self) -> None:
         if self._check is None:
             period = self.host.membership.settings.hedge / CHECKS_PER_HEDGE
+            self._check_due = clock.now() + period
             self._check = asyncio.get_running_loop().call_later(period, self._check_quorum)
