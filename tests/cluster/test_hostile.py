@@ -16,12 +16,12 @@ import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.voter.frames import (
     FindOwners,
-    GetMembership,
     GetStatus,
     GetTokenBound,
     OwnerReport,
 )
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
+from coterie.cluster.wire.frames import GetMembership
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.deadlock.service.lock_waits import Wanted
