@@ -50,7 +50,6 @@ IMPURE = (
 # Rule 2: a class whose only subclass stands in its own package, each with its reason.
 VARIANT = "a published variant beside the algorithm, which it differs from in one rule"
 ONLY_SUBCLASSES = {
-    "coterie.deadlock.detectors.central.Coordinator": "a controller is a coordinator with a parent",
     "coterie.election.bully.Bully": VARIANT,
     "coterie.election.ring.Ring": VARIANT,
     "coterie.errors.Unavailable": "errors are a tree that users catch by",
@@ -82,7 +81,7 @@ ROOMS = {
     "catalogue": "errors",
     "cli": "catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
-    " scenario simulate trace transactions transactions.serializability transactions.trials",
+    " scenario simulate stack trace transactions transactions.serializability transactions.trials",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
@@ -109,6 +108,8 @@ ROOMS = {
     "process": "errors",
     "scenario": "catalogue errors process trace",
     "simulate": "catalogue errors process scenario trace",
+    "stack": "catalogue cluster cluster.classic cluster.runtime cluster.store cluster.voter errors"
+    " locks process trace transactions transactions.serializability",
     "sync": "errors locks",
     "trace": "errors",
     "transactions": "errors",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 import os
 import signal
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.cli import run
+from coterie.cli.serve import AcceptErrors
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -157,6 +160,23 @@ def test_a_node_has_to_be_chosen(
     assert "say which node this is with --node, one of: a, b" in capsys.readouterr().err
     assert run(["serve", "--config", str(path), "--node", "c"]) == 78
     assert "no node is called 'c'" in capsys.readouterr().err
+
+
+def test_callers_that_cannot_be_accepted_cost_one_line_and_not_a_hundred_tracebacks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        errors = AcceptErrors()
+        accepting = {"message": "accept", "exception": OSError(errno.EMFILE, "Too many open files")}
+        for _ in range(100):
+            errors.handle(loop, accepting)
+        errors.handle(loop, {"message": "something else", "exception": ValueError("odd")})
+
+    asyncio.run(main())
+    first, second = caplog.records
+    assert "connections have to wait: Too many open files; at most " in first.getMessage()
+    assert "something else" in second.getMessage()
 
 
 def test_a_port_that_is_taken_is_said(url: str, capsys: pytest.CaptureFixture[str]) -> None:

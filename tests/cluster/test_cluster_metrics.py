@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -71,6 +72,28 @@ def test_a_node_shows_its_figures_over_http() -> None:
             assert (await get(port, b"GET /x HTTP/1.1\r\n\r\n"))[0].startswith("HTTP/1.1 404")
             assert (await get(port, b"POST / HTTP/1.1\r\n\r\n"))[0].startswith("HTTP/1.1 405")
             assert await get(port, b"x" * 10_000 + b"\r\n\r\n") == ("", "")
+
+    asyncio.run(main())
+
+
+def test_idle_scrapers_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coterie.cluster.voter.metrics.REQUESTS_MAX", 3)
+    (port,) = free_ports(1)
+    config = document(1)
+    config["nodes"]["a"]["metrics"] = f"127.0.0.1:{port}"
+
+    async def main() -> None:
+        async with running(convert(config)):
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+            for reader, _ in idle[:2]:
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b"", "the oldest go first"
+            head, _ = await get(port, b"GET / HTTP/1.1\r\n\r\n")
+            assert head.startswith("HTTP/1.1 200 OK")
+            for _, writer in idle:
+                writer.close()
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
 
     asyncio.run(main())
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pytest
 
+from coterie.cluster.wire import connection as wire_connection
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX, HANDSHAKE_BYTES_MAX, Connection
 from coterie.cluster.wire.frames import Refusal
 
@@ -77,6 +78,37 @@ def test_frames_arrive_whole_however_the_bytes_are_cut(piece: int) -> None:
         for start in range(0, len(stream), piece):
             end.connection.data_received(stream[start : start + piece])
         assert end.frames == [b"one", b"", b"three", b"4"]
+
+    on_a_connection(test)
+
+
+def test_a_frame_that_trickles_in_is_copied_a_few_times_and_not_once_per_segment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copied = 0
+
+    class CountedBuffer(bytearray):
+        """Counts what is put into it."""
+
+        def __iadd__(self, data: Any) -> Any:
+            nonlocal copied
+            copied += len(data)
+            return super().__iadd__(data)
+
+    def counted_bytes(data: Any) -> bytes:
+        nonlocal copied
+        copied += len(data)
+        return bytes(data)
+
+    monkeypatch.setattr(wire_connection, "bytearray", CountedBuffer, raising=False)
+    monkeypatch.setattr(wire_connection, "bytes", counted_bytes, raising=False)
+
+    def test(end: End) -> None:
+        stream = framed(b"x" * 16_000, b"y" * 16_000)
+        for start in range(0, len(stream), 10):
+            end.connection.data_received(stream[start : start + 10])
+        assert [len(frame) for frame in end.frames] == [16_000, 16_000]
+        assert copied < 3 * len(stream), f"{copied / len(stream):.0f} times"
 
     on_a_connection(test)
 

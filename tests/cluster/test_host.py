@@ -45,6 +45,7 @@ class Recorder:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.disk_full = False
+        self.no_descriptor = False
         self.lost: set[int] = set()
         self.host = Host(
             self,
@@ -82,6 +83,8 @@ class Recorder:
         return b"7", [b"8"]
 
     def save(self, value: bytes) -> None:
+        if self.no_descriptor:
+            raise OSError(errno.EMFILE, "too many open files")
         if self.disk_full:
             raise OSError(errno.ENOSPC, "disk full")
         self.log.append(f"save {value.decode()}")
@@ -149,6 +152,46 @@ def test_what_cannot_be_saved_is_not_sent_and_nothing_happens_any_more() -> None
         return recorder.log
 
     assert asyncio.run(main()) == ["fail disk full"]
+
+
+def test_a_step_whose_value_finds_no_descriptor_waits_for_one_with_all_that_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> list[str]:
+        recorder = Recorder()
+        recorder.no_descriptor = True
+        recorder.host.step(recorder.everything)
+        recorder.host.step(lambda out: out.send(3, "later"))
+        recorder.host.step(lambda out: out.append(b"record"))
+        await asyncio.sleep(1.0)
+        assert recorder.log == ["ring soon"], "timers go on"
+        recorder.no_descriptor = False
+        await asyncio.sleep(1.0)
+        assert not recorder.host.failed
+        return recorder.log
+
+    assert run(monkeypatch, main) == [
+        "ring soon",
+        "save 7",
+        "send frame to 2",
+        "tell Acquired",
+        "send later to 3",
+        "append [b'record']",
+    ]
+
+
+def test_what_found_no_descriptor_until_the_end_has_failed_and_is_not_let_out() -> None:
+    async def main() -> list[str]:
+        recorder = Recorder()
+        recorder.no_descriptor = True
+        recorder.host.step(recorder.everything)
+        recorder.host.stop()
+        assert recorder.host.failed
+        recorder.no_descriptor = False
+        await asyncio.sleep(0.1)
+        return recorder.log
+
+    assert asyncio.run(main()) == []
 
 
 def test_who_has_slept_handles_what_has_arrived_before_timers_ring(

@@ -7,7 +7,10 @@ import contextlib
 import logging
 import random
 import struct
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -19,26 +22,40 @@ from coterie.cluster.voter.frames import (
     GetStatus,
     GetTokenBound,
     OwnerReport,
+    decode_to_voter,
 )
+from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
 from coterie.cluster.wire.frames import GetMembership
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import dial
+from coterie.cluster.wire.security import Security
 from coterie.deadlock.service.lock_waits import Wanted
+from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,
     Data,
     Probe,
+    Raise,
     Release,
     Request,
     SessionName,
     Term,
+    Yield,
 )
-from tests.cluster.local_cluster import document, running, until, url_of
+from coterie.mutex.quorum.leased.voter import FAR, NEAR
+from tests.cluster.local_cluster import (
+    COTERIE,
+    PATIENCE_SECONDS,
+    document,
+    running,
+    until,
+    url_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from coterie.cluster.config import Config
     from coterie.cluster.voter.node import Node
@@ -141,6 +158,87 @@ def test_mutated_frames_harm_nobody_else(caplog: pytest.LogCaptureFixture) -> No
     assert not errors, "none made the node stumble"
 
 
+ABSURD: dict[type, tuple[object, ...]] = {
+    int: (0, -1, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1),
+    float: (0.0, -1.0, 1e308, float("inf"), float("-inf"), float("nan")),
+    str: ("", "x" * 256, "y" * 1_000_000),
+}
+
+
+def absurd(value: Any) -> Iterator[Any]:
+    """Generate the value with each of its parts replaced by each absurd one of the same type."""
+    if isinstance(value, bool):
+        yield not value
+    elif type(value) in ABSURD:
+        yield from ABSURD[type(value)]
+    elif isinstance(value, tuple):
+        yield from (() if isinstance(value, SessionName) else ((), value * 20_000))
+        for position, part in enumerate(value):
+            for other in absurd(part):
+                parts = [*value[:position], other, *value[position + 1 :]]
+                yield type(value)(*parts) if isinstance(value, SessionName) else tuple(parts)
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            for other in absurd(getattr(value, name)):
+                yield msgspec.structs.replace(value, **{name: other})
+
+
+def renamed(frame: Data, participant: str, lock: str) -> Data:
+    """Put names in the place of the empty participant and the lock "x"."""
+    session = frame.session
+    if not session.participant:
+        session = session._replace(participant=participant)
+    bodies = tuple(
+        msgspec.structs.replace(body, lock=lock) if body.lock == "x" else body
+        for body in frame.bodies
+    )
+    return msgspec.structs.replace(frame, session=session, bodies=bodies)
+
+
+def test_absurd_values_of_every_field_harm_no_other_program(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Afterwards the others acquire, and their tokens have grown by what can be expected."""
+    config = convert(document(1))
+    held = (Request("x", 1, 5, 5),)
+
+    async def token() -> int:
+        async with coterie.connect(url_of(config)) as coordinator, coordinator.lock("y") as own:
+            assert own.token is not None
+            return own.token
+
+    async def main() -> tuple[int, int, int]:
+        sent = 0
+        async with undisturbed(config):
+            first = await token()
+            for body in (Release("x", 1, 5), Yield("x", 1, 5), Raise("x", 1, 50), *held):
+                for frame in absurd(Data(SessionName("", 1), 2, 0, 5, 1.0, (body,))):
+                    identity = new_identity("absurd:1")
+                    session = SessionName(identity.name, 1)
+                    connection = await let_in(config, identity)
+                    for data in (Data(SessionName("", 1), 1, 0, 5, 1.0, held), frame):
+                        connection.send(renamed(data, identity.name, f"x{sent}"))
+                    connection.send(Bye(session))
+                    connection.close("the next")
+                    await refused(connection)
+                    sent += 1
+            identity = new_identity("absurd:2")
+            for encoded in frames_of(identity.name):
+                for frame in absurd(decode_to_voter(encoded)):
+                    connection = await let_in(config, identity)
+                    connection.send(frame)
+                    connection.close("the next")
+                    await refused(connection)
+                    sent += 1
+            return first, await token(), sent
+
+    first, last, sent = asyncio.run(main())
+    assert sent > 300
+    assert first < last < first + sent * (FAR + NEAR)
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert not errors, "none made the node stumble"
+
+
 def test_an_oversize_frame_of_somebody_let_in_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     config = convert(document(3))
 
@@ -194,6 +292,114 @@ def test_who_says_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyP
             await refused(connection)
 
     asyncio.run(main())
+
+
+def test_callers_that_prove_nothing_have_to_make_room_the_oldest_first(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("coterie.cluster.wire.listener.UNPROVEN_MAX", 8)
+    config = convert(document(3))
+
+    async def main() -> None:
+        async with undisturbed(config):
+            address = config.membership.members[0].address
+            idle = [await dial(address, None) for _ in range(20)]
+            for connection in idle[:12]:
+                await refused(connection)
+            assert not any(connection.closed for connection in idle[12:])
+            proven = await let_in(config, new_identity("in-earnest:1"))
+            later = [await dial(address, None) for _ in range(20)]
+            await refused(idle[-1])
+            assert not proven.closed
+            for connection in (*later, proven):
+                connection.abort("done")
+                await connection.wait_closed()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "8 others are in the handshake" in caplog.text
+    assert caplog.text.count(" refused: ") == 10, "a caller cannot fill the disk with lines"
+    assert "more connections were refused, which are not listed" in caplog.text
+
+
+def test_a_caller_that_knows_another_secret_is_named_in_the_log_of_the_node(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plain = convert(document(1))
+    config = msgspec.structs.replace(plain, security=Security("ours, and no other"))
+    membership = config.membership
+
+    async def main() -> None:
+        async with running(config):
+            connection = await dial(membership.members[0].address, None)
+            theirs = Credentials(membership.cluster, membership.digest, b"theirs, not ours")
+            caller = Caller(theirs, "participant", new_identity("stranger:1"), "a")
+            with pytest.raises(ProtocolError, match="does not know our secret"):
+                await caller.greet(connection)
+            connection.close("it is another cluster")
+            await connection.wait_closed()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "connection with 127.0.0.1:" in caplog.text
+    assert "'stranger:1' did not prove itself when it had our proof" in caplog.text
+
+
+def test_a_caller_that_says_nothing_is_named_in_the_log_of_the_node(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("coterie.cluster.wire.handshake.HANDSHAKE_SECONDS_MAX", 0.05)
+    config = convert(document(1))
+
+    async def main() -> None:
+        async with running(config):
+            await refused(await dial(config.membership.members[0].address, None))
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "refused: no handshake in 0.05 s" in caplog.text
+
+
+NODE_OF_FEW_DESCRIPTORS = 64
+FLOOD = 300
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts descriptors in /proc")
+def test_idle_connections_without_the_secret_do_not_end_a_node(tmp_path: Path) -> None:
+    """They take all descriptors that they can get; then the node has to save its first bound."""
+    limited = f'ulimit -n {NODE_OF_FEW_DESCRIPTORS}; exec "$@"'
+    serve = ["serve", "--dev", "1", "--port", "0", "--lease", "5s", "--data", str(tmp_path), "-q"]
+    command = ["sh", "-c", limited, "sh", *COTERIE, *serve]
+
+    async def main(url: str, pid: int) -> None:
+        host, _, port = url.removeprefix("coterie://").rpartition(":")
+        descriptors = Path(f"/proc/{pid}/fd")
+        async with coterie.connect(url) as coordinator:
+            flood = [await asyncio.open_connection(host, int(port)) for _ in range(FLOOD)]
+
+            def has_arrived() -> bool:
+                if any(reader.at_eof() or reader.exception() for reader, _ in flood):
+                    return True
+                return len(list(descriptors.iterdir())) >= NODE_OF_FEW_DESCRIPTORS - 2
+
+            await until(has_arrived, "the node to have no descriptor left, or to make room")
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                async with coordinator.lock("x") as held, coterie.connect(url):
+                    assert held.valid
+            for _, writer in flood:
+                writer.transport.abort()
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None
+            asyncio.run(main(server.stdout.readline().decode().strip(), server.pid))
+            assert server.poll() is None, "it goes on"
+        finally:
+            server.terminate()
+            _, log = server.communicate(timeout=PATIENCE_SECONDS)
+    assert server.returncode == 0, log.decode()
+    assert b"Traceback" not in log
+    assert len(log.splitlines()) < 2 * LINES_PER_ADDRESS_MAX, "the log stays readable"
 
 
 def test_a_second_connection_of_a_participant_takes_the_place_of_the_first() -> None:

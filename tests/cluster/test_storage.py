@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +51,42 @@ def test_the_bound_is_synced_before_it_takes_the_name(
     monkeypatch.setattr(os, "fsync", sync)
     storage.save(b"18")
     assert at_sync == [b"17", b"18"], "the file, then the directory"
+
+
+FULL_OF_FILES = """
+import os, resource, sys
+from pathlib import Path
+from coterie.cluster.runtime.descriptors import raise_limit
+from coterie.cluster.voter.storage import Storage
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.voter import Voter
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 64))
+raise_limit()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (64, 64)
+storage = Storage(Path(sys.argv[1]))
+storage.open()
+taken = []
+try:
+    while True:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+for bound in (b"17", b"18"):
+    storage.save(bound)
+storage.remember("configuration", Voter(Settings(3)), {})
+os.close(taken.pop())
+print(storage.load()[0].decode(), storage.recall("configuration") is not None)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of descriptors")
+def test_the_bound_is_saved_also_when_connections_have_taken_all_descriptors(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", FULL_OF_FILES, str(tmp_path / "node")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split() == ["18", "True"], done.stderr
 
 
 def test_a_save_that_fails_leaves_the_old_bound(

@@ -13,9 +13,19 @@ import pytest
 from coterie.cluster.config import convert
 from coterie.cluster.store import ClusterStore, join_store
 from coterie.errors import Conflict, OutcomeUnknown
+from coterie.transactions.site.messages import Inquire
 from tests.cluster.local_cluster import until
 from tests.cluster.proxy import Proxy
-from tests.cluster.store_cluster import NAMES, document, fill, keys_at, total, transfer
+from tests.cluster.store_cluster import (
+    NAMES,
+    configured,
+    document,
+    fill,
+    keys_at,
+    running,
+    total,
+    transfer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -109,3 +119,19 @@ async def progress(made: Net) -> None:
         lambda: all(made.stores[name].counts.committed > count for name, count in before.items()),
         "every site to get on",
     )
+
+
+def test_a_message_that_makes_no_sense_ends_its_connection_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), running(configured(tmp_path)) as sites:
+            await fill(sites["a"], ACCOUNTS)
+            a, b = sites["a"].site.node, sites["b"].site.node
+            a.do(lambda out: out.send(b.me, Inquire(0, "nonsense")))
+            await until(lambda: "a transaction named 'nonsense'" in caplog.text, "it to be refused")
+            await transfer(sites["a"], *keys_at(2, 2))
+            assert await total(sites["b"]) == 900
+
+    asyncio.run(main())
+    assert not [record for record in caplog.records if record.name == "asyncio"]

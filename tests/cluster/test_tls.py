@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ import pytest
 import coterie
 from coterie.cluster.admin.connection import discover
 from coterie.cluster.config import Config, convert
+from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
 from tests.cluster.local_cluster import document, running, url_of
 
@@ -74,7 +77,10 @@ def test_a_program_with_a_certificate_of_ours_takes_locks(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["none", "foreign", "distrustful"])
 def test_who_has_no_certificate_of_ours_is_kept_out(
-    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.3)
     security = {
@@ -89,6 +95,28 @@ def test_who_has_no_certificate_of_ours_is_kept_out(
             with pytest.raises(coterie.Unavailable, match="no node of the cluster can be reached"):
                 await discover([config.membership.members[0].address], "", security)
             assert not any(node.voting.lines for node in nodes)
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert re.search(r"connection with 127\.0\.0\.1:\d+ refused: TLS: \S", caplog.text)
+
+
+def test_callers_that_never_begin_with_tls_have_to_make_room_the_oldest_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coterie.cluster.wire.listener.UNPROVEN_MAX", 4)
+    config = protected(folder)
+
+    async def main() -> None:
+        async with running(config):
+            address = config.membership.members[0].address
+            idle = [await dial(address, None) for _ in range(6)]
+            for connection in idle[:2]:
+                await connection.wait_ended()
+            assert not any(connection.closed for connection in idle[2:])
+            await discover([address], "", config.security)
+            for connection in idle:
+                connection.abort("done")
 
     asyncio.run(main())
 

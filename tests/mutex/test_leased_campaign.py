@@ -107,7 +107,7 @@ MUTANTS: dict[str, Rule] = {
         "crash",
     ),
     "lease counted from receipt of the acknowledgement": Rule(
-        Uplink, "frame.echo + lease", "now + lease", "pause"
+        Uplink, "min(frame.echo, now) + lease", "now + lease", "pause"
     ),
     "voter expires sessions without the drift allowance": Rule(
         Settings,
@@ -229,8 +229,8 @@ MUTANTS: dict[str, Rule] = {
     ),
     "the release of one who shares does not raise the floor": Rule(
         Ballot,
-        "self.floor = max(self.floor, floor)",
-        "self.floor = max(self.floor, 0 if tenure.claim.shared else floor)",
+        "self.floor = max(self.floor, min(used, tenure.high))",
+        "self.floor = max(self.floor, 0 if tenure.claim.shared else min(used, tenure.high))",
         "calm",
         sharing=0.5,
     ),

@@ -13,6 +13,7 @@ from coterie.transactions.schemes.scheduler import Committed
 from coterie.transactions.site import chunks
 from coterie.transactions.site.coordinator import Coordinator
 from coterie.transactions.site.journal import Journal
+from coterie.transactions.site.messages import Vote
 from coterie.transactions.site.resource import Resource
 from coterie.transactions.site.site import SILENCE
 from tests.transactions.broken_sites import Kinds, broken_sites
@@ -133,6 +134,8 @@ def late_prepare(kinds: Kinds) -> None:
     sites.call(1, "commit", attempt.name)
     sites.run()
     sites.settle()
+    votes = [sender for sender, _, message in sites.sent if isinstance(message, Vote)]
+    assert 2 not in votes, "it votes for less than it was asked"
     assert sites.value(3, C) == sites.value(3, key_at(2, 3, 1))
 
 

@@ -249,3 +249,64 @@ def test_a_retry_loop_that_is_cancelled_ends() -> None:
         assert_idle(store)
 
     jumbled(main, seed=0)
+
+
+def test_a_run_ends_by_its_own_deadline_wherever_it_is() -> None:
+    """While it waits for another, pauses between two tries, or does something else."""
+
+    async def main() -> None:
+        store = Store()
+
+        async def read(t: Transaction) -> None:
+            await t.get("x")
+
+        async def conflict(t: Transaction) -> None:
+            await t.put("y", 1)
+            raise Conflict("always in the way", keys=("y",), others=("T7",))
+
+        async def dawdle(t: Transaction) -> None:
+            await t.put("z", 1)
+            await asyncio.sleep(3600)
+
+        async with store.transaction() as holder:
+            await holder.put("x", 1)
+            for work in (read, conflict, dawdle):
+                run = asyncio.create_task(store.run(work, tries=10_000, timeout=5))
+                with pytest.raises(Conflict, match="given up after 5 s") as caught:
+                    await run
+                assert caught.value.rule == "out of time"
+                assert caught.value.definite
+                if work is conflict:
+                    assert "tries were refused, the last because: always" in str(caught.value)
+                    assert (caught.value.keys, caught.value.others) == (("y",), ("T7",))
+        assert [key for key, _ in store.executor.scheduler.latest()] == ["x"]  # type: ignore[attr-defined]  # it is local
+        assert_idle(store)
+
+    jumbled(main, seed=0)
+
+
+def test_a_timeout_of_the_work_itself_is_not_the_deadline_of_the_run() -> None:
+    async def work(_: Transaction) -> None:
+        raise TimeoutError("somewhere else")
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError, match="somewhere else"):
+            await Store().run(work, timeout=5)
+
+    asyncio.run(main())
+
+
+def test_a_commit_on_its_way_to_the_disk_outlives_the_deadline_of_its_run(tmp_path: Path) -> None:
+    async def put(t: Transaction) -> str:
+        await t.put("x", 1)
+        return "done"
+
+    async def main() -> None:
+        store, disk = store_on_disk(tmp_path / "store")
+        async with store:
+            disk.open.clear()
+            asyncio.get_running_loop().call_later(0.05, disk.open.set)
+            assert await store.run(put, timeout=0.01) == "done"
+            await asyncio.sleep(0)  # nothing comes later
+
+    asyncio.run(main())

@@ -317,3 +317,33 @@ def test_a_history_tells_every_value_that_can_be_stored(value: Any) -> None:
             assert report.order == ("T1", "T2", "T3", "T4")
 
     asyncio.run(main())
+
+
+def test_a_store_is_used_by_one_event_loop_at_a_time() -> None:
+    async def put(t: Transaction) -> None:
+        await t.put("x", 1)
+
+    async def main(store: Store) -> None:
+        await store.run(put)
+        with pytest.raises(MisuseError, match="in use by an event loop of another thread"):
+            await asyncio.to_thread(asyncio.run, store.run(put))
+        assert store.counts.committed == 1
+        assert_idle(store)
+
+    asyncio.run(main(Store()))
+
+
+def test_a_store_may_go_on_with_the_next_event_loop() -> None:
+    async def put(t: Transaction) -> None:
+        await t.put("x", await t.get("x", 0) + 1)
+
+    store = Store()
+    for _ in range(2):
+        asyncio.run(store.run(put))
+    assert store.counts.committed == 2
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5"])
+def test_the_time_of_a_run_is_a_time(timeout: Any) -> None:
+    with pytest.raises(UsageError, match="timeout must be more than 0 seconds, got"):
+        asyncio.run(Store().run(nothing, timeout=timeout))

@@ -19,6 +19,7 @@ COMMANDS = (
     "status",
     "algorithms",
     "simulate",
+    "simulate-stack",
     "compare",
     "check",
     "compare-schemes",

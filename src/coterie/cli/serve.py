@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import signal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,17 @@ from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.config import Config, convert, load
 from coterie.cluster.membership import PORT
 from coterie.cluster.ports import free_ports
+from coterie.cluster.runtime import clock, descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.voter.node import Node
 from coterie.errors import ConfigError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
+
+QUIET_SECONDS = 60.0  # between two lines that no connection can be accepted
+
+logger = logging.getLogger("coterie.cluster")
 
 
 @click.command("serve", short_help="Run a voting node.")
@@ -83,6 +89,7 @@ def command(
     loopback in one process, to try things out.
     """
     log_to_stderr(log, verbose=not quiet)
+    descriptors.raise_limit()
     if dev is None and (port is not None or lease is not None):
         raise UsageError("--port and --lease need --dev; otherwise the cluster file sets them")
     if dev is not None:
@@ -107,6 +114,33 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         factory = importlib.import_module("uvloop").new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(work)
+
+
+class AcceptErrors:
+    """Writes a line where no connection can be accepted, and leaves all else to the event loop.
+
+    The event loop pauses for a second and tries again; but it logs a traceback for each of a hundred
+    callers, each time.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing logged."""
+        self._quiet_until = 0.0
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Take an error that nothing has caught."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in descriptors.EXHAUSTED:
+            loop.default_exception_handler(context)
+            return
+        if clock.now() >= self._quiet_until:
+            self._quiet_until = clock.now() + QUIET_SECONDS
+            logger.warning(
+                "connections have to wait: %s; at most %d files and connections may be open here"
+                " (ulimit -n)",
+                error.strerror,
+                descriptors.limit(),
+            )
 
 
 def _choose(config: Config, node: str | None) -> str:
@@ -134,6 +168,7 @@ async def _serve(
         over.set()
 
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(AcceptErrors().handle)
     async with contextlib.AsyncExitStack() as stack:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, over.set)

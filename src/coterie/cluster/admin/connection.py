@@ -88,13 +88,13 @@ async def discover(addresses: Sequence[Address], cluster: str, security: Securit
     credentials = Credentials(cluster, "", security.secret_bytes())
     tls = security.client_context()
     troubles: dict[Address, str] = {}
-    asking = {
+    asking = [
         asyncio.ensure_future(_learn(address, credentials, tls, troubles)) for address in addresses
-    }
+    ]
     try:
         async with asyncio.timeout(DISCOVERY_SECONDS_MAX):
-            done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-            return done.pop().result()
+            await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            return next(task for task in asking if task.done()).result()
     except TimeoutError:
         reasons = "; ".join(f"{address}: {trouble}" for address, trouble in troubles.items())
         raise Unavailable(f"no node of the cluster can be reached: {reasons}") from None

@@ -37,8 +37,11 @@ def wall() -> float:
 
 
 def number() -> int:
-    """Return a number that grows with the time of day, faster than tokens are used up."""
-    return int((wall() - YEAR_2020) * NUMBERS_PER_SECOND)
+    """Return a number that grows with the time of day, faster than tokens are used up.
+
+    It is 0 before 2020: a clock that shows that was never set.
+    """
+    return max(0, int((wall() - YEAR_2020) * NUMBERS_PER_SECOND))
 
 
 def error_borne(lease: float) -> float:

@@ -12,17 +12,22 @@ between could be torn in the middle. What these steps send and tell waits for th
 that later steps send and tell, whether they append or not: they have seen what is gathered, and must
 not speak of it before it is on disk. Timers and watches do not wait. They concern this process alone,
 and what they lead to is a step like any other, whose messages wait in turn.
+
+A process or a machine that has no file descriptor left cannot open the file to save in. Nothing is
+wrong with the disk then: saving is tried again, and all that the steps meanwhile wish waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.descriptors import EXHAUSTED
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
@@ -34,6 +39,9 @@ GATHERED_BYTES_MAX = 1 << 26  # beyond it the disk is written before the turn en
 LATE_SECONDS = 0.05  # a timer that comes later than this has slept, or its machine has
 QUIET_TURNS = 3  # of the event loop, without input: then everything that had arrived is handled
 DRAIN_TURNS_MAX = 200
+RETRY_SECONDS = 0.05  # until a file descriptor may be free again
+
+logger = logging.getLogger("coterie.cluster")
 
 
 class Hosted(Protocol):
@@ -118,6 +126,8 @@ class Host:
         self._timers: dict[str, asyncio.Handle] = {}
         self._gathered: Outbox[Any] | None = None  # what waits for the disk
         self._gathered_bytes = 0
+        self._postponed: list[Outbox[Any]] = []  # what waits for a file descriptor to save with
+        self._lacks_descriptors = False
         self._steps = 0
         self._stopped = False
 
@@ -159,8 +169,12 @@ class Host:
 
     def stop(self) -> None:
         """Take no more steps; what waits for the disk is written and let out first."""
+        self._retry()
         self.sync()
         self._stopped = True
+        if self._postponed:  # it is not on disk, and never will be
+            self.failed = True
+            self._postponed.clear()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -169,6 +183,9 @@ class Host:
 
     def _carry_out(self, out: Outbox[Any]) -> None:
         self._steps += 1
+        if self._postponed:
+            self._postpone(out)
+            return
         if out.durable or self._gathered is not None:
             if out.to_save is None:
                 self._gather(out)
@@ -210,10 +227,36 @@ class Host:
             if out.appended:
                 self._storage.append(out.appended)
         except OSError as error:
+            if error.errno in EXHAUSTED and out.to_save is not None:
+                # Only opening a file gives these errors, and records are appended to an open one. A
+                # value that is saved once more is as good as saved at the first try, so nothing is
+                # in doubt.
+                if not self._lacks_descriptors:
+                    logger.warning("cannot save now, and try again: %s", error)
+                self._lacks_descriptors = True
+                self._postpone(out)
+                return False
             self.failed = True
             self.stop()
             self._on_disk_failure(error)
+        else:
+            self._lacks_descriptors = False
         return not self.failed
+
+    def _postpone(self, out: Outbox[Any]) -> None:
+        """Keep what a step wishes until its value can be saved; timers and watches do not wait."""
+        if not self._postponed:
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._retry)
+        self._postponed.append(out)
+        self._arm_and_watch(out)
+        out.timers.clear()
+        out.watches.clear()
+
+    def _retry(self) -> None:
+        """Carry out what was postponed, in its order, as far as that is possible now."""
+        postponed, self._postponed = self._postponed, []
+        for out in postponed:
+            self._carry_out(out)
 
     def _let_out(self, out: Outbox[Any]) -> None:
         for to, message in out.sends:

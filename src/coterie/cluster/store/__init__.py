@@ -72,6 +72,7 @@ async def join_store(
     executor = SiteExecutor(config, node)
     await executor.open()
     store = ClusterStore.over(executor, timeout=timeout, record=record)
+    store.settle_in()
     try:
         yield store
     finally:

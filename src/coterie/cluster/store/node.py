@@ -13,9 +13,9 @@ from coterie.cluster.membership import Choice, Member
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.store.log import StoreLog
-from coterie.cluster.wire.connection import FRAME_BYTES_MAX
+from coterie.cluster.wire.connection import FAULTS, FRAME_BYTES_MAX
 from coterie.cluster.wire.peers import Handlers, Peers
-from coterie.errors import ConfigError, Unavailable
+from coterie.errors import ConfigError, ProtocolError, Unavailable
 from coterie.process import encode, seat
 from coterie.transactions.catalogue import scheme
 from coterie.transactions.site.site import Site, typed
@@ -214,7 +214,16 @@ class StoreNode:
         link.send(STORE, content)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
-        self._host.deliver(peer, letter.content)
+        """Take a letter; a faulty one ends the connection over which it came, and nothing else."""
+        try:
+            self._host.deliver(peer, letter.content)
+        except FAULTS:
+            raise
+        except Exception as error:
+            logger.exception(
+                "site %s cannot take what site %s has sent", self.name, self._peers[peer].name
+            )
+            raise ProtocolError(f"a message that makes no sense here: {error!r}") from error
         self._report_doubt()
 
     # Disk

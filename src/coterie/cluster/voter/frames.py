@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
-from coterie.deadlock.service.lock_waits import LockOwner, Wanted
+from coterie.deadlock.service.lock_waits import LockOwner, Name, Wanted
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -90,7 +90,7 @@ class OwnerReport(Service, frozen=True):
 
     route: int
     question: int
-    identity: str
+    identity: Name
     locks: tuple[Standing, ...]
 
 

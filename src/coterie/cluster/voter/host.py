@@ -318,7 +318,8 @@ class VoterHost:
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
         """Answer which participants have these locks or wait for them, and ask each of those."""
         most = 0 if asked.search else ASKED_MAX
-        reports = tuple(self._describe(wanted, most) for wanted in asked.locks)
+        # A lock that is named many times costs the programs concerned no more than once.
+        reports = tuple(self._describe(wanted, most) for wanted in dict.fromkeys(asked.locks))
         concerns: dict[str, list[Wanted]] = {}  # the locks of each identity
         for known in reports:
             for identity in (*known.owners, *known.queue):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0
+REQUESTS_MAX = 32  # at a time; the oldest go first
 
 
 class Metric(NamedTuple):
@@ -111,8 +112,14 @@ def _messages(name: str, received: Mapping[str, int], sent: Mapping[str, int]) -
 
 async def serve_text(address: Address, text: Callable[[], str]) -> asyncio.Server:
     """Listen on `address`; `/metrics` and `/` give the text of the moment."""
+    open_requests: dict[asyncio.StreamWriter, None] = {}  # the oldest first
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(open_requests) >= REQUESTS_MAX:
+            oldest = next(iter(open_requests))
+            del open_requests[oldest]
+            oldest.transport.abort()
+        open_requests[writer] = None
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -121,6 +128,7 @@ async def serve_text(address: Address, text: Callable[[], str]) -> asyncio.Serve
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a caller that does not speak HTTP gets no answer
         finally:
+            open_requests.pop(writer, None)
             writer.close()
 
     return await asyncio.start_server(answer, address.host, address.port, limit=REQUEST_BYTES_MAX)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import consult
+from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import GetTokenBound, TokenBound
 from coterie.cluster.wire.handshake import Credentials
 from coterie.errors import ProtocolError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
 
 RETRY_SECONDS = 0.2
+BOUND_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -69,8 +71,15 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
             async with consult(member.address, credentials, security.client_context()) as talk:
                 answer = await talk.ask(GetTokenBound(), TokenBound)
             if answer.node == member.name:
-                voting.raise_floor(answer.bound)
+                voting.raise_floor(_believable(answer.bound))
                 return
         except (OSError, ProtocolError, msgspec.MsgspecError) as error:
             logger.debug("node %s cannot ask %s: %s", voting.node, member.name, error)
         await asyncio.sleep(RETRY_SECONDS)
+
+
+def _believable(bound: int) -> int:
+    """Return a bound that a cluster can have come to; refuse one that would use up the numbers."""
+    if bound > clock.number() + BOUND_LEAD_MAX:
+        raise ProtocolError(f"its bound is {bound}, which no cluster reaches")
+    return bound

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError
 from coterie.mutex.quorum.leased.voter import Voter
@@ -47,13 +48,16 @@ class Storage:
         self._bound = folder / "bound"
         self._memory = folder / "memory"
         self._lock = FolderLock(folder, "node")
+        self._reserve = Reserve()  # so that connections cannot keep a bound from being saved
 
     def open(self) -> None:
         """Make the directory, and make sure that no other process runs this node."""
         self._lock.take()
+        self._reserve.fill()
 
     def close(self) -> None:
         """Let another process have the directory."""
+        self._reserve.empty()
         self._lock.release()
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
@@ -76,13 +80,15 @@ class Storage:
 
     def save(self, bound: bytes) -> None:
         """Make the bound durable."""
-        replace(self._bound, bound + b" " + _checksum(bound))
+        with self._reserve.lent():
+            replace(self._bound, bound + b" " + _checksum(bound))
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""
-        memory = Memory(clock.boot(), configuration, voter, labels)
-        if memory.boot:
-            replace(self._memory, msgspec.msgpack.encode(memory))
+        with self._reserve.lent():
+            memory = Memory(clock.boot(), configuration, voter, labels)
+            if memory.boot:
+                replace(self._memory, msgspec.msgpack.encode(memory))
 
     def recall(self, configuration: str) -> Memory | None:
         """Take away what the last orderly end has left, if it is of use here and now."""

@@ -39,6 +39,10 @@ def _ignore(_: object) -> None:
     """Take frames before anything is expected, and the end of a connection that has no use."""
 
 
+def _complain(connection: Connection, reason: str) -> None:
+    logger.warning("connection with %s refused: %s", connection.peer, reason)
+
+
 class Connection(asyncio.Protocol):
     """A connection. It has one user at a time: the handshake first, then what `use` names."""
 
@@ -46,18 +50,28 @@ class Connection(asyncio.Protocol):
         self,
         opened: Callable[[Connection], None] = _ignore,
         ended: Callable[[Connection, str], None] | None = None,
+        complain: Callable[[Connection, str], None] = _complain,
     ) -> None:
-        """Prepare; `opened` is called when the connection stands, `ended` at last, with the reason."""
+        """Prepare.
+
+        Args:
+            opened: Called when the connection stands.
+            ended: Called at last, with the reason.
+            complain: Logs what is wrong with the peer.
+        """
         self.frame_bytes_max = HANDSHAKE_BYTES_MAX
         self.closed = False
+        self.hung_up = False  # the other end has closed it, or the network has
         self.transport = asyncio.Transport()  # one that does nothing, until the connection stands
         self._on_frame: Callable[[memoryview], None] = _ignore
         self._on_close: Callable[[str], None] = _ignore
         self._opened = opened
         self._ended = ended
+        self._complain = complain
         self._is_over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._incoming = bytearray()
+        self._incoming = bytearray()  # an incomplete frame
+        self._awaited = LENGTH.size  # bytes of it, to begin with those of its length
         self._outgoing = bytearray()
         self._why = "the peer closed it"
 
@@ -86,28 +100,36 @@ class Connection(asyncio.Protocol):
         self._opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """Cut what came into frames and hand them on."""
+        """Cut what came into frames and hand them on.
+
+        A frame that trickles in is gathered in one buffer, which is looked at when it is complete: so
+        each byte is copied a fixed number of times, however small the pieces are.
+        """
+        view = memoryview(data)
         if self._incoming:
             self._incoming += data
-            data = bytes(self._incoming)
-            self._incoming.clear()
+            if len(self._incoming) < self._awaited:
+                return
+            view, self._incoming = memoryview(self._incoming), bytearray()
         try:
-            rest = self._hand_on(memoryview(data))
+            rest = self._hand_on(view)
         except FAULTS as error:
             self.refuse(str(error))
             return
-        if rest < len(data) and not self.closed:
-            self._incoming += data[rest:]
+        if rest < len(view) and not self.closed:
+            self._incoming += view[rest:]
 
     def _hand_on(self, view: memoryview) -> int:
         """Hand on the complete frames; return where the first incomplete one begins."""
         start = 0
+        self._awaited = LENGTH.size
         while start + 4 <= len(view) and not self.closed:
             (length,) = LENGTH.unpack_from(view, start)
             if length > self.frame_bytes_max:
                 raise ProtocolError(f"a frame of {length} bytes; at most {self.frame_bytes_max}")
             end = start + 4 + length
             if end > len(view):
+                self._awaited = end - start
                 break
             self._on_frame(view[start + 4 : end])
             start = end
@@ -126,6 +148,7 @@ class Connection(asyncio.Protocol):
         """Tell the user of the connection, once."""
         if self._is_over.is_set():
             return
+        self.hung_up = not self.closed
         self.closed = True
         self._is_over.set()
         reason = str(exc) if exc is not None else self._why
@@ -157,8 +180,12 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, reason: str) -> None:
         """End the connection for a fault of the peer, and say so in the log."""
-        logger.warning("connection with %s refused: %s", self.peer, reason)
+        self.complain(reason)
         self.close(reason)
+
+    def complain(self, reason: str) -> None:
+        """Say in the log what is wrong with the peer."""
+        self._complain(self, reason)
 
     def close(self, reason: str) -> None:
         """End the connection; what was sent before still leaves."""

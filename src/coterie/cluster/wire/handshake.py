@@ -197,7 +197,7 @@ class Greeter:
     def greet(self, connection: Connection) -> None:
         """Wait for a hello; a caller that sends none in time is cut off."""
         loop = asyncio.get_running_loop()
-        patience = loop.call_later(HANDSHAKE_SECONDS_MAX, connection.abort, "no handshake in time")
+        patience = loop.call_later(HANDSHAKE_SECONDS_MAX, self._lose_patience, connection)
         connection.use(
             lambda frame: self._answer(connection, frame, patience), lambda _: patience.cancel()
         )
@@ -231,7 +231,21 @@ class Greeter:
             connection.frame_bytes_max = FRAME_BYTES_MAX
             self._admit(connection, hello)
 
-        connection.use(conclude, lambda _: patience.cancel())
+        def give_up(_: str) -> None:
+            patience.cancel()
+            if connection.hung_up:
+                # A caller checks our proof before it shows its own, and leaves if it is wrong.
+                connection.complain(
+                    f"{hello.label!r} did not prove itself when it had our proof: its secret may be"
+                    " another one, or it has called another node than it wants"
+                )
+
+        connection.use(conclude, give_up)
+
+    def _lose_patience(self, connection: Connection) -> None:
+        reason = f"no handshake in {HANDSHAKE_SECONDS_MAX:g} s"
+        connection.complain(reason)
+        connection.abort(reason)
 
     def _objection(self, hello: Hello) -> str | None:
         mine = self._credentials

@@ -6,16 +6,21 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from coterie.cluster.runtime import descriptors
+from coterie.cluster.wire.complaints import Complaints
 from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.handshake import Credentials, Greeter
+from coterie.cluster.wire.handshake import HANDSHAKE_SECONDS_MAX, Credentials, Greeter
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
     from coterie.cluster.config import Config
     from coterie.cluster.wire.frames import Hello
 
+UNPROVEN_MAX = 256  # connections that are in the handshake
+UNPROVEN_SHARE = 8  # they take one in so many descriptors at most
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 logger = logging.getLogger("coterie.cluster")
@@ -50,17 +55,21 @@ class Listener:
             diskless=membership.algorithm is None and config.options(name).data is None,
         )
         self._server: asyncio.Server | None = None
-        self._connections: dict[Connection, Hello | None] = {}  # None: in the handshake
+        self._connections: dict[Connection, Hello] = {}
+        self._unproven: dict[Connection, None] = {}  # those in the handshake, the oldest first
+        self._encrypting: dict[asyncio.Task[None], None] = {}
+        self._complaints = Complaints()
+        self._tls: ssl.SSLContext | None = None
         self._closed = False
 
     async def open(self) -> None:
         """Listen, or raise `Unavailable`."""
+        self._tls = self._security.server_context()
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Connection(self._greet, self._forget),
+                lambda: Connection(self._greet, self._forget, self._complaints.log),
                 self._listen.host,
                 self._listen.port,
-                ssl=self._security.server_context(),
             )
         except OSError as error:
             raise Unavailable(f"node {self._name!r} on {self._listen}: {error}") from None
@@ -75,10 +84,53 @@ class Listener:
         if self._closed:  # it was accepted just before
             connection.abort("the node ends")
             return
-        self._connections[connection] = None
+        self._make_room()
+        self._unproven[connection] = None
+        if self._tls is None:
+            self._greeter.greet(connection)
+            return
+        connection.transport.pause_reading()  # what comes next is for TLS
+        task = asyncio.get_running_loop().create_task(self._encrypt(connection, self._tls))
+        self._encrypting[task] = None
+        task.add_done_callback(self._encrypting.pop)
+
+    def _make_room(self) -> None:
+        """End the oldest handshakes, if there are too many: a caller in earnest takes a moment.
+
+        Otherwise callers without the secret could take all descriptors of this process.
+        """
+        most = max(1, min(UNPROVEN_MAX, descriptors.limit() // UNPROVEN_SHARE))
+        while len(self._unproven) >= most:
+            oldest = next(iter(self._unproven))
+            del self._unproven[oldest]
+            reason = f"{most} others are in the handshake, and this one takes longest"
+            oldest.complain(reason)
+            oldest.abort(reason)
+
+    async def _encrypt(self, connection: Connection, tls: ssl.SSLContext) -> None:
+        """Go over to TLS, so that also callers that fail there are counted and named in the log."""
+        try:
+            transport = await asyncio.get_running_loop().start_tls(
+                connection.transport,
+                connection,
+                tls,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS_MAX,
+            )
+        except OSError as error:  # also what TLS finds wrong, and a handshake that takes too long
+            if not connection.closed:
+                hung_up = "the caller hung up in the handshake; it may not trust our certificate"
+                connection.complain(f"TLS: {str(error) or hung_up}")
+            connection.connection_lost(error)
+            return
+        if connection.closed or transport is None:
+            connection.connection_lost(None)  # it was ended meanwhile
+            return
+        connection.transport = transport
         self._greeter.greet(connection)
 
     def _let_in(self, connection: Connection, hello: Hello) -> None:
+        self._unproven.pop(connection, None)
         self._connections[connection] = hello
         logger.log(
             _level(hello), "%s %r connected from %s", hello.role, hello.label, connection.peer
@@ -86,6 +138,7 @@ class Listener:
         self._admit(connection, hello)
 
     def _forget(self, connection: Connection, reason: str) -> None:
+        self._unproven.pop(connection, None)
         hello = self._connections.pop(connection, None)
         if hello is not None:
             logger.log(_level(hello), "%s %r disconnected: %s", hello.role, hello.label, reason)
@@ -95,11 +148,14 @@ class Listener:
         self._closed = True
         if self._server is not None:
             await stop_serving(self._server)  # what was accepted gets to `_greet`, and no further
-        connections = list(self._connections)
+        connections = [*self._unproven, *self._connections]
         for connection in connections:
             connection.close("the node ends")
+        if self._encrypting:
+            await asyncio.wait(set(self._encrypting))
         for connection in connections:
             await connection.wait_closed()
+        self._complaints.close()
 
 
 def _level(hello: Hello) -> int:

@@ -9,7 +9,7 @@ hold that is reported twice has lasted all the time between.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
 
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones
+
+
 class Requester(NamedTuple):
     """One request of a participant, where it matters which requests came before it."""
 
-    participant: str = ""  # empty: not said
+    participant: Name = ""  # empty: not said
     number: int = 0  # not used again by this participant
 
 
@@ -34,7 +37,7 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True, order=True):
     other claims than a request to share that came earlier: so it names its requester.
     """
 
-    lock: str
+    lock: Name
     shared: bool = False
     requester: Requester = Requester()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.errors import MisuseError
+from coterie.errors import MisuseError, ProtocolError
 from coterie.transactions.schemes.scheduler import (
     Accepted,
     Attempt,
@@ -183,6 +183,8 @@ class Coordinator(msgspec.Struct, array_like=True):
         running = course.state == "running" and sender in course.awaited
         if not running or not course.visit(sender).takes(message):
             return
+        if isinstance(answer, Listed) != isinstance(course.request, Scan):
+            raise ProtocolError(f"{message.name} got an answer to another kind of request")
         course.silence = 0
         if isinstance(answer, Listed):
             course.lists.append(answer)

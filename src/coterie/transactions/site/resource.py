@@ -84,6 +84,10 @@ class Part(msgspec.Struct, array_like=True):
         """
         return life in (None, self.life)
 
+    def is_busy(self, *, announced: bool) -> bool:
+        """Return whether a request has no answer yet, or no more may come; announcements get none."""
+        return bool(self.sites) or (self.reply is None and self.count > announced)
+
 
 class Resource(msgspec.Struct, array_like=True):
     """Carries out what transactions ask for, votes on them, and obeys decisions."""
@@ -140,6 +144,8 @@ class Resource(msgspec.Struct, array_like=True):
         elif count <= part.count:
             self._repeat(part, sender, step)
             return
+        elif part.is_busy(announced=step.scheduler.announced):
+            raise ProtocolError(f"{name} asks for more before it has an answer")
         part.count, part.reply, part.silence = count, None, 0
         self._carry_out(name, message, answers, step)
         self.pass_on(answers, step)

@@ -45,6 +45,7 @@ from coterie.transactions.site.names import coordinator_of
 from coterie.transactions.site.promises import Promises, heeds_promises
 from coterie.transactions.site.resource import Resource
 from coterie.transactions.site.step import Step
+from coterie.transactions.site.validity import check_message
 
 if TYPE_CHECKING:
     from coterie.clocks import LogicalTime, Stamp
@@ -196,7 +197,9 @@ class Site(Process[Message]):
         self._follow_up(step)
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
-        """Handle a message; clocks are merged first."""
+        """Handle a message; clocks are merged first. One that no correct site sends changes nothing."""
+        if sender != self.me:
+            check_message(sender, message, self.me, self.sites, self.journal.clock)
         step = self._step(out)
         self.promises.reopen(sender)
         self.journal.tidy(self.scheduler, out)

@@ -17,7 +17,7 @@ from coterie.transactions.schemes.span import Span
 from coterie.transactions.store.local import LocalExecutor
 from coterie.transactions.store.log import Log
 from coterie.transactions.store.record import Record
-from coterie.transactions.store.transaction import Counts, Surroundings, Transaction
+from coterie.transactions.store.transaction import Counts, Home, Surroundings, Transaction
 from coterie.transactions.store.values import checked, is_count
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Store:
     """Keys and values that are read and changed by transactions, each as if it were alone.
 
     In memory, or with a path in a file of SQLite: then a commit has reached the disk. The schemes
-    differ in which transactions wait and which try again, not in what a committed one may see.
+    differ in which transactions wait and which try again, not in what a committed one may see. One
+    event loop at a time may use a store: from a second thread's, a transaction is a `MisuseError`.
     """
 
     def __init__(
@@ -93,8 +94,13 @@ class Store:
         self.counts = Counts()
         self.executor = executor
         self._record = record
-        self._surroundings = Surroundings(executor, timeout, record, self.counts)
+        self._home = Home()
+        self._surroundings = Surroundings(executor, timeout, record, self.counts, self._home)
         self._closed = False
+
+    def settle_in(self) -> None:
+        """Belong to the running event loop from now on, since the executor does."""
+        self._home.enter()
 
     def transaction(
         self,
@@ -116,6 +122,7 @@ class Store:
         work: Callable[[Transaction], Awaitable[ResultT]],
         *,
         tries: int = TRIES,
+        timeout: float | None = None,  # noqa: ASYNC109 - by the name all calls have
         reads: Iterable[str | Span] | None = None,
         writes: Iterable[str | Span] | None = None,
     ) -> ResultT:
@@ -129,6 +136,10 @@ class Store:
             work: is called with the transaction once per attempt; what it does besides, such as
                 sending a mail, happens in every attempt.
             tries: how many attempts there are at most; the last one's `Conflict` is raised.
+            timeout: how many seconds all attempts and pauses together may take, by default any
+                time. Then the attempt under way is aborted wherever it is, in the work's own waits
+                too, and `Conflict` is raised: nothing has happened. A commit that is being decided
+                can no longer be aborted, so its outcome is waited for and counts.
             reads: see `transaction`.
             writes: see `transaction`.
         """
@@ -136,9 +147,35 @@ class Store:
             raise UsageError(f"tries must be at least 1, got {tries!r}")
         if not callable(work):
             raise UsageError(f"run needs a function that it can call again, got {work!r:.99}")
+        _check(timeout)
         declaration = _declared(reads, writes)
+        met: list[Conflict] = []
+        if timeout is None:
+            return await self._try(work, tries, declaration, met)
+        try:
+            async with asyncio.timeout(timeout) as deadline:
+                return await self._try(work, tries, declaration, met)
+        except TimeoutError:
+            if not deadline.expired():  # it is one of the work's own
+                raise
+            last = f", the last because: {met[-1]}" if met else ""
+            raise Conflict(
+                f"given up after {timeout:g} s: {len(met)} tries were refused{last}",
+                rule="out of time",
+                keys=met[-1].keys if met else (),
+                others=met[-1].others if met else (),
+            ) from None
+
+    async def _try(
+        self,
+        work: Callable[[Transaction], Awaitable[ResultT]],
+        tries: int,
+        declaration: Declaration,
+        met: list[Conflict],
+    ) -> ResultT:
+        """Try until an attempt commits; `met` gets the conflicts on the way."""
         attempt = self._attempt(declaration)
-        for left in reversed(range(tries)):
+        while True:
             try:
                 async with attempt:
                     doing = work(attempt)
@@ -146,13 +183,13 @@ class Store:
                         raise UsageError(f"run needs an `async def` function, got {work!r:.99}")
                     return await doing
             except Conflict as conflict:
-                if not left:
+                met.append(conflict)
+                if len(met) == tries:
                     conflict.add_note(f"given up after {tries} tries")
                     raise
                 await self._pause(conflict, attempt.failures + 1)
                 self.counts.repeated += 1
                 attempt = self._attempt(declaration, attempt.attempt, conflict.above)
-        raise AssertionError("the last try returns or raises")
 
     async def _pause(self, conflict: Conflict, failures: int) -> None:
         """Wait before another try, at random, so that two that met once do not meet again."""

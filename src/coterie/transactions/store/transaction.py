@@ -45,6 +45,28 @@ class Owner(NamedTuple):
     since: float  # by the monotonic clock
 
 
+class Home:
+    """The event loop that uses a store. Two at a time would come between each other's steps."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        """Belong to no loop so far."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def enter(self) -> None:
+        """Make the running loop the store's, or raise `MisuseError` if another thread runs one."""
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None and self._loop.is_running():
+            raise MisuseError(
+                "the store is in use by an event loop of another thread, and one loop at a time may"
+                " use it: pass the work to that one by asyncio.run_coroutine_threadsafe"
+            )
+        self._loop = loop
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What the transactions of a store have in common."""
@@ -53,6 +75,7 @@ class Surroundings:
     timeout: float | None  # of each wait for others, in seconds
     record: Record | None
     counts: Counts
+    home: Home
     owners: dict[str, Owner] = field(default_factory=dict)  # of those under way, oldest first
 
 
@@ -178,6 +201,7 @@ class Transaction:
         """Begin."""
         if self.state != "new":
             raise MisuseError("a transaction can begin only once; ask the store for another one")
+        self._surroundings.home.enter()
         earlier = self._earlier
         if earlier is None:
             self._attempt = self._executor.begin(self._declaration)

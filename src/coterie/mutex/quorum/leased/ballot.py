@@ -69,12 +69,14 @@ class Ballot(msgspec.Struct, array_like=True):
         """Take the request of a participant out of the queue."""
         self.queue = [claim for claim in self.queue if claim.participant != participant]
 
-    def take_back(self, tenure: Tenure, floor: int) -> None:
-        """End a tenure; tokens up to `floor` may have been used."""
+    def take_back(self, tenure: Tenure, used: int) -> None:
+        """End a tenure; tokens of its interval up to `used` may have been used."""
         # Every later interval begins above the floor, so a token is never handed out twice and
         # later owners have larger ones (11.4). Tokens of a sharer count as well: the next exclusive
-        # owner has to begin above them all.
-        self.floor = max(self.floor, floor)
+        # owner has to begin above them all. A participant may have used a token above the interval
+        # with the votes of others, but none with this vote; and a floor never comes down again, so
+        # it rises to no number that this voter has not handed out.
+        self.floor = max(self.floor, min(used, tenure.high))
         self.owners.remove(tenure)
 
     def has_queued(self, participant: str, number: int) -> bool:

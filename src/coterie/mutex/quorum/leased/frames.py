@@ -3,15 +3,25 @@
 A session belongs to one participant and one voter and carries all their locks. Upward means from
 the participant to the voter. All lock messages that one step creates for a peer share a frame, or
 follow each other in several if they are very many.
+
+The types say which values a message may have at all, and decoders refuse others. What a value means
+is checked by its receiver against what it knows.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
+
+from msgspec import Meta
 
 from coterie.process import Payload
 
 BODIES_MAX = 10_000  # in one frame: some megabytes, however long the names are
+NUMBER_MAX = (1 << 63) - 1  # that can be encoded wherever a number travels
+
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+Name: TypeAlias = Annotated[str, Meta(max_length=512)]
+Level: TypeAlias = Annotated[int, Meta(ge=0, le=2)]
 
 # Lock messages. Each names the lock and the number of the request that it is about.
 
@@ -19,8 +29,8 @@ BODIES_MAX = 10_000  # in one frame: some megabytes, however long the names are
 class Body(Payload, frozen=True):
     """Base of the lock messages."""
 
-    lock: str
-    number: int
+    lock: Name
+    number: Number
 
     def __str__(self) -> str:
         """Write the kind and the values."""
@@ -31,9 +41,9 @@ class Body(Payload, frozen=True):
 class Request(Body, frozen=True):
     """May I have your vote? Repeating it is harmless and may only raise `hold`."""
 
-    age: int  # stamp of the first issue; with the participant's name the order of requests
-    stamp: int  # tokens begin here if nothing stands against it; the token itself in a repair
-    hold: int = 0  # 1: repair of a hold; 2: the same, and a valid quorum supports it without you
+    age: Number  # stamp of the first issue; with the participant's name the order of requests
+    stamp: Number  # tokens begin here if nothing stands against it; the token itself in a repair
+    hold: Level = 0  # 1: repair of a hold; 2: the same, and a valid quorum supports it without you
     shared: bool = False  # others that share may have it beside me
 
     def __str__(self) -> str:
@@ -45,34 +55,34 @@ class Request(Body, frozen=True):
 class Yield(Body, frozen=True):
     """I give the vote back, have not entered with it, and stay in the queue."""
 
-    used: int  # the highest token that I have used
+    used: Number  # the highest token that I have used
 
 
 class Release(Body, frozen=True):
     """I give the vote back, or withdraw the request."""
 
-    used: int
+    used: Number
 
 
 class Raise(Body, frozen=True):
     """Move my interval up, so that it contains this token."""
 
-    token: int
+    token: Number
 
 
 class Grant(Body, frozen=True):
     """You have my vote: the right to these tokens, as long as our session lives."""
 
-    low: int
-    high: int
+    low: Number
+    high: Number
     more: bool  # others wait
 
 
 class Raised(Body, frozen=True):
     """Your interval is this now."""
 
-    low: int
-    high: int
+    low: Number
+    high: Number
 
 
 class Inquire(Body, frozen=True):
@@ -81,7 +91,7 @@ class Inquire(Body, frozen=True):
     To an owner that shares also: none waits any more (level 0).
     """
 
-    level: int
+    level: Level
 
 
 UpBody: TypeAlias = Request | Yield | Release | Raise
@@ -93,9 +103,9 @@ DownBody: TypeAlias = Grant | Raised | Inquire
 class SessionName(NamedTuple):
     """Which session a frame belongs to."""
 
-    participant: str  # a name that no other start of any process has had
-    number: int  # chosen by the participant, rising
-    nonce: str | None = None  # chosen by the voter; None until the participant knows it
+    participant: Name  # a name that no other start of any process has had
+    number: Number  # chosen by the participant, rising
+    nonce: Name | None = None  # chosen by the voter; None until the participant knows it
 
     def __str__(self) -> str:
         """Write what people need."""
@@ -106,19 +116,19 @@ class Data(Payload, frozen=True):
     """Lock messages upward."""
 
     session: SessionName
-    seq: int
-    ack: int  # the last frame of the other direction that was delivered
-    clock: int  # Lamport's
+    seq: Number
+    ack: Number  # the last frame of the other direction that was delivered
+    clock: Number  # Lamport's
     time: float  # of sending, by the participant's clock
-    bodies: tuple[UpBody, ...]
+    bodies: Annotated[tuple[UpBody, ...], Meta(max_length=BODIES_MAX)]
 
 
 class Beat(Payload, frozen=True):
     """Nothing new; are you there? The answer renews the lease."""
 
     session: SessionName
-    ack: int
-    clock: int
+    ack: Number
+    clock: Number
     time: float
 
 
@@ -148,20 +158,20 @@ class Reply(Payload, frozen=True):
     """Lock messages downward."""
 
     session: SessionName
-    seq: int
-    ack: int
-    clock: int
+    seq: Number
+    ack: Number
+    clock: Number
     echo: float  # the latest sending time that the voter has seen in this session
     grace: bool  # the voter has restarted and gives no votes yet
-    bodies: tuple[DownBody, ...]
+    bodies: Annotated[tuple[DownBody, ...], Meta(max_length=BODIES_MAX)]
 
 
 class Ack(Payload, frozen=True):
     """Nothing new; I have heard you."""
 
     session: SessionName
-    ack: int
-    clock: int
+    ack: Number
+    clock: Number
     echo: float
     grace: bool
 

@@ -43,6 +43,8 @@ from coterie.process import Outbox, ProcessId
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+CLOCK_MAX = 1 << 62  # that a voter is believed: as many numbers are left for requests above it
+
 # The participant's end
 
 
@@ -135,8 +137,9 @@ class Uplink(msgspec.Struct, array_like=True):
         self.nonce = frame.session.nonce
         # The echo is the time at which we sent, by our own clock: the voter restarted its expiry
         # when it handled that frame, which was later. Counted from now, the lease could outlast
-        # the voter's patience by as long as the answer was on its way (11.2).
-        self.lease = max(self.lease, frame.echo + lease)
+        # the voter's patience by as long as the answer was on its way (11.2). What was not sent
+        # yet is not believed to be answered.
+        self.lease = max(self.lease, min(frame.echo, now) + lease)
         self.heard = now
         self.asked = math.inf
         self.grace = frame.grace
@@ -181,7 +184,7 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def merge(self, clock: int) -> None:
         """Keep Lamport's clock at or above what was seen."""
-        self.clock = max(self.clock, clock)
+        self.clock = max(self.clock, min(clock, CLOCK_MAX))
 
     # What the locks ask
 
@@ -280,6 +283,8 @@ class Sessions(msgspec.Struct, array_like=True):
         if not uplink.is_open or not self._is_ours(uplink, frame.session):
             return NOTHING
         match frame:
+            case Reply() | Ack() if frame.ack > uplink.posted:
+                return NOTHING  # no such frame was sent
             case Reply() | Ack():
                 return self._accept(voter, uplink, frame, out)
             case Answer(_, alive):

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from coterie.process import Outbox, ProcessId
 
 VOTER = "voter"  # the one timer of this part
-FAR = 1 << 40  # numbers further ahead are cut, so that one broken clock cannot use them all up
+NEAR = 1 << 24  # how far numbers that participants send may lead the clock, in any frame
+FAR = 1 << 40  # the same for one frame after LEAP_PAUSE, so that a clock that is behind catches up
+LEAP_PAUSE = 1.0
 
 
 class Voter(msgspec.Struct, array_like=True):
@@ -65,6 +67,7 @@ class Voter(msgspec.Struct, array_like=True):
     name: str = ""  # no other start of any process has had it
     opened: int = 0  # sessions so far
     armed: float = math.inf  # when the timer rings
+    leapt: float = NEVER  # when a frame last moved the clock further than NEAR
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
         """Begin, and abstain if votes may have been given before: a lease of them may still run."""
@@ -139,14 +142,18 @@ class Voter(msgspec.Struct, array_like=True):
         link = self.sessions[frame.session.participant]
         link.peer = sender
         link.accept(frame, out.now)
-        self._merge(frame.clock)
+        ceiling = self._ceiling(out.now)
+        before = self.clock
+        self._merge(min(frame.clock, ceiling))
         if link.is_overdue(out.now - self.settings.hedge):
             self._send(link, link.unacked, out)
         taken = isinstance(frame, Data) and link.takes(frame.seq)
         if taken and isinstance(frame, Data):
             for body in frame.bodies:
-                self._apply(link, body, out)
+                self._apply(link, body, ceiling, out)
             touched += [body.lock for body in frame.bodies]
+        if self.clock > before + NEAR:
+            self.leapt = out.now
         self._finish(touched, out, None if taken and not opening else link)
 
     def _knows(self, session: SessionName) -> bool:
@@ -207,8 +214,11 @@ class Voter(msgspec.Struct, array_like=True):
 
     # Lock messages: section 6
 
-    def _apply(self, link: Downlink, body: UpBody, out: Outbox[Frame]) -> None:
-        """Handle one lock message; the vote is given when all of the frame are handled."""
+    def _apply(self, link: Downlink, body: UpBody, ceiling: int, out: Outbox[Frame]) -> None:
+        """Handle one lock message; the vote is given when all of the frame are handled.
+
+        Numbers above the ceiling are cut.
+        """
         participant = link.session.participant
         ballot = self.ballots.get(body.lock)
         if ballot is None:
@@ -217,7 +227,8 @@ class Voter(msgspec.Struct, array_like=True):
         match body:
             case Request(lock, number, age, stamp, hold, shared):
                 link.locks.add(lock)
-                ballot.put(Claim(participant, number, age, self._clamp(stamp), hold, shared))
+                stamp = min(stamp, ceiling)
+                ballot.put(Claim(participant, number, age, stamp, hold, shared))
             case Yield(_, _, used) if tenure is not None:
                 self._take_back(ballot, tenure, used)
                 ballot.put(tenure.claim)
@@ -229,7 +240,7 @@ class Voter(msgspec.Struct, array_like=True):
                 if not ballot.concerns(participant):
                     link.locks.discard(lock)
             case Raise(lock, number, token) if tenure is not None:
-                self._raise(tenure, self._clamp(token), out)
+                self._raise(tenure, min(token, ceiling), out)
                 self._post(participant, Raised(lock, number, tenure.low, tenure.high))
             case Yield() | Raise():
                 pass  # the vote was taken back before: the participant will hear of it
@@ -322,10 +333,15 @@ class Voter(msgspec.Struct, array_like=True):
             out.save(str(self.bound).encode())
 
     def _merge(self, clock: int) -> None:
-        self.clock = max(self.clock, self._clamp(clock))
+        self.clock = max(self.clock, clock)
 
-    def _clamp(self, stamp: int) -> int:
-        return min(stamp, self.clock + FAR)
+    def _ceiling(self, now: float) -> int:
+        """7: return the largest number that a frame may bring.
+
+        All that participants send moves the clock by little more than FAR in each LEAP_PAUSE, so no
+        program whose clock is broken can use up the numbers.
+        """
+        return self.clock + (FAR if now >= self.leapt + LEAP_PAUSE else NEAR)
 
     # The end of a step
 

@@ -1,0 +1,57 @@
+"""What is wrong with connections, in the log: with the address of the peer, and with a limit.
+
+Any program that reaches the port of a node can make it log a line, as often as it likes. So the lines of
+a minute are bounded, for each address and in all, and what was left out is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from coterie.cluster.runtime import clock
+
+if TYPE_CHECKING:
+    from coterie.cluster.wire.connection import Connection
+
+PERIOD_SECONDS = 60.0
+LINES_PER_ADDRESS_MAX = 10  # in a period
+LINES_MAX = 100  # in a period, of all addresses
+
+logger = logging.getLogger("coterie.cluster")
+
+
+class Complaints:
+    """The complaints of one listener about the programs that call it."""
+
+    def __init__(self) -> None:
+        """Begin with nothing logged."""
+        self._since = clock.now()
+        self._lines: Counter[str] = Counter()  # of this period, by address; bounded by `LINES_MAX`
+        self._left_out = 0
+
+    def log(self, connection: Connection, reason: str) -> None:
+        """Log a line about a connection, unless there have been too many."""
+        if clock.now() - self._since >= PERIOD_SECONDS:
+            self.close()
+        address = connection.peer.rpartition(":")[0]
+        lines = self._lines.get(address, 0)
+        if lines >= LINES_PER_ADDRESS_MAX or self._lines.total() >= LINES_MAX:
+            self._left_out += 1
+            return
+        self._lines[address] += 1
+        logger.warning("connection with %s refused: %s", connection.peer, reason)
+
+    def close(self) -> None:
+        """End a period: log how many lines were left out in it, and begin the next one."""
+        if self._left_out:
+            logger.warning(
+                "%d more connections were refused, which are not listed: at most %d lines a minute"
+                " are logged for an address",
+                self._left_out,
+                LINES_PER_ADDRESS_MAX,
+            )
+        self._since = clock.now()
+        self._lines.clear()
+        self._left_out = 0

@@ -1,0 +1,145 @@
+"""The disk of a simulated machine: real files in a folder of its own, with what was synced noted.
+
+A power loss cuts each file to what was synced and a random part of the rest, and each name in a
+folder is the synced one or the latest. A killed process loses nothing that it has written: the
+kernel has it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from coterie.stack.machine import Process
+
+SYNC_SECONDS = 0.0002  # of a good disk, and twice that at most
+
+
+class Disk:
+    """One folder, in which the processes of one machine keep their files."""
+
+    def __init__(self, folder: Path, random: Random) -> None:
+        """Begin empty."""
+        self.folder = folder
+        self.is_full = False
+        self.sync_seconds = SYNC_SECONDS
+        self._random = random
+        self._kept = folder.with_name(folder.name + "-synced")  # links to what names stood for
+        self._sizes: dict[int, int] = {}  # synced, by inode
+        self._names: dict[Path, dict[str, int]] = {}  # synced, by folder
+        self._locks: dict[int, tuple[Process, int]] = {}  # by inode
+        folder.mkdir(parents=True)
+        self._kept.mkdir()
+
+    def sync(self, process: Process, descriptor: int) -> None:
+        """Take the time of a sync, and note what lasts now; raise `OSError` if the disk is full."""
+        process.lag += self.sync_seconds * (1 + self._random.random())
+        if process.syncs_left is not None and process.is_alive:
+            process.syncs_left -= 1
+            if process.syncs_left < 0:
+                if self._random.random() < 0.5:
+                    self._note(descriptor)
+                process.die_in_turn()
+        if not process.is_alive:
+            return
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._note(descriptor)
+
+    def _note(self, descriptor: int) -> None:
+        about = os.fstat(descriptor)
+        if not stat.S_ISDIR(about.st_mode):
+            self._sizes[about.st_ino] = about.st_size
+            return
+        folder = Path(f"/proc/self/fd/{descriptor}").readlink()
+        names: dict[str, int] = {}
+        for entry in os.scandir(folder):
+            if entry.is_file():
+                names[entry.name] = inode = entry.inode()
+                link = self._kept / str(inode)
+                if not link.exists():
+                    os.link(entry.path, link)
+        self._names[folder] = names
+        self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        used = {str(inode) for names in self._names.values() for inode in names.values()}
+        for path in list(self._kept.iterdir()):
+            if path.name not in used:
+                path.unlink()
+
+    def lose_power(self) -> None:
+        """Keep what was synced, and of the rest what chance has it."""
+        self._locks.clear()
+        for root, _, files in sorted(os.walk(self.folder)):
+            folder = Path(root)
+            synced = self._names.get(folder, {})
+            for name in sorted({*files, *synced}):
+                self._settle_name(folder / name, synced.get(name))
+            for path in sorted(folder.iterdir()):
+                if path.is_file():
+                    self._cut(path)
+
+    def _settle_name(self, path: Path, synced: int | None) -> None:
+        now = path.stat().st_ino if path.exists() else None
+        if now == synced or self._random.random() < 0.5:
+            return
+        path.unlink(missing_ok=True)
+        if synced is not None:
+            os.link(self._kept / str(synced), path)
+
+    def _cut(self, path: Path) -> None:
+        about = path.stat()
+        synced = min(self._sizes.get(about.st_ino, 0), about.st_size)
+        os.truncate(path, self._random.randint(synced, about.st_size))
+
+    def freeze(self) -> Callable[[], None]:
+        """Copy everything; the function returned puts it back as it was."""
+        copy = self.folder.with_name(self.folder.name + "-frozen")
+        shutil.copytree(self.folder, copy)
+
+        inodes = {path: path.stat().st_ino for path in self.folder.rglob("*") if path.is_file()}
+
+        def restore() -> None:
+            shutil.rmtree(self.folder)
+            copy.rename(self.folder)
+            self._renumber({old: path.stat().st_ino for path, old in inodes.items()}, inodes)
+
+        return restore
+
+    def _renumber(self, new: dict[int, int], paths: dict[Path, int]) -> None:
+        """Know copies of files by their new numbers."""
+        self._sizes |= {new[old]: size for old, size in self._sizes.items() if old in new}
+        for folder, names in self._names.items():
+            self._names[folder] = {name: new.get(old, old) for name, old in names.items()}
+        for path, old in paths.items():
+            if (self._kept / str(old)).exists():
+                os.link(path, self._kept / str(new[old]))
+
+    # Locks of files, which are advisory and end with their process
+
+    def lock(self, process: Process, descriptor: int) -> None:
+        """Lock a file, or raise `BlockingIOError` if another process has."""
+        inode = os.fstat(descriptor).st_ino
+        holder = self._locks.get(inode)
+        if holder is not None and holder[0] is not process and holder[0].is_alive:
+            raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable")
+        self._locks[inode] = (process, descriptor)
+        process.descriptors.add(descriptor)
+
+    def unlock(self, process: Process) -> None:
+        """Close the files that a process had locked."""
+        for descriptor in sorted(process.descriptors):
+            os.close(descriptor)
+        process.closed_descriptors |= process.descriptors
+        process.descriptors.clear()
+        for inode in [i for i, (holder, _) in self._locks.items() if holder is process]:
+            del self._locks[inode]

@@ -1,0 +1,171 @@
+"""What is promised to users of locks and transactions, judged while a run goes on.
+
+A program that is told that it holds a lock reports the hold here, and each hold is judged at that
+instant of true time, every process by its own clock: what a program would find if it looked just then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coterie.stack.machine import observed
+from coterie.stack.world import ViolationError
+from coterie.transactions.history import Event, History
+from coterie.transactions.serializability import check
+
+if TYPE_CHECKING:
+    from coterie.locks import Holding
+    from coterie.stack.machine import Process
+    from coterie.stack.world import World
+
+
+@dataclass(eq=False)
+class Hold:
+    """What a program has been told that it holds."""
+
+    process: Process
+    held: Holding
+    lock: str
+    shared: bool
+    token: int
+    since: float
+
+    def is_valid(self, at: float) -> bool:
+        """Return whether its program, looking at that instant, would find it valid."""
+        if not self.process.is_alive:
+            return False
+        with observed(self.process, at):
+            return self.held.valid
+
+    def is_told(self, at: float) -> bool:
+        """Return whether its program has heard of the loss."""
+        with observed(self.process, at):
+            return self.held.lost.is_set()
+
+    def __str__(self) -> str:
+        """Name it as people do."""
+        mode = "shares" if self.shared else "holds"
+        return f"{self.process.name} {mode} {self.lock} since {self.since:.6f} (token {self.token})"
+
+
+class LockMonitor:
+    """Exclusion, tokens that only grow, and losses that are told before the next grant."""
+
+    def __init__(self, world: World, lease: float, *, fenced: bool = True) -> None:
+        """Begin with nothing held; without `fenced`, tokens mean nothing."""
+        self.fenced = fenced
+        self.grants = 0
+        self.losses = 0
+        self.holds: dict[str, list[Hold]] = {}
+        self._world = world
+        self._lease = lease
+        self._highest: dict[str, int] = {}
+        self._highest_exclusive: dict[str, int] = {}
+
+    def granted(self, process: Process, held: Holding, *, shared: bool = False) -> None:
+        """Judge a hold that a program has just got; several at once if it is of several locks."""
+        for lock, token in held.tokens.items():
+            if process.is_alive:
+                self._granted(Hold(process, held, lock, shared, token, process.true_now()))
+
+    def _granted(self, hold: Hold) -> None:
+        at, lock = hold.since, hold.lock
+        self.grants += 1
+        self._world.recorder.told(at, hold.process.number, "Entered")
+        self._world.recorder.log(at, hold.process.name, f"granted {lock}, token {hold.token}")
+        before = self.holds.setdefault(lock, [])
+        if hold.is_valid(at):
+            for other in before:
+                if not (hold.shared and other.shared):
+                    self._judge(hold, other, at)
+            self._judge_token(hold)
+        before.append(hold)
+
+    def _judge(self, hold: Hold, other: Hold, at: float) -> None:
+        if other.is_valid(at):
+            self._world.violate("exclusion", f"at {at:.6f} {hold} while {other}")
+        late = other.process.late_until > at - 2 * self._lease - 1
+        if other.process.is_alive and not late and not other.is_told(at):
+            self._world.violate(
+                "told", f"at {at:.6f} {hold}, and it was not told of the end of: {other}"
+            )
+
+    def _judge_token(self, hold: Hold) -> None:
+        if not self.fenced:
+            return
+        highest = self._highest_exclusive if hold.shared else self._highest
+        if hold.token <= highest.get(hold.lock, 0):
+            above = highest[hold.lock]
+            self._world.violate("tokens", f"{hold}, after a grant with token {above}")
+        self._highest[hold.lock] = max(hold.token, self._highest.get(hold.lock, 0))
+        if not hold.shared:
+            self._highest_exclusive[hold.lock] = hold.token
+
+    def released(self, process: Process, held: Holding) -> None:
+        """Take note that a program is about to give a hold back, or has found it lost."""
+        if not process.is_alive:
+            return
+        for lock in held.tokens:
+            self.holds[lock] = [hold for hold in self.holds[lock] if hold.held is not held]
+        self._world.recorder.called(process.true_now(), process.number, "release")
+        self._world.recorder.log(process.true_now(), process.name, f"releases {held.name}")
+
+    def forget_dead(self) -> None:
+        """Drop the holds of processes that have ended."""
+        for lock, holds in self.holds.items():
+            self.holds[lock] = [hold for hold in holds if hold.process.is_alive]
+
+
+class OrderMonitor:
+    """First come, first served: requests of programs far enough apart are served in order."""
+
+    def __init__(self, world: World, apart: float) -> None:
+        """Requests less than so many seconds apart may be served in any order."""
+        self._world = world
+        self._apart = apart
+        self._waiting: dict[str, float] = {}
+
+    def asked(self, who: str, at: float) -> None:
+        """Take note of a request."""
+        self._waiting[who] = at
+
+    def served(self, who: str) -> None:
+        """Judge a grant: no request may wait that came well before."""
+        asked = self._waiting.pop(who)
+        for other, at in self._waiting.items():
+            if at < asked - self._apart:
+                text = (
+                    f"{who}, which asked at {asked:.3f} s, is served before {other}, at {at:.3f} s"
+                )
+                self._world.violate("order", text)
+
+
+class HistoryMonitor:
+    """What transactions did, as their programs saw it: serializable, and the sum of money is kept."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.history = History()
+        self.transactions = 0
+
+    def add(
+        self, process: Process, name: str, op: str, key: str | None = None, value: Any = None
+    ) -> None:
+        """Take note of what a transaction does, unless its process is dead."""
+        if not process.is_alive:
+            return
+        if op == "commit":
+            self.transactions += 1
+        if key is None:
+            self.history.add(Event(name, op))
+        else:
+            self.history.add(Event(name, op, key, value))
+
+    def judge(self) -> bool | None:
+        """Raise if there is no serial order; return None if that could not be decided."""
+        report = check(self.history)
+        if report.serializable is False:
+            text = "; ".join(str(anomaly) for anomaly in report.anomalies[:2])
+            raise ViolationError("serializable", text)
+        return report.serializable

@@ -1,0 +1,148 @@
+"""Monitors notice what is planted, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from coterie.stack.machine import Process
+from coterie.stack.monitors import HistoryMonitor, LockMonitor, OrderMonitor
+from coterie.stack.world import ViolationError, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass
+class Loss:
+    told: bool = False
+
+    def is_set(self) -> bool:
+        return self.told
+
+
+@dataclass
+class Fake:
+    """What a program would have in hand."""
+
+    tokens: dict[str, int]
+    valid: bool = True
+    name: str = "a"
+    lost: Loss = field(default_factory=Loss)
+
+
+class Stage:
+    """Two processes, and a monitor of their holds."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.locks = LockMonitor(world, 1.0)
+        self.first, self.second = (Process(world.machine(name), name, 1, print) for name in "pq")
+
+    def grant(self, process: Process, token: int, *, shared: bool = False, **more: Any) -> Fake:
+        held = Fake({"a": token}, **more)
+        self.locks.granted(process, cast("Any", held), shared=shared)
+        return held
+
+    def verdict(self) -> str:
+        try:
+            self.world.at(self.world.now, lambda: None)
+            self.world.run(self.world.now + 10)
+        except ViolationError as error:
+            return error.name
+        return ""
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with World(1) as world:
+        yield Stage(world)
+
+
+def test_two_valid_holds_are_noticed(stage: Stage) -> None:
+    stage.grant(stage.first, 1)
+    stage.grant(stage.second, 2)
+    assert stage.verdict() == "exclusion"
+
+
+def test_a_hold_beside_one_that_shares_is_noticed(stage: Stage) -> None:
+    stage.grant(stage.first, 1, shared=True)
+    stage.grant(stage.second, 2)
+    assert stage.verdict() == "exclusion"
+
+
+def test_holds_that_share_stand_beside_each_other(stage: Stage) -> None:
+    stage.grant(stage.first, 1, shared=True)
+    stage.grant(stage.second, 1, shared=True)
+    assert stage.verdict() == ""
+
+
+def test_a_hold_of_a_dead_process_is_in_no_way(stage: Stage) -> None:
+    stage.grant(stage.first, 1)
+    stage.first.die()
+    stage.grant(stage.second, 2)
+    assert stage.verdict() == ""
+
+
+def test_a_hold_that_ended_and_was_told_is_in_no_way(stage: Stage) -> None:
+    held = stage.grant(stage.first, 1)
+    held.valid, held.lost.told = False, True
+    stage.grant(stage.second, 2)
+    assert stage.verdict() == ""
+
+
+def test_a_loss_that_was_not_told_is_noticed(stage: Stage) -> None:
+    stage.world.run(20)
+    held = stage.grant(stage.first, 1)
+    held.valid = False
+    stage.grant(stage.second, 2)
+    assert stage.verdict() == "told"
+
+
+def test_a_paused_process_may_hear_of_its_loss_later(stage: Stage) -> None:
+    stage.world.run(20)
+    held = stage.grant(stage.first, 1)
+    stage.first.pause(stage.world.now + 5)
+    held.valid = False
+    stage.grant(stage.second, 2)
+    assert stage.verdict() == ""
+
+
+@pytest.mark.parametrize("token", [5, 4])
+def test_a_token_that_does_not_grow_is_noticed(stage: Stage, token: int) -> None:
+    held = stage.grant(stage.first, 5)
+    stage.locks.released(stage.first, cast("Any", held))
+    stage.grant(stage.second, token)
+    assert stage.verdict() == "tokens"
+
+
+def test_a_release_ends_a_hold(stage: Stage) -> None:
+    held = stage.grant(stage.first, 1)
+    stage.locks.released(stage.first, cast("Any", held))
+    stage.grant(stage.second, 2)
+    assert stage.verdict() == ""
+
+
+def test_overtaking_is_noticed(stage: Stage) -> None:
+    order = OrderMonitor(stage.world, apart=0.05)
+    order.asked("p", 1.0)
+    order.asked("q", 1.04)
+    order.asked("r", 1.2)
+    order.served("q")
+    assert stage.verdict() == ""
+    order.served("r")
+    assert stage.verdict() == "order"
+
+
+def test_a_lost_update_is_noticed(stage: Stage) -> None:
+    monitor = HistoryMonitor()
+    for name in ("T1", "T2"):
+        monitor.add(stage.first, name, "begin")
+        monitor.add(stage.first, name, "read", "x", None)
+    for name in ("T1", "T2"):
+        monitor.add(stage.first, name, "write", "x", name)
+        monitor.add(stage.first, name, "commit")
+    with pytest.raises(ViolationError, match="serializable"):
+        monitor.judge()
