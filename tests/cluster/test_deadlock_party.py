@@ -39,7 +39,7 @@ async def nodes(
         assumes=("reliable links",),
         tolerates=(),
     )
-    monkeypatch.setattr(classic, "choose", lambda _: (entry, SimpleNamespace(size=len(processes))))
+    monkeypatch.setattr(classic, "choose", lambda *_: (entry, SimpleNamespace(size=len(processes))))
     config = convert(document(len(processes), algorithm="lamport"))
     async with contextlib.AsyncExitStack() as stack:
         made = []

@@ -21,7 +21,7 @@ from coterie.cluster.classic.node import CRASH, Classic, Program
 from coterie.cluster.runtime import clock
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.deadlock.service.waits import Waits
-from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
+from coterie.errors import MisuseError, Unavailable, UsageError
 from coterie.locks.engine import LockState, Party
 from coterie.locks.watch import follow
 from coterie.process import Entered, MutexUser, Phase
@@ -89,8 +89,6 @@ class ClassicEngine:
                 locks=self.locks,
             ),
         )
-        if self.node.me not in self.node.algorithm.requesters(self.node.setup):
-            raise ConfigError(f"node {node!r} takes no locks in {self.node.algorithm.name}")
         self._holders: dict[str, ClassicClaim] = {}
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0

@@ -43,13 +43,20 @@ LEADERSHIP = "leadership"  # what letters of an election name in the place of a 
 logger = logging.getLogger("coterie.cluster")
 
 
-def choose(config: Config) -> tuple[Algorithm, Setup]:
-    """Return the algorithm of a configuration, and what was chosen about it."""
+def choose(config: Config, lock: str | None = None) -> tuple[Algorithm, Setup]:
+    """Return the algorithm of a configuration, and what was chosen about it.
+
+    With a lock, where the algorithm takes the name of what is locked and the file has none, it is that
+    of the lock: so each lock has another coordinator, or other replicas.
+    """
     choice = config.membership.algorithm
     assert choice is not None, "the leased lock has nodes of its own"
     entry = algorithm(choice.name)
     size = len(config.membership.members)
-    return entry, entry.setup(size, choice.variant, dict(choice.parameters))
+    named = (
+        {} if lock is None else {each.name: lock for each in entry.parameters if each.names_lock}
+    )
+    return entry, entry.setup(size, choice.variant, named | dict(choice.parameters))
 
 
 class LockProcess(NamedTuple):
@@ -98,6 +105,7 @@ class Classic:
         """Prepare; `program` is the one at this node."""
         self.name = name
         self.membership = config.membership
+        self._config = config
         self.me = config.membership.voter(name)
         self.algorithm, self.setup = choose(config)
         self.elects = issubclass(self.algorithm.process, Election)
@@ -229,7 +237,8 @@ class Classic:
         return self.processes[lock]
 
     def _make(self, lock: str) -> None:
-        seated = seat(self.algorithm.build(self.setup)[self.me - 1])
+        _, setup = choose(self._config, lock)
+        seated = seat(self.algorithm.build(setup)[self.me - 1])
         host = Host(
             seated,
             lambda to, message: self.peers[to].send(lock, encode(message)),
