@@ -179,7 +179,6 @@ class Multiversion(StampOrdered):
         chain = self.table.get(key)
         if chain is None:
             return BEGINNING
-        chain.trim(self._under_way(), min(self.promises), self.versions_max)
         newest = chain.versions[-1]
         if newest.item is not None and newest.item.value is not None:
             return BEGINNING
