@@ -12,8 +12,11 @@ import pytest
 
 import coterie
 from coterie.engines.file import claim
+from coterie.engines.file.directory import Directory
 from coterie.engines.file.numbers import next_number
+from coterie.engines.file.place import Place
 from coterie.engines.file.queue import Queue
+from coterie.engines.file.ticket import Ticket
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -200,3 +203,16 @@ def test_the_umask_is_not_touched(tmp_path: Path) -> None:
             assert os.umask(0o027) == 0o027
     finally:
         os.umask(before)
+
+
+def test_a_lost_ticket_does_not_take_away_what_has_its_name_now(tmp_path: Path) -> None:
+    """Numbers may come again in a directory that is made again when the clock was set back."""
+    place = Place(tmp_path / "1", 1, shared=False)
+    with Directory(tmp_path).open() as bucket:
+        lost = Ticket(place, b"first", bucket)
+        place.remove()
+        other = Ticket(place, b"second", bucket)
+    lost.drop()
+    assert other.in_place()
+    other.drop()
+    assert not list(tmp_path.iterdir())

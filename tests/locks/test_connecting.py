@@ -63,3 +63,10 @@ def test_importing_coterie_imports_neither_asyncio_nor_numpy() -> None:
         "import sys, coterie; sys.exit(bool({'asyncio', 'numpy', 'click'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_configuration_that_does_not_say_where_the_locks_are_is_refused(tmp_path: Path) -> None:
+    """Else the lock would be one of this machine alone, though a file was written for a cluster."""
+    (tmp_path / "coterie.toml").write_text('cluster = "orders"\n')
+    with pytest.raises(ConfigError, match="neither nodes nor a url"):
+        coterie.connect()
