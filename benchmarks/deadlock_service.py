@@ -136,7 +136,7 @@ async def hot(waiters: int) -> dict[str, Any]:
             asyncio.ensure_future(wait(made.programs[1 + number % 2], f"own-{number}"))
             for number in range(waiters)
         ]
-        while sum(len(engine.waits.blocked()) for engine in made.engines) < waiters:
+        while sum(len(engine.waits.blocked()) for engine in made.engines) < waiters:  # noqa: ASYNC110 - waits have no events
             await asyncio.sleep(0.01)
         await asyncio.sleep(1.0)
         searches, frames = made.searches(), made.frames()
