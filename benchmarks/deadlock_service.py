@@ -130,12 +130,15 @@ async def wait(program: coterie.Coordinator, own: str) -> None:
 
 
 async def hot(waiters: int) -> dict[str, Any]:
-    """Let tasks of two programs wait for one lock for a second."""
+    """Let tasks of two programs wait for one lock, until all have waited for a second."""
     async with cluster(3) as made, made.programs[0].lock("hot"):
         crowd = [
             asyncio.ensure_future(wait(made.programs[1 + number % 2], f"own-{number}"))
             for number in range(waiters)
         ]
+        # The engines have no event for it.
+        while sum(len(e.waits.blocked()) for e in made.engines) < waiters:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         await asyncio.sleep(1.0)
         searches, frames = made.searches(), made.frames()
         for task in crowd:

@@ -142,6 +142,7 @@ class Algorithm:
     causal: bool  # a request is served before those that its own messages led to
     variants: tuple[Variant, ...]  # the default first
     parameters: tuple[Parameter, ...] = ()
+    reads_clock: bool = False  # what a process does depends on what its clock shows
     requesters: Callable[[Setup], Sequence[int]] = field(
         default=lambda setup: range(1, setup.size + 1)
     )

@@ -7,7 +7,7 @@ records.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -29,6 +29,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, str] = {}
     seed: int | None = None
     title: str = ""
+    clock: Literal["time", "none"] = "time"  # what processes read: the time of the record, or 0
 
 
 class Record(msgspec.Struct, frozen=True, tag_field="kind", tag=str.lower):

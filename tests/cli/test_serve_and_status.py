@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import coterie
 from coterie.cli import run
 from coterie.cli.serve import AcceptErrors
-from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
+from coterie.cluster.config import convert
+from tests.cluster.local_cluster import (
+    COTERIE,
+    PATIENCE_SECONDS,
+    Processes,
+    document,
+    running,
+    url_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,6 +192,59 @@ def test_a_port_that_is_taken_is_said(url: str, capsys: pytest.CaptureFixture[st
     port = url.rpartition(":")[2]
     assert run(["serve", "--dev", "1", "--port", port]) == 69
     assert f"on 127.0.0.1:{port}: " in capsys.readouterr().err
+
+
+def test_a_cluster_that_cannot_vote_says_so_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the first start two of three nodes are up: each waits to hear from the third."""
+    cluster = Processes(tmp_path)
+    cluster.start("a", "b")
+    try:
+        cluster.wait(lambda state: "from c first" in state.reason, "two nodes that have met")
+        assert run(["status", "--url", cluster.url]) == 69
+        out, err = capsys.readouterr()
+        assert out.count("abstains: empty disk") == 2
+        assert "cluster test: no quorum votes: a abstains: its data directory is empty" in err
+        assert "start the nodes that are missing" in err
+        assert run(["status", "--url", cluster.url, "-o", "json"]) == 69
+        assert "from c first" in json.loads(capsys.readouterr().out)["reason"]
+        assert run(["lock", "--url", cluster.url, "x", "true"]) == 69
+        err = capsys.readouterr().err
+        assert "lock 'x': no quorum of cluster 'test' votes (a abstains: its data directory" in err
+        assert "coterie serve --new-cluster" in err
+    finally:
+        cluster.end()
+
+
+def test_a_list_of_locks_that_is_cut_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("coterie.cluster.voter.report.LOCKS_MAX", 3)
+    config = convert(document(1))
+
+    async def main() -> None:
+        async with running(config), coterie.connect(url_of(config)) as coordinator:
+            async with coordinator.lock_all("a", "b", "c"):
+                assert await asyncio.to_thread(run, [*status, "locks", "-o", "json"]) == 0
+                whole, err = capsys.readouterr()
+                assert json.loads(whole)["truncated"] is False
+                assert "not complete" not in err
+            async with coordinator.lock_all("a", "b", "c", "d", "e"):
+                assert await asyncio.to_thread(run, [*status, "locks", "-o", "json"]) == 0
+                cut, err = capsys.readouterr()
+                assert (json.loads(cut)["truncated"], json.loads(cut)["locks_left_out"]) == (
+                    True,
+                    2,
+                )
+                assert len(json.loads(cut)["locks"]) == 3
+                assert "the list is not complete: " in err
+                assert "there are at least 2 more" in err
+                assert await asyncio.to_thread(run, [*status, "graph"]) == 0
+                assert "the graph is not complete: " in capsys.readouterr().err
+
+    status = ["status", "--url", url_of(config)]
+    asyncio.run(main())
 
 
 def test_a_cluster_that_is_not_there_is_no_quorum(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shlex
+import signal
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from coterie.cli import run
+from tests.processes import BOUND_SECONDS, COTERIE, children, is_running, kill, until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FIGURE_5C = {(2, 3), (2, 4, 6), (3, 6), (2, 6, 7), (3, 4, 7)}
@@ -82,3 +88,35 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     assert run(["simulate", "fault-tolerant", *options]) == status
     assert text in capsys.readouterr().err
+
+
+@contextlib.contextmanager
+def long_campaign() -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """Start a campaign that takes hours, and wait for its two workers."""
+    words = ["simulate", "ricart-agrawala", "-N", "5", "--seeds", "1000000", "--jobs", "2"]
+    process = subprocess.Popen(
+        [*COTERIE, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )
+    workers: list[int] = []
+    try:
+        until(lambda: len(children(process)) == 2)
+        workers = children(process)
+        yield process, workers
+    finally:
+        kill(process)
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+
+
+def test_an_interrupt_ends_a_campaign_and_its_workers() -> None:
+    with long_campaign() as (process, workers):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(BOUND_SECONDS) == 130
+        assert not any(is_running(worker) for worker in workers)
+
+
+def test_the_workers_of_a_campaign_end_when_it_is_killed() -> None:
+    with long_campaign() as (process, workers):
+        kill(process)
+        until(lambda: not any(is_running(worker) for worker in workers))

@@ -13,7 +13,7 @@ import pytest
 
 import coterie
 from tests.cluster.proxy import DOWN, UP, Network, Program, network
-from tests.cluster.virtual_time import Clock, owning, passing, run
+from tests.cluster.virtual_time import Clock, owning, passing, run, sleep_through
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -53,6 +53,23 @@ async def seen(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(20 * LEASE):
         while not condition():
             await passing(0.001)
+
+
+def test_a_program_whose_loop_was_blocked_for_longer_than_a_lease_does_not_blame_the_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(_: Network, program: Program) -> None:
+        assert await program.coordinator.lock("x").acquire()
+        for proxy in program.proxies:
+            proxy.stall()  # what the nodes have said meanwhile is not read at once
+        sleep_through(3 * LEASE)
+        with pytest.raises(coterie.NoQuorum) as caught:
+            await program.coordinator.lock("y", timeout=0.1).acquire()
+        assert "the event loop of this program did not run for 2." in str(caught.value)
+        assert "longer than the lease of 1 s" in str(caught.value)
+        assert "nodes do not answer" not in str(caught.value)
+
+    through_proxies(monkeypatch, 1, test)
 
 
 def test_grants_that_come_after_the_lease_let_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,6 +171,28 @@ def test_clocks_outside_their_bound_lose_updates_where_there_is_no_fence_and_non
     assert outcome.registers.fenced.refused > 0
 
 
+def test_after_a_sleep_of_the_machine_the_loss_of_a_lock_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The leases of the machine have run on, and the timers of its event loop have not."""
+
+    async def main() -> float:
+        async with network(lease=LEASE) as made:
+            with owning(Clock()) as sleeping:
+                program = await made.program()
+                held = await asyncio.ensure_future(program.coordinator.lock("x").acquire())
+            assert held
+            for proxy in program.proxies:
+                proxy.stall()
+            sleeping.jump(2 * LEASE)
+            loop = asyncio.get_running_loop()
+            awake = loop.time()
+            await held.lost.wait()
+            return loop.time() - awake
+
+    assert run(monkeypatch, main) < LOOK_SECONDS
+
+
 def test_a_clock_that_stood_still_fools_its_program_but_not_the_fence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,8 +13,8 @@ import coterie
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.wire.link import Link
-from tests.cluster.local_cluster import document, running, started_again, until, url_of
-from tests.cluster.virtual_time import run
+from tests.cluster.local_cluster import LEASE, document, running, started_again, until, url_of
+from tests.cluster.virtual_time import run, sleep_through
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -333,6 +333,25 @@ def test_without_a_quorum_a_wait_fails_with_the_reasons(monkeypatch: pytest.Monk
             await made.programs[0].lock("z").acquire(timeout=0.1)  # much less than a lease
         with pytest.raises(coterie.NoQuorum):
             await made.programs[0].holders("x")
+
+    in_world(test, virtual=monkeypatch)
+
+
+def test_a_claim_that_is_cut_off_gets_a_lease_after_its_loop_was_blocked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The nodes have come back meanwhile, but how was it to know?"""
+
+    async def test(made: World) -> None:
+        for node in made.nodes[:2]:
+            await node.stop()
+        await made.linked(0, 1)
+        waits = asyncio.ensure_future(made.programs[0].lock("x").acquire())
+        await asyncio.sleep(LEASE / 2)
+        for place in (0, 1):
+            await started_again(made.nodes, place)
+        sleep_through(3 * LEASE)
+        assert await waits
 
     in_world(test, virtual=monkeypatch)
 

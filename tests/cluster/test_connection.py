@@ -90,10 +90,10 @@ def test_a_frame_that_trickles_in_is_copied_a_few_times_and_not_once_per_segment
     class CountedBuffer(bytearray):
         """Counts what is put into it."""
 
-        def __iadd__(self, data: Any) -> Any:
+        def extend(self, data: Any, /) -> None:
             nonlocal copied
             copied += len(data)
-            return super().__iadd__(data)
+            super().extend(data)
 
     def counted_bytes(data: Any) -> bytes:
         nonlocal copied

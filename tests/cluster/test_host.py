@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
+from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.alarm import Alarm
 from coterie.cluster.runtime.host import Host
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.participant import Acquired
@@ -276,6 +279,38 @@ def test_a_timer_that_a_step_cancels_does_not_ring_while_its_records_wait_for_th
         return recorder.log
 
     assert asyncio.run(main()) == ["append [b'over']"]
+
+
+def test_an_alarm_rings_at_its_time_and_not_before() -> None:
+    async def main() -> list[str]:
+        log: list[str] = []
+        alarm = Alarm(lambda: log.append(f"rings {clock.now() >= due}"))
+        due = clock.now() + 0.02
+        alarm.set(due + 60)
+        alarm.set(due)
+        alarm.set(due + 30)
+        await until(lambda: log, "the alarm")
+        alarm.set(clock.now() + 0.001)
+        alarm.close()
+        await asyncio.sleep(0.01)
+        return log
+
+    if sys.platform == "linux":
+        assert asyncio.run(main()) == ["rings True"]
+
+
+def test_an_alarm_of_another_clock_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> list[str]:
+        log: list[str] = []
+        alarm = Alarm(lambda: log.append("rings"))
+        monkeypatch.setattr(clock, "now", lambda: 1.0)
+        for due in (2.0, 1.5):
+            alarm.set(due)
+            await asyncio.sleep(0.01)
+        alarm.close()
+        return log
+
+    assert asyncio.run(main()) == []
 
 
 def test_a_lost_peer_is_reported_once_to_a_process_that_watches_it() -> None:

@@ -8,17 +8,23 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 import coterie
+from coterie.cluster.admin.status import NO_QUORUM, ClusterState, inspect
 from coterie.cluster.config import convert
 from coterie.cluster.runtime import clock
+from coterie.cluster.url import make_visit
+from coterie.cluster.voter.metrics import node_metrics
 from coterie.cluster.voter.node import Node
 from tests.cluster.local_cluster import document, running, started_again, until, url_of
 from tests.cluster.virtual_time import passing, run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from coterie.cluster.config import Config
 
 LEASE = 1.0
 _away: ContextVar[float] = ContextVar("away", default=0.0)
@@ -98,6 +104,99 @@ def test_a_node_with_a_new_disk_asks_the_others_before_it_votes(
                 await returned.stop()
 
     run(monkeypatch, main)
+
+
+async def two_of_three_nodes_for_the_first_time(config: Config) -> list[Node]:
+    nodes = [Node(config, name) for name in "ab"]
+    for node in nodes:
+        await node.start()
+    await until(lambda: all(node.voting.awaited == ["c"] for node in nodes), "them to meet")
+    return nodes
+
+
+def test_a_claim_fails_after_a_lease_if_no_quorum_votes_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the first start two of three nodes are up, and each has to hear from the third one."""
+    config = convert(document(3, lease=LEASE, data="data"), tmp_path)
+
+    async def main() -> str:
+        nodes = await two_of_three_nodes_for_the_first_time(config)
+        try:
+            async with coterie.connect(url_of(config)) as c:
+                began = clock.now()
+                with pytest.raises(coterie.NoQuorum) as caught:
+                    await c.lock("x").acquire()
+                assert LEASE <= clock.now() - began < 1.5 * LEASE
+                with pytest.raises(coterie.NoQuorum, match="votes"):
+                    await c.lock("x", timeout=LEASE / 2).acquire()
+                with pytest.raises(coterie.NoQuorum, match="votes"):
+                    await c.lock("x", timeout=0).acquire()
+                return str(caught.value)
+        finally:
+            for node in nodes:
+                await node.stop()
+
+    reason = run(monkeypatch, main)
+    assert "no quorum of cluster 'test' votes (a abstains: its data directory is empty" in reason
+    assert "b abstains: its data directory is empty, and it has to hear from c first" in reason
+    assert "c: 127.0.0.1:" in reason
+    assert "start the nodes that are missing" in reason
+    assert "coterie serve --new-cluster" in reason
+
+
+def test_a_claim_waits_for_nodes_that_abstain_for_a_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them were killed together, and are back: then it passes by itself."""
+    config = convert(document(3, lease=LEASE, data="data"), tmp_path)
+
+    async def main() -> None:
+        async with running(config), coterie.connect(url_of(config)) as c, c.lock("x"):
+            pass
+        for name in "abc":
+            (tmp_path / "data" / name / "memory").unlink()
+        nodes = [Node(config, name) for name in "abc"]
+        for node in nodes:
+            await node.start()
+        try:
+            async with coterie.connect(url_of(config)) as c:
+                with pytest.raises(coterie.NoQuorum, match=r"a abstains for \d\.\d s: it has rest"):
+                    await c.lock("x", timeout=LEASE / 2).acquire()
+                async with c.lock("x") as held:
+                    assert held.valid
+        finally:
+            for node in nodes:
+                await node.stop()
+
+    run(monkeypatch, main)
+
+
+def test_status_says_that_no_quorum_votes_and_so_do_the_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = convert(document(3, lease=LEASE, data="data"), tmp_path)
+
+    async def main() -> tuple[ClusterState, str]:
+        nodes = await two_of_three_nodes_for_the_first_time(config)
+        try:
+            state = await inspect(make_visit(url_of(config)), locks=False)
+            return state, node_metrics(nodes[0].voting)
+        finally:
+            for node in nodes:
+                await node.stop()
+
+    state, metrics = run(monkeypatch, main)
+    assert state.health == NO_QUORUM
+    assert state.reason.startswith("no quorum votes: a abstains: its data directory is empty, and")
+    assert "c: " in state.reason
+    assert "coterie serve --new-cluster" in state.reason
+    document_ = msgspec.json.decode(msgspec.json.encode(state))
+    assert document_["reason"] == state.reason
+    report = document_["nodes"][0]["report"]
+    assert report["abstains_because"].endswith("it has to hear from c first")
+    assert 'coterie_voter_abstains{reason="empty data directory"} 1' in metrics
+    assert 'coterie_voter_abstains{reason="restart"} 0' in metrics
 
 
 def test_a_lone_node_with_a_new_disk_has_nobody_to_ask(

@@ -166,3 +166,38 @@ def test_each_start_has_a_number_that_none_before_had(tmp_path: Path) -> None:
     (tmp_path / "incarnation").write_bytes(b"two")
     with pytest.raises(ConfigError, match="incarnation is damaged"):
         count_start(tmp_path)
+
+
+def test_a_restart_in_another_time_namespace_does_not_trust_its_memory(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The boot is the same, and the clock shows another time."""
+    namespace = tmp_path / "namespace"
+    monkeypatch.setattr(clock, "TIME_NAMESPACE", namespace)
+    for before, after in (("time:[1]", "time:[1]"), ("time:[1]", "time:[2]")):
+        namespace.symlink_to(before)
+        remember(storage)
+        namespace.unlink()
+        namespace.symlink_to(after)
+        assert (storage.recall("configuration") is not None) is (before == after)
+        namespace.unlink()
+
+
+def test_a_restart_in_a_time_namespace_with_a_number_used_again_does_not_trust_its_memory(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = tmp_path / "offsets"
+    monkeypatch.setattr(clock, "TIME_OFFSETS", offsets)
+    offsets.write_text("monotonic 0 0\nboottime 0 0\n")
+    remember(storage)
+    offsets.write_text("monotonic 0 0\nboottime 86400 0\n")
+    assert storage.recall("configuration") is None
+
+
+def test_a_restart_whose_clock_shows_an_earlier_time_does_not_trust_its_memory(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(storage)
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now - 10.0)
+    assert storage.recall("configuration") is None

@@ -130,7 +130,8 @@ def test_a_message_that_makes_no_sense_ends_its_connection_and_nothing_else(
             a, b = sites["a"].site.node, sites["b"].site.node
             a.do(lambda out: out.send(b.me, Inquire(0, "nonsense")))
             await until(lambda: "a transaction named 'nonsense'" in caplog.text, "it to be refused")
-            await transfer(sites["a"], *keys_at(2, 2))
+            source, target = keys_at(2, 2)
+            await transfer(sites["a"], source, target)
             assert await total(sites["b"]) == 900
 
     asyncio.run(main())

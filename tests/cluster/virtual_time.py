@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import selectors
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.cluster.runtime import clock
+from coterie.cluster.runtime import clock, host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -37,6 +37,7 @@ class Clock:
         self._shown = EPOCH
         self._since = EPOCH
         self._rate = rate
+        self._alarms: list[Callable[[], None]] = []
 
     def read(self, time: float) -> float:
         return self._shown + (time - self._since) * self._rate
@@ -47,7 +48,13 @@ class Clock:
         self._shown, self._since, self._rate = self.read(time), time, rate
 
     def jump(self, seconds: float) -> None:
+        """Count time in which the machine sleeps: its timers do not, but for its alarms."""
         self._shown += seconds
+        for check in self._alarms:
+            check()
+
+    def at_jumps(self, check: Callable[[], None]) -> None:
+        self._alarms.append(check)
 
 
 _own: ContextVar[Clock | None] = ContextVar("own", default=None)
@@ -61,6 +68,30 @@ def owning(own: Clock) -> Iterator[Clock]:
         yield own
     finally:
         _own.reset(token)
+
+
+class Alarm:
+    """Rings when the machine awakes after a sleep, as the timer of the system would."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self._due: float | None = None
+        self._context = copy_context()
+        own = _own.get()
+        if own is not None:
+            own.at_jumps(self._check)
+
+    def set(self, due: float) -> None:
+        self._due = due if self._due is None else min(due, self._due)
+
+    def close(self) -> None:
+        self._due = None
+
+    def _check(self) -> None:
+        due = self._due
+        if due is not None and due <= self._context.run(clock.now):
+            self._due = None
+            asyncio.get_running_loop().call_soon(self._ring, context=self._context)
 
 
 class _Selector(selectors.DefaultSelector):
@@ -100,6 +131,7 @@ def run(monkeypatch: pytest.MonkeyPatch, main: Callable[[], Coroutine[Any, Any, 
         return time if own is None else own.read(time)
 
     monkeypatch.setattr(clock, "now", now)
+    monkeypatch.setattr(host, "Alarm", Alarm)
 
     async def bounded() -> Result:
         async with asyncio.timeout(BUSY_SECONDS_MAX):

@@ -76,6 +76,59 @@ async def test_the_loss_of_one_is_the_loss_of_all() -> None:
 
 
 @in_loop
+async def test_lock_all_begins_again_as_soon_as_a_part_is_lost_while_another_is_awaited() -> None:
+    engine = MemoryEngine()
+    async with coordinator(engine) as c:
+        await c.lock("b").acquire()
+        both = asyncio.create_task(c.lock_all("a", "b").acquire())
+        await until(lambda: engine.waiting("b") == 1)
+        engine.lose("a")
+        await until(lambda: engine.placed == ["b", "a", "b", "a", "b"])
+        assert engine.waiting("b") == 1, "the first request was withdrawn"
+        engine.lose("b")
+        held = await both
+        assert held is not None
+        assert held.valid
+
+
+@in_loop
+async def test_lock_all_begins_again_if_a_part_is_lost_while_the_first_of_several_is_awaited() -> (
+    None
+):
+    engine = MemoryEngine()
+    async with coordinator(engine) as c:
+        await c.lock_all("p", "q").acquire()
+        both = asyncio.create_task(c.lock_all("a", c.lock_any("p", "q")).acquire())
+        await until(lambda: engine.waiting("p") == engine.waiting("q") == 1)
+        engine.lose("a")
+        await until(lambda: engine.placed.count("a") == 2)
+        await until(lambda: engine.waiting("p") == engine.waiting("q") == 1)
+        engine.lose("q")
+        held = await both
+        assert held is not None
+        assert list(held.tokens) == ["a", "q"]
+        assert held.valid
+        assert engine.waiting("p") == 0
+
+
+@in_loop
+async def test_a_part_that_is_several_ends_when_what_it_is_part_of_begins_again() -> None:
+    engine = MemoryEngine()
+    async with coordinator(engine) as c:
+        await c.lock("c").acquire()
+        nested = asyncio.create_task(c.lock_all("a", c.lock_all("b", "c")).acquire())
+        await until(lambda: engine.waiting("c") == 1)
+        engine.lose("a")
+        await until(lambda: engine.placed == ["c", "a", "b", "c", "a", "b", "c"])
+        engine.lose("b")
+        await until(lambda: engine.placed[7:] == ["b", "c"])
+        engine.lose("c")
+        held = await nested
+        assert held is not None
+        assert held.valid
+
+
+@in_loop
 async def test_whoever_is_to_be_told_of_the_loss_of_a_part_is_told() -> None:
     engine = MemoryEngine()
     told: list[str] = []

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from coterie.catalogue import algorithm
+from coterie.cli import run
 from coterie.errors import ReplayError
 from coterie.scenario import perform
 from coterie.scenario.replay import replay
@@ -128,3 +130,19 @@ def test_the_plain_trace_is_as_the_tests_above_count_it() -> None:
         *(Started, Started, Called, Sent),
         *(Delivered, Sent, Delivered, Told),
     ]
+
+
+def test_a_counterexample_of_an_algorithm_that_reads_its_clock_replays(tmp_path: Path) -> None:
+    """The explorer shows no time to processes, and the trace says so."""
+    path = tmp_path / "trace.jsonl"
+    words = ["check", "leased", "-N", "3", "--crashes", "1", "--trace", str(path)]
+    assert run(words) == 1
+    replay(parse_trace(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_catalogue_says_which_algorithms_read_a_clock(path: Path) -> None:
+    """The others do the same without one."""
+    trace = perform(path.read_text(encoding="utf-8")).trace
+    if not algorithm(trace.header.algorithm).reads_clock:
+        replay(Trace(msgspec.structs.replace(trace.header, clock="none"), trace.records))

@@ -71,14 +71,15 @@ BUGS: dict[str, Bug] = {
     ),
     # Timers
     "a timer that is armed again rings twice": Bug(
-        Host, "            armed.cancel()", "            pass", "exclusive", first=15
+        Host, "            armed.handle.cancel()", "            pass", "exclusive", first=15
     ),
     "a late timer cannot be cancelled": Bug(
         Host,
-        "        self._timers[name] = loop.call_soon(self._drain",
-        "        del self._timers[name]; self._timers[name + ' '] = "
-        "loop.call_soon(lambda n, *a: (self._timers.pop(n + ' ', 0), "
-        "self._timers.setdefault(n, 0), self._drain(n, *a))",
+        "        handle = loop.call_soon(self._drain, name, self._steps, quiet, turns - 1)\n"
+        "        self._timers[name] = Timer(handle, self._timers[name].due, is_late=True)",
+        "        late = self._timers.pop(name)\n"
+        "        loop.call_soon(lambda n, *a: (self._timers.setdefault(n, late), "
+        "self._drain(n, *a)), name, self._steps, quiet, turns - 1)",
         "classic-late",
         details="token-ring/regenerating",
         seeds=200,
@@ -180,7 +181,10 @@ UNNOTICED: dict[str, Bug] = {
         seeds=80,
     ),
     "what is split is lost": Bug(
-        Connection, "            self._incoming += data[rest:]", "            pass", "exclusive"
+        Connection,
+        "            self._incoming.extend(view[rest:])",
+        "            pass",
+        "exclusive",
     ),
     "a frame that is joined to another is lost": Bug(
         Connection, "            start = end\n", "            start = len(view)\n", "exclusive"

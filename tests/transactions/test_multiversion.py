@@ -7,7 +7,7 @@ import pytest
 from coterie.clocks import Stamp
 from coterie.transactions.schemes.multiversion import SCHEME, Multiversion
 from coterie.transactions.schemes.multiversion.chain import TRIM_AT
-from coterie.transactions.schemes.multiversion.rules import TOO_OLD
+from coterie.transactions.schemes.multiversion.rules import SUPERSEDED_MAX, TOO_OLD
 from coterie.transactions.schemes.scheduler import BEGINNING, Declaration
 from coterie.transactions.schemes.span import Span
 from tests.transactions.stamped import Hand
@@ -108,15 +108,15 @@ def test_the_read_stamp_of_a_missing_key_survives_an_insertion_that_aborts(hand:
     assert hand.write(10, "k", "ten") == [f"T10 refused: {READ}: k"]
 
 
-def test_versions_are_kept_for_the_oldest_reader() -> None:
-    """2.4 e."""
+def test_of_each_key_one_version_is_kept_for_each_reader() -> None:
+    """2.4 e: what was written and replaced since it began no transaction can see."""
     hand = Hand(Multiversion())
     hand.put(40, x="forty")
     hand.begin(50)
     for stamp in range(60, 110, 10):
         hand.put(stamp, x=f"{stamp}")
-    assert collect(hand) == 1  # that there was no x
-    assert versions(hand, "x") == [40, 60, 70, 80, 90, 100]
+    assert collect(hand) == 5  # that there was no x, and all but the last since
+    assert versions(hand, "x") == [40, 100]
     assert hand.read(50, "x") == ["T50 sees x=forty"]
     assert isinstance(hand.scheduler, Multiversion)
     oldest = hand.scheduler.oldest()
@@ -124,8 +124,47 @@ def test_versions_are_kept_for_the_oldest_reader() -> None:
     assert oldest.name == "T50"
     hand.commit(50)
     assert hand.scheduler.oldest() is None
-    assert collect(hand) == 5
+    assert collect(hand) == 1
     assert versions(hand, "x") == [100]
+
+
+def test_a_stamp_whose_version_was_dropped_between_two_others_sees_no_older_one() -> None:
+    """2.4 e: it comes against the promise, and a wrong value would be worse than a refusal."""
+    hand = Hand(Multiversion())
+    hand.put(10, x="ten")
+    hand.begin(15)
+    for stamp in (20, 30, 40):
+        hand.put(stamp, x=f"{stamp}")
+    collect(hand)
+    assert versions(hand, "x") == [10, 40]
+    assert hand.read(19, "x") == ["T19 sees x=ten"]
+    assert hand.read(21, "x") == [f"T21 refused: {TOO_OLD}: x"]
+    assert hand.write(25, "x", "late") == [f"T25 refused: {TOO_OLD}: x"]
+    assert hand.refusals[-1].above == Stamp(40, 1)
+    hand.put(50, x="fifty")
+    collect(hand)
+    assert versions(hand, "x") == [10, 50]
+    assert hand.read(22, "x") == [f"T22 refused: {TOO_OLD}: x"]
+    assert hand.refusals[-1].above == Stamp(50, 1)
+
+
+@pytest.mark.parametrize("ends", ["commit", "abort"])
+def test_what_was_dropped_stays_known_where_a_version_comes_and_goes(ends: str) -> None:
+    """2.4 e: a transaction that was under way writes behind the one that was kept for it."""
+    hand = Hand(Multiversion())
+    hand.put(10, x="ten")
+    hand.begin(15)
+    hand.put(20, x="twenty")
+    hand.put(30, x="thirty")
+    collect(hand)
+    hand.write(15, "x", "fifteen")
+    collect(hand)
+    assert versions(hand, "x") == [10, 15, 30]
+    hand.begin(16)
+    (hand.commit if ends == "commit" else hand.abort)(15)
+    assert hand.read(16, "x") == [f"T16 sees x={'fifteen' if ends == 'commit' else 'ten'}"]
+    assert hand.read(25, "x") == [f"T25 refused: {TOO_OLD}: x"]
+    assert hand.read(35, "x") == ["T35 sees x=thirty"]
 
 
 def test_pending_versions_are_never_dropped() -> None:
@@ -135,10 +174,10 @@ def test_pending_versions_are_never_dropped() -> None:
     hand.write(10, "x", "ten")
     hand.put(20, x="twenty")
     hand.put(30, x="thirty")
-    assert collect(hand) == 1
-    assert versions(hand, "x") == [5, 10, 20, 30]
-    hand.abort(10)
     assert collect(hand) == 2
+    assert versions(hand, "x") == [5, 10, 30]
+    hand.abort(10)
+    assert collect(hand) == 1
 
 
 def test_a_site_that_is_silent_holds_everything_until_it_promises() -> None:
@@ -172,21 +211,44 @@ def test_memory_is_bounded_under_a_steady_load() -> None:
             assert all(len(versions(hand, f"k{number}")) <= TRIM_AT for number in range(10))
 
 
-def test_an_idle_transaction_pins_versions_and_looking_for_others_stays_cheap() -> None:
-    """2.4 e: a chain that could not be shortened is looked at again when it has doubled."""
+def test_an_idle_transaction_keeps_one_version_of_a_key_however_often_it_is_written() -> None:
+    """2.4 e: without any call of `collect`."""
     hand = Hand(Multiversion())
     hand.put(1, x="one")
     hand.begin(2)
     for stamp in range(3, 203):
         hand.put(stamp, x="")
-    assert len(versions(hand, "x")) == 201
+        assert len(versions(hand, "x")) <= TRIM_AT
+    assert hand.read(2, "x") == ["T2 sees x=one"]
+
+
+def test_many_transactions_keep_many_versions_and_looking_for_others_stays_cheap() -> None:
+    """2.4 e: a chain that could not be shortened is looked at again when it has doubled."""
+    hand = Hand(Multiversion())
+    for stamp in range(1, 201, 2):
+        hand.put(stamp, x="")
+        hand.begin(stamp + 1)
     assert isinstance(hand.scheduler, Multiversion)
     chain = hand.scheduler.table.items["x"]
+    assert len(chain.versions) == 100
     assert len(chain.versions) < chain.trim_at < 2.1 * len(chain.versions)
-    hand.abort(2)
-    for stamp in range(203, 203 + chain.trim_at):
+    for stamp in range(1, 201, 2):
+        hand.abort(stamp + 1)
+    for stamp in range(201, 201 + chain.trim_at):
         hand.put(stamp, x="")
-    assert len(versions(hand, "x")) < 201
+    assert len(versions(hand, "x")) <= TRIM_AT
+
+
+def test_versions_of_keys_that_are_not_written_any_more_are_dropped_in_the_end() -> None:
+    """2.4 e: all keys are looked at after as many commits as there are keys."""
+    hand = Hand(Multiversion())
+    keys = [f"k{number}" for number in range(50)]
+    for stamp in range(1, 4):
+        hand.put(stamp, **dict.fromkeys(keys, ""))
+    assert all(len(versions(hand, key)) > 1 for key in keys)
+    for stamp in range(4, 4 + SUPERSEDED_MAX):
+        hand.put(stamp, x="")
+    assert [len(versions(hand, key)) for key in keys] == [1] * len(keys)
 
 
 def test_with_a_limit_the_oldest_reader_is_refused_and_never_sees_a_wrong_value() -> None:
@@ -197,10 +259,21 @@ def test_with_a_limit_the_oldest_reader_is_refused_and_never_sees_a_wrong_value(
     hand.begin(16)
     for stamp in (20, 30, 40):
         hand.put(stamp, x=f"{stamp}")
+        hand.begin(stamp + 5)
     assert versions(hand, "x") == [20, 30, 40]
     assert hand.read(15, "y") == ["T15 sees y=ten"]
     assert hand.read(15, "x") == [f"T15 refused: {TOO_OLD}: x"]
     assert hand.scan(16, "x", "z") == [f"T16 refused: {TOO_OLD}: x"]
+
+
+def test_a_limit_that_is_not_reached_drops_nothing() -> None:
+    """2.4 e."""
+    hand = Hand(Multiversion(versions_max=3))
+    hand.put(10, x="ten")
+    hand.begin(15)
+    hand.put(20, x="twenty")
+    collect(hand)
+    assert versions(hand, "x") == [10, 20]
 
 
 def test_with_a_limit_pending_versions_are_still_kept() -> None:
@@ -211,6 +284,7 @@ def test_with_a_limit_pending_versions_are_still_kept() -> None:
     hand.write(15, "x", "fifteen")
     for stamp in (20, 30, 40):
         hand.put(stamp, x=f"{stamp}")
+        hand.begin(stamp + 5)
     assert versions(hand, "x") == [10, 15, 20, 30, 40]
     hand.commit(15)
     assert versions(hand, "x") == [30, 40]

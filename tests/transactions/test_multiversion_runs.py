@@ -23,9 +23,7 @@ MUTANTS = {
         "version = self.table.items[key].versions[-1]\n",
     ),
     "a version takes its place in the order of commits": Mutant(
-        Multiversion,
-        "chain.versions.insert(chain.place(stamp), version)",
-        "chain.versions.append(version)",
+        Chain, "self.versions.insert(place, pending)", "self.versions.append(pending)"
     ),
     "versions remember no readers": Mutant(
         Version, "if self.read < active.attempt.stamp:", "if False:"
@@ -42,9 +40,9 @@ MUTANTS = {
         "pass",
     ),
     "an aborted version stays": Mutant(
-        Multiversion,
-        "del chain.versions[chain.place(active.attempt.stamp) - 1]",
-        "chain.at(active.attempt.stamp).pending = False",
+        Chain,
+        "        del self.versions[place]\n",
+        "        self.versions[place].pending = False\n",
     ),
     "nobody is told that a version was decided": Mutant(
         Multiversion, "self._again(woken, ended, out)", "pass"
@@ -57,20 +55,20 @@ MUTANTS = {
     ),
 }
 COLLECTING_MUTANTS = {
-    "all versions before the horizon are dropped": Mutant(
+    "a version that a transaction under way could see is dropped": Mutant(
         Chain,
-        "useless = min(self.place(horizon), decided) - 1",
-        "useless = min(self.place(horizon), decided, len(self.versions) - 1)",
+        "end > promised or _any_within(under_way, version.number, end):",
+        "end > promised:",
     ),
-    "pending versions are dropped": Mutant(
+    "a pending version counts as the next one": Mutant(
         Chain,
-        "not self.versions[decided].pending",
-        "True",
+        "            if not version.pending:\n                after = version.number\n",
+        "            after = version.number\n",
     ),
     "who needs a dropped version gets the oldest that is left": Mutant(
         Chain,
-        "return self.versions[place - 1] if place else None",
-        "return self.versions[place - 1 if place else 0]",
+        "        if not place:\n            return None\n",
+        "        place = place or 1\n",
     ),
 }
 

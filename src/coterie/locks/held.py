@@ -36,12 +36,12 @@ class LossEvent:
         """Wait until the lock is lost."""
         if not self._set:
             waiter = asyncio.get_running_loop().create_future()
-            wake = partial(_wake, waiter)
-            self._callbacks.append(wake)
+            callback = partial(wake, waiter)
+            self._callbacks.append(callback)
             try:
                 await waiter
             finally:
-                self._callbacks.remove(wake)
+                self._callbacks.remove(callback)
         return True
 
     def __await__(self) -> Generator[Any, None, bool]:
@@ -64,7 +64,8 @@ class LossEvent:
             self._callbacks.append(callback)
 
 
-def _wake(waiter: asyncio.Future[None]) -> None:
+def wake(waiter: asyncio.Future[None]) -> None:
+    """End a wait, unless it has ended."""
     if not waiter.done():
         waiter.set_result(None)
 

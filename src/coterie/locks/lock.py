@@ -12,8 +12,8 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from coterie.aio import to_the_end
 from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
@@ -101,10 +101,14 @@ class Session:
 
 @dataclass(frozen=True)
 class Patience:
-    """A point in time after which waiting is over; `wait` is False if it never begins."""
+    """A point in time after which waiting is over; `wait` is False if it never begins.
+
+    Waiting is also over when one of `spoilt` is done: what is waited for is of no use any more then.
+    """
 
     deadline: float = math.inf  # by time.monotonic()
     wait: bool = True
+    spoilt: tuple[asyncio.Future[None], ...] = ()
 
     @classmethod
     def of(cls, timeout: float | None) -> Patience:
@@ -119,6 +123,14 @@ class Patience:
         if self.deadline == math.inf:
             return None
         return max(0.0, self.deadline - time.monotonic())
+
+    def unless(self, spoilt: asyncio.Future[None]) -> Patience:
+        """Return the same patience, which also ends when that is done."""
+        return replace(self, spoilt=(*self.spoilt, spoilt))
+
+    def is_spoilt(self) -> bool:
+        """Return True if waiting has become useless."""
+        return any(future.done() for future in self.spoilt)
 
 
 FOREVER = Patience()
@@ -316,8 +328,10 @@ class Lock(Acquirable[Held]):
         try:
             await self._wait(owner, claim, patience)
             granted = claim.granted.result() if claim.granted.done() else None
-            if granted is None and (obstacle := claim.obstacle()) is not None:
-                raise obstacle
+            if granted is None and not patience.is_spoilt():
+                obstacle = claim.obstacle()
+                if obstacle is not None:
+                    raise obstacle
         finally:
             if granted is None:
                 await to_the_end(claim.release())
@@ -330,6 +344,7 @@ class Lock(Acquirable[Held]):
         try:
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None
-            await asyncio.wait({claim.granted}, timeout=limit)
+            ends: set[asyncio.Future[Any]] = {claim.granted, *patience.spoilt}
+            await asyncio.wait(ends, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waits.end(owner, claim)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.aio import to_the_end
 from coterie.errors import LockLost, NotHeld, UsageError
-from coterie.locks.held import HeldAll, Holding, give_back_all
+from coterie.locks.held import HeldAll, Holding, give_back_all, wake
 from coterie.locks.lock import AT_ONCE, Acquirable
 
 if TYPE_CHECKING:
@@ -39,15 +40,23 @@ class LockAll(Acquirable[HeldAll]):
     async def obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
         """Take one after the other; give all back if one is not obtained in time.
 
-        If one is lost while others are waited for, they were never held together: begin again.
+        If one is lost while others are waited for, they were never held together: begin again at
+        once. A task that went on waiting would keep the others for nothing.
         """
-        while (held := await self._obtain_every(owner, patience)) is not None:
-            if held.valid:
+        while True:
+            spoilt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            held = await self._obtain_every(owner, patience.unless(spoilt), spoilt)
+            if held is not None and held.valid:
                 return held
-            await to_the_end(_abandon([held], owner))
-        return None
+            if held is not None:
+                await to_the_end(_abandon([held], owner))
+            elif not spoilt.done():
+                return None
 
-    async def _obtain_every(self, owner: Owner, patience: Patience) -> HeldAll | None:
+    async def _obtain_every(
+        self, owner: Owner, patience: Patience, spoilt: asyncio.Future[None]
+    ) -> HeldAll | None:
+        """Take every part; `spoilt` is done when one of those taken so far is lost."""
         taken: dict[str, Holding] = {}
         complete = False
         try:
@@ -55,6 +64,7 @@ class LockAll(Acquirable[HeldAll]):
                 holding = await part.take(owner, patience)
                 if holding is None:
                     return None
+                holding.lost.call(partial(wake, spoilt))
                 taken[part.name] = holding
             complete = True
         finally:

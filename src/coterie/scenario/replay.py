@@ -2,8 +2,9 @@
 
 A trace holds the inputs of every process (its start, calls, messages, timers) and what they caused,
 so a fresh set of processes can be led through it and compared record by record. The clock of a
-process is not in the record: here it shows the time of the record, so a run in which clocks drift
-replays only if no process reads its clock.
+process is not in the record: here it shows the time of the record, or 0 if the header says that the
+world had no clock, as an explorer has none. A run in which clocks drift replays only if no process
+reads its clock; the catalogue says which do.
 """
 
 from __future__ import annotations

@@ -42,14 +42,15 @@ class Letter(NamedTuple):
 class Manual:
     """Processes built as a header says, moved by hand, with a record of all that happened.
 
-    Each move takes the time at which it happens, which is also what the clock of the process shows,
-    and returns what the process wished for. What a handler raises is passed on; then the move has
-    no effect but on the process itself.
+    Each move takes the time at which it happens, which is also what the clock of the process shows
+    unless the header says that there is none, and returns what the process wished for. What a
+    handler raises is passed on; then the move has no effect but on the process itself.
     """
 
     def __init__(self, header: Header) -> None:
         """Build the processes; they begin when `start` is called for each."""
         self._algorithm = algorithm(header.algorithm)
+        self._has_clock = header.clock == "time"
         self._setup = self._algorithm.setup(header.size, header.variant or None, header.parameters)
         self.channel = self._algorithm.channel
         self.seats: dict[ProcessId, Seat] = {
@@ -117,7 +118,7 @@ class Manual:
     def _step(
         self, time: float, process: ProcessId, handler: Callable[[Outbox[Any]], None]
     ) -> Outbox[Any]:
-        out: Outbox[Any] = Outbox(process, time)
+        out: Outbox[Any] = Outbox(process, time if self._has_clock else 0.0)
         out.incarnation = self._lives[process]
         handler(out)
         for receiver, message in out.sends:

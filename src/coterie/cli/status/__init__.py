@@ -76,7 +76,7 @@ def command(*, view: str | None, url: str | None, watch: bool, every: float, out
     one.
 
     Exits with 0 if all nodes vote, no program has lost its connection and graph shows no deadlock;
-    with 1 if one of these fails but a quorum votes; with 69 if there is no quorum or the directory
+    with 1 if one of these fails but a quorum votes; with 69 if no quorum votes or the directory
     cannot be read.
     """
     if output in DRAWN and (view != "graph" or watch):

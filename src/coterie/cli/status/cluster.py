@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +12,12 @@ from coterie.cli.common.output import print_table
 from coterie.cli.status.classic import ClassicSource
 from coterie.cluster.admin.status import ClusterState, NodeState, inspect, inspect_waits
 from coterie.cluster.url import learn_membership, make_visit
+from coterie.cluster.voter.report import LOCKS_MAX
 
 if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
 
-HEALTH = {0: "healthy", 1: "degraded", 69: "no quorum"}
+HEALTH = {0: "healthy", 1: "degraded"}
 
 
 def find_classic(url: str) -> ClassicSource | None:
@@ -37,19 +39,30 @@ class ClusterSource:
 
     def state(self, *, locks: bool) -> ClusterState:
         """Ask every node, and about the locks if they are wanted."""
-        return asyncio.run(inspect(self._visit, locks=locks))
+        state = asyncio.run(inspect(self._visit, locks=locks))
+        if state.truncated:
+            click.echo(f"the list is not complete: {_left_out(state.locks_left_out)}", err=True)
+        return state
 
     def waits(self) -> tuple[Graph[str], int]:
         """Return the wait-for graph and the health of the cluster."""
-        return asyncio.run(inspect_waits(self._visit))
+        graph, health, left_out = asyncio.run(inspect_waits(self._visit))
+        if left_out:
+            click.echo(f"the graph is not complete: {_left_out(left_out)}", err=True)
+        return graph, health
 
     def print_nodes(self) -> int:
         """Print a row for each node, and the health of the cluster."""
         state = self.state(locks=False)
         header = ["node", "address", "state", "up", "programs", "owned", "waiting"]
         print_table(header, [_node(node) for node in state.nodes])
-        click.echo(f"\ncluster {state.cluster}: {HEALTH[state.health]}", err=True)
+        health = state.reason or HEALTH[state.health]
+        click.echo(f"\ncluster {state.cluster}: {health}", err=True)
         return state.health
+
+
+def _left_out(locks: int) -> str:
+    return f"a node lists {LOCKS_MAX:,} locks at most, and there are at least {locks:,} more"
 
 
 def _node(node: NodeState) -> list[Any]:
@@ -58,6 +71,8 @@ def _node(node: NodeState) -> list[Any]:
         return [node.name, node.address, f"down: {node.trouble}", "", "", "", ""]
     abstains = report.abstains_seconds
     standing = f"abstains for {abstains:.1f} s" if abstains else "votes"
+    if math.isinf(abstains):
+        standing = "abstains: empty disk"
     up = f"{report.up_seconds:.0f} s"
     away = sum(not session.connected for session in report.sessions)
     programs = f"{len(report.sessions)} ({away} away)" if away else len(report.sessions)

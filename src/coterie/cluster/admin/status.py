@@ -11,7 +11,9 @@ import msgspec
 
 from coterie.cluster.admin.connection import Consultation, consult
 from coterie.cluster.admin.lock_survey import Survey
+from coterie.cluster.voter.abstention import no_votes
 from coterie.cluster.voter.frames import (
+    Abstention,
     Figures,
     FindOwners,
     GetStatus,
@@ -57,6 +59,9 @@ class ClusterState(msgspec.Struct, frozen=True):
     nodes: list[NodeState]
     locks: list[LockState]
     health: int
+    reason: str = ""  # why there is no quorum
+    truncated: bool = False  # nodes know more locks than they list
+    locks_left_out: int = 0  # at least so many
 
 
 async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
@@ -71,6 +76,7 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
         for survey, part in surveyed
         for lock in (wanted.lock for wanted in part)
     ]
+    left_out = _left_out(states)
     return ClusterState(
         membership.cluster,
         settings.coterie,
@@ -78,17 +84,23 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
         states,
         known,
         _health(membership, states),
+        _why_no_quorum(membership, states),
+        left_out > 0,
+        left_out,
     )
 
 
-async def inspect_waits(visit: Visit) -> tuple[Graph[str], int]:
-    """Ask twice which tasks wait for which; return what lasted, and the health of the cluster."""
+async def inspect_waits(visit: Visit) -> tuple[Graph[str], int, int]:
+    """Ask twice which tasks wait for which.
+
+    Return what lasted, the health of the cluster, and how many locks at least were not looked at.
+    """
     membership = await visit.learn()
     async with _asking(visit, membership, locks=True) as (states, consultations):
         locks, questions = _names(states), itertools.count()
         first = await _collect(consultations, locks, questions)
         second = await _collect(consultations, locks, questions)
-    return lasting_graph(first, second), _health(membership, states)
+    return lasting_graph(first, second), _health(membership, states), _left_out(states)
 
 
 async def _collect(
@@ -157,17 +169,38 @@ def _names(states: list[NodeState]) -> list[Wanted]:
     return sorted({lock.wanted for report in reports for lock in report.locks})
 
 
+def _left_out(states: list[NodeState]) -> int:
+    """Count the locks that are not listed; those that nodes leave out may be the same ones."""
+    return max((state.report.locks_left_out for state in states if state.report), default=0)
+
+
 def _health(membership: Membership, states: list[NodeState]) -> int:
     """Judge; until all programs are back at a node, the next one should not be restarted."""
     reports = [state.report for state in states if state.report is not None]
-    up = [voter for voter, state in enumerate(states, 1) if state.report is not None]
-    if not membership.settings.quorums.contains_quorum(up):
+    if _why_no_quorum(membership, states):
         return NO_QUORUM
-    complete = len(up) == len(states) and all(
+    complete = len(reports) == len(states) and all(
         not report.abstains_seconds and all(session.connected for session in report.sessions)
         for report in reports
     )
     return HEALTHY if complete else DEGRADED
+
+
+def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
+    """Say why no quorum votes; empty if one does."""
+    quorums = membership.settings.quorums
+    up = {voter: state.report for voter, state in enumerate(states, 1) if state.report is not None}
+    if quorums.contains_quorum([v for v, report in up.items() if not report.abstains_seconds]):
+        return ""
+    troubles = [f"{state.name}: {state.trouble}" for state in states if state.report is None]
+    if not quorums.contains_quorum(up):
+        return f"no quorum of nodes answers: {'; '.join(troubles)}"
+    abstentions = {
+        states[voter - 1].name: Abstention(report.abstains_seconds, report.abstains_because)
+        for voter, report in up.items()
+        if report.abstains_seconds
+    }
+    return f"no quorum votes: {no_votes(abstentions, troubles)}"
 
 
 async def _survey(

@@ -140,8 +140,8 @@ class ClusterEngine:
         return [claim for group in self.groups.values() for claim in group.held()]
 
     def _age(self) -> int:
-        """Read Lamport's clock: participants that hear of each other's requests agree on it."""
-        return self.group.host.participant.sessions.clock
+        """Read the clock that ages are readings of: participants agree on it roughly."""
+        return self.group.host.age()
 
     def _plan_search(self, owner: Owner) -> None:
         self.search.plan(owner)

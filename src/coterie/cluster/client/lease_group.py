@@ -9,18 +9,24 @@ next task here makes a request of a new age: the others have waited as long as i
 Tasks that share enter together if no other claim stands between them, and have one hold and one
 token. A task that comes later joins them, unless a claim waits that wants the lock alone, here or
 elsewhere.
+
+A claim that has lost the lock keeps its place until its task releases, so that its votes stay with us
+while the task stops (8.2), but only as long as no other task here wants the lock: that one asks in its
+place. A task that has lost a lock and waits for another one would block its own process for good.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
 from coterie.cluster.client.blockers import blockers_of_share
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.abstention import no_votes
 from coterie.deadlock.service.lock_waits import Requester, Wanted
 from coterie.errors import MisuseError, NoQuorum
 from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
@@ -169,6 +175,16 @@ class LocalQueue:
         """Return True if no claim here wants the lock alone."""
         return all(claim.shared for claim in (*self.holders(), *self.waiting))
 
+    def is_lost(self) -> bool:
+        """Return True if the claims that have the hold have been told that it is lost."""
+        return self.holder is not None and self.holder.is_lost()
+
+    def admits(self, *, shared: bool) -> bool:
+        """Return True if no claim here blocks one that would only try."""
+        if self.is_lost() and not self.waiting:
+            return True
+        return shared and self.is_shared()
+
     def allow_turns(self, now: float) -> None:
         """Let the claims that wait here now follow the one that has just been granted the lock."""
         self.turns = min(len(self.waiting), TURNS_MAX)
@@ -193,6 +209,11 @@ class Tally:
         self.holds = 0
         self.hold_seconds = 0.0
 
+    def count_hold(self, seconds: float) -> None:
+        """Count a hold that has ended."""
+        self.holds += 1
+        self.hold_seconds += seconds
+
 
 class LeaseGroup:
     """The claims of this process that have one lease, over one participant of the protocol.
@@ -209,6 +230,7 @@ class LeaseGroup:
         self._numbers = itertools.count(1)
         self._cut_off_since: float | None = None
         self._check: asyncio.TimerHandle | None = None
+        self._check_due = math.inf
         self.host = enter(self, self._hear)
         self._participant = self.host.participant
 
@@ -220,7 +242,7 @@ class LeaseGroup:
         queue = self.queues.get(lock)
         if queue is None:
             queue = self.queues[lock] = LocalQueue()
-        elif not wait and not (shared and queue.is_shared()):
+        elif not wait and not queue.admits(shared=shared):
             claim.granted.set_result(None)
             return claim
         if queue.holder is None and not queue.waiting:
@@ -229,7 +251,9 @@ class LeaseGroup:
                 self._begin(queue, claim, token, claim.asked_at)
                 return claim
         queue.waiting.append(claim)
-        if queue.holder is not None:
+        if queue.is_lost():
+            self._ask_in_place_of_lost(queue, lock)
+        elif queue.holder is not None:
             self._let_join(queue, lock)
         elif len(queue.waiting) == 1:
             self.host.acquire(lock, shared=shared)
@@ -251,8 +275,7 @@ class LeaseGroup:
             return
         if claim is queue.holder or claim in queue.beside:
             now = clock.now()
-            self.tally.holds += 1
-            self.tally.hold_seconds += now - claim.entered_at
+            self.tally.count_hold(now - claim.entered_at)
             if queue.beside:
                 queue.leave(claim)
                 return
@@ -320,12 +343,28 @@ class LeaseGroup:
     def _lose(self, lock: str, token: int) -> None:
         """Tell all claims that have the hold of its loss, unless they have just left."""
         queue = self.queues.get(lock)
-        for holder in queue.holders() if queue else ():
+        if queue is None:
+            return
+        for holder in queue.holders():
             if holder.token == token and not holder.is_lost():
                 self.tally.losses += 1
                 holder.lost.set_result(LAPSED)
+        if queue.is_lost() and queue.waiting:
+            self._ask_in_place_of_lost(queue, lock)
 
     # Rules
+
+    def _ask_in_place_of_lost(self, queue: LocalQueue, lock: str) -> None:
+        """Let claims that have lost the hold go, and ask for the first that waits.
+
+        They have been told before any voter can grant the lock again.
+        """
+        now = clock.now()
+        for claim in queue.holders():
+            self.tally.count_hold(now - claim.entered_at)
+        queue.holder = None
+        queue.beside.clear()
+        self.host.reenter(lock, shared=queue.waiting[0].shared)
 
     def _let_join(self, queue: LocalQueue, lock: str) -> None:
         """Let sharers at the head of the line join the hold, if it is shared and in force."""
@@ -419,34 +458,58 @@ class LeaseGroup:
         return self.host.quorums.contains_quorum(self.host.reachable())
 
     def no_quorum(self, lock: str) -> NoQuorum:
-        """Make the error that says for each voter why it is out of reach."""
+        """Make the error that says for each voter why it is out of reach, or gives no vote."""
         troubles = self.host.troubles()
-        return NoQuorum(
-            f"lock {lock!r}: no quorum of cluster {self.host.membership.cluster!r} can be"
-            f" reached ({'; '.join(troubles) or 'nodes do not answer'})"
-        )
+        quorum = f"lock {lock!r}: no quorum of cluster {self.host.membership.cluster!r}"
+        abstaining = self.host.abstaining()
+        if abstaining and self.reaches_a_quorum():
+            members = self.host.membership.members
+            named = {members[voter - 1].name: known for voter, known in abstaining.items()}
+            return NoQuorum(f"{quorum} votes ({no_votes(named, troubles)})")
+        lease, paused = self.host.membership.settings.lease, self.host.delay()
+        if paused > lease:
+            reasons = f" ({'; '.join(troubles)})" if troubles else ""
+            return NoQuorum(
+                f"{quorum} could be heard: the event loop of this program did not run for"
+                f" {paused:.1f} s, longer than the lease of {lease:g} s{reasons}"
+            )
+        return NoQuorum(f"{quorum} can be reached ({'; '.join(troubles) or 'nodes do not answer'})")
 
     def obstacle(self, lock: str) -> NoQuorum | None:
-        """Return what blocks a lock: nothing as long as a quorum answers or may turn out to."""
-        perhaps = [*self.host.reachable(), *self.host.untried()]
+        """Return what blocks a lock: nothing as long as a quorum votes or may turn out to."""
+        perhaps = {*self.host.reachable(), *self.host.untried()} - set(self.host.abstaining())
         return None if self.host.quorums.contains_quorum(perhaps) else self.no_quorum(lock)
 
+    def _may_vote(self) -> bool:
+        """Return True if enough voters vote, or will when some time has passed.
+
+        One whose disk is empty waits for other nodes, maybe forever. The others that abstain do so
+        for about a lease after a restart.
+        """
+        abstaining = self.host.abstaining()
+        self.host.ask_why(abstaining)
+        lasting = {voter for voter, known in abstaining.items() if math.isinf(known.seconds)}
+        return self.host.quorums.contains_quorum(set(self.host.reachable()) - lasting)
+
     def _check_quorum(self) -> None:
-        """See to it that no claim waits forever where no quorum is in reach.
+        """See to it that no claim waits forever where no quorum is in reach, or none will vote.
 
         A claim fails when there has been none for a whole lease: by then a voter that only
         restarted would be back.
         """
         self._check = None
+        lease, now = self.host.membership.settings.lease, clock.now()
+        if now - self._check_due > lease:
+            self._cut_off_since = None  # what has come meanwhile is still to be read
         waiting = self.waiting()
         if not waiting:
             self._cut_off_since = None
             return
-        if self.reaches_a_quorum():
+        if self._may_vote():
             self._cut_off_since = None
         elif self._cut_off_since is None:
-            self._cut_off_since = clock.now()
-        elif clock.now() - self._cut_off_since >= self.host.membership.settings.lease:
+            self._cut_off_since = now
+        elif now - self._cut_off_since >= lease:
             for claim in waiting:
                 self.fail(claim, self.no_quorum(claim.lock))
         self._arm_check()
@@ -454,4 +517,5 @@ class LeaseGroup:
     def _arm_check(self) -> None:
         if self._check is None:
             period = self.host.membership.settings.hedge / CHECKS_PER_HEDGE
+            self._check_due = clock.now() + period
             self._check = asyncio.get_running_loop().call_later(period, self._check_quorum)

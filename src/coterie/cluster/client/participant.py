@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.frames import AskOwner, OwnerReport, Owners
+from coterie.cluster.voter.frames import (
+    Abstention,
+    AskOwner,
+    GetAbstention,
+    OwnerReport,
+    Owners,
+)
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Ack, Answer, Downward, Nack, Reply
 from coterie.mutex.quorum.leased.participant import participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import msgspec
 
@@ -28,6 +35,9 @@ if TYPE_CHECKING:
     from coterie.mutex.quorum.leased.frames import Frame
     from coterie.mutex.quorum.leased.participant import Participant
     from coterie.process import Event, Outbox, ProcessId
+
+
+UNEXPLAINED = Abstention(math.inf, "it has not said why")
 
 
 class Line(Protocol):
@@ -128,8 +138,10 @@ class ParticipantHost:
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self._upcalls = upcalls
+        self._time = clock.RunningClock()
+        self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
         hosted = HostedParticipant(self.participant, identity.name)
-        self._host = Host(hosted, self._send, upcalls.tell)
+        self._host = Host(hosted, self._send, upcalls.tell, counts_sleep=True)
         self._host.start(clock.number())
         self.lines = {
             voter: lines.line(voter, partial(self.receive, voter), partial(self._connected, voter))
@@ -142,6 +154,24 @@ class ParticipantHost:
         """List the voters that are connected and answer."""
         silent = set(self.lines) - set(self.participant.sessions.reachable())
         return [voter for voter, line in self.lines.items() if line.is_up and voter not in silent]
+
+    def abstaining(self) -> dict[ProcessId, Abstention]:
+        """Return the voters that are reachable and give no votes, with what they say about it."""
+        uplink = self.participant.sessions.uplink
+        return {
+            voter: self._abstentions.get(voter, UNEXPLAINED)
+            for voter in self.reachable()
+            if uplink(voter).grace
+        }
+
+    def ask_why(self, voters: Iterable[ProcessId]) -> None:
+        """Ask voters that abstain why they do."""
+        for voter in voters:
+            self._send(voter, GetAbstention())
+
+    def delay(self) -> float:
+        """Return for how long the event loop of this process did not run, within the last lease."""
+        return self._host.delay(self.membership.settings.lease)
 
     def untried(self) -> list[ProcessId]:
         """List the voters that are called for the first time and may be there."""
@@ -160,8 +190,18 @@ class ParticipantHost:
 
     # What the program calls
 
+    def age(self) -> int:
+        """Return the age of a request that is made now; younger ones are larger.
+
+        The logical clock of a participant that was idle is as old as what it heard last. Requests
+        are served in the order of their ages, so the clock has to follow the time as well.
+        """
+        self.participant.sessions.merge(self._time.read(self.participant.sessions.clock))
+        return self.participant.sessions.clock
+
     def acquire(self, lock: str, *, shared: bool) -> None:
         """Ask for a lock, alone or shared."""
+        self.age()
         self._host.step(partial(self.participant.acquire, lock, shared=shared))
 
     def release(self, lock: str) -> None:
@@ -170,6 +210,7 @@ class ParticipantHost:
 
     def reenter(self, lock: str, *, shared: bool) -> None:
         """Give a lock back and ask for it again, for another task, in one frame to each voter."""
+        self.age()
         self._host.step(partial(self.participant.reenter, lock, shared=shared))
 
     def withdraw(self, lock: str) -> None:
@@ -188,7 +229,9 @@ class ParticipantHost:
         A participant that knows the clocks of all voters asks for tokens that all of them can
         support, however far apart their numbers are after starts at different times.
         """
+        self._abstentions.pop(voter, None)
         self.participant.sessions.merge(reading)
+        self.age()
         self._host.step(self.participant.connected, voter)
 
     def receive(self, voter: ProcessId, frame: FromVoter) -> None:
@@ -197,8 +240,11 @@ class ParticipantHost:
         match frame:
             case Reply() | Ack() | Answer() | Nack():
                 self._host.step(self.participant.receive, voter, frame)
+                self.age()  # where the frame has moved the clock, time goes on from there
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
+            case Abstention():
+                self._abstentions[voter] = frame
             case Owners() | OwnerReport():
                 self._upcalls.learn(voter, frame)
             case _:

@@ -22,11 +22,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.alarm import Alarm
 from coterie.cluster.runtime.descriptors import EXHAUSTED
 from coterie.process import Outbox
 
@@ -83,6 +85,21 @@ def decoder(messages: Any) -> Callable[[bytes], Any]:
     return msgspec.msgpack.Decoder(messages).decode
 
 
+class Timer(NamedTuple):
+    """A timer of the process."""
+
+    handle: asyncio.Handle
+    due: float  # by the clock that leases are counted on
+    is_late: bool = False  # it has come, and waits for what has arrived
+
+
+class Delay(NamedTuple):
+    """How late a timer came: the event loop did not run, or the machine slept."""
+
+    seconds: float
+    until: float
+
+
 def _raise(error: OSError) -> None:
     raise error
 
@@ -100,6 +117,7 @@ class Host:
         storage: StableStorage | None = None,
         lost: Container[ProcessId] | None = None,
         on_disk_failure: Callable[[OSError], None] = _raise,
+        counts_sleep: bool = False,
     ) -> None:
         """Prepare; nothing happens before `start`.
 
@@ -112,6 +130,7 @@ class Host:
             lost: The peers that the failure detector has found down so far, which calls `down` for
                 each new one. Without a detector the process must not watch.
             on_disk_failure: Takes the error of a write; no step is taken after it.
+            counts_sleep: Whether timers ring at once after the machine has slept through them.
         """
         self.failed = False  # something could not be written
         self.watched: set[ProcessId] = set()
@@ -123,7 +142,9 @@ class Host:
         self._lost = lost
         self._on_disk_failure = on_disk_failure
         self._decode = decoder(hosted.messages)
-        self._timers: dict[str, asyncio.Handle] = {}
+        self._timers: dict[str, Timer] = {}
+        self._alarm = Alarm(self._ring_late_timers) if counts_sleep else None
+        self._delay = Delay(0.0, -math.inf)  # the last one that was noticed
         self._gathered: Outbox[Any] | None = None  # what waits for the disk
         self._gathered_bytes = 0
         self._postponed: list[Outbox[Any]] = []  # what waits for a file descriptor to save with
@@ -176,8 +197,10 @@ class Host:
             self.failed = True
             self._postponed.clear()
         for timer in self._timers.values():
-            timer.cancel()
+            timer.handle.cancel()
         self._timers.clear()
+        if self._alarm is not None:
+            self._alarm.close()
 
     # Wishes
 
@@ -286,11 +309,30 @@ class Host:
     def _arm(self, name: str, after: float | None) -> None:
         armed = self._timers.pop(name, None)
         if armed is not None:
-            armed.cancel()
+            armed.handle.cancel()
         if after is not None:
             loop = asyncio.get_running_loop()
-            due = loop.time() + max(0.0, after)
-            self._timers[name] = loop.call_at(due, self._ring_or_drain, name, due)
+            after = max(0.0, after)
+            due = loop.time() + after
+            handle = loop.call_at(due, self._ring_or_drain, name, due)
+            self._timers[name] = Timer(handle, clock.now() + after)
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """Have the alarm ring if the event loop has not let a timer ring in time."""
+        if self._alarm is not None:
+            dues = [timer.due for timer in self._timers.values() if not timer.is_late]
+            if dues:
+                self._alarm.set(min(dues) + LATE_SECONDS)
+
+    def _ring_late_timers(self) -> None:
+        """Let the timers ring that the machine has slept through."""
+        latest = clock.now() - LATE_SECONDS
+        for name, timer in list(self._timers.items()):
+            if timer.due <= latest and not timer.is_late:
+                timer.handle.cancel()
+                self._drain_first(name)
+        self._set_alarm()
 
     def _ring_or_drain(self, name: str, due: float) -> None:
         """Let the timer ring, unless we have slept: then what has arrived comes first.
@@ -298,9 +340,21 @@ class Host:
         The heartbeats of the others wait in our sockets, and no session may expire for that.
         """
         if asyncio.get_running_loop().time() - due > LATE_SECONDS:
-            self._drain(name, self._steps, 0, DRAIN_TURNS_MAX)
+            self._drain_first(name)
         else:
             self._ring(name)
+
+    def _drain_first(self, name: str) -> None:
+        now = clock.now()
+        self._delay = Delay(now - self._timers[name].due, now)
+        self._drain(name, self._steps, 0, DRAIN_TURNS_MAX)
+
+    def delay(self, memory: float) -> float:
+        """Return for how long the event loop did not run, now or within the last seconds."""
+        now = clock.now()
+        dues = [timer.due for timer in self._timers.values() if not timer.is_late]
+        before = self._delay.seconds if now - self._delay.until <= memory else 0.0
+        return max(before, now - min(dues, default=now))
 
     def _drain(self, name: str, steps: int, quiet: int, turns: int) -> None:
         """Wait for a few turns without input, then let the timer ring.
@@ -313,7 +367,8 @@ class Host:
             self._ring(name)
             return
         loop = asyncio.get_running_loop()
-        self._timers[name] = loop.call_soon(self._drain, name, self._steps, quiet, turns - 1)
+        handle = loop.call_soon(self._drain, name, self._steps, quiet, turns - 1)
+        self._timers[name] = Timer(handle, self._timers[name].due, is_late=True)
 
     def _ring(self, name: str) -> None:
         del self._timers[name]

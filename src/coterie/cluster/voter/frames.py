@@ -100,6 +100,17 @@ class GetStatus(Service, frozen=True):
     locks: bool
 
 
+class GetAbstention(Service, frozen=True):
+    """Ask why the node gives no votes."""
+
+
+class Abstention(Service, frozen=True):
+    """For how long the node gives no votes, and why; 0 and no reason normally."""
+
+    seconds: float  # infinite, if nothing ends it but an answer of other nodes
+    reason: str
+
+
 class SessionReport(msgspec.Struct, frozen=True):
     """A participant, as a node sees it."""
 
@@ -121,6 +132,8 @@ class Figures(msgspec.Struct, frozen=True):
     owned: int
     waiting: int
     locks: tuple[LockReport, ...]
+    abstains_because: str = ""
+    locks_left_out: int = 0  # that the list would have if it were not cut
 
 
 class NodeStatus(Service, frozen=True):
@@ -140,6 +153,7 @@ ToVoter: TypeAlias = (
     | GetMembership
     | GetTokenBound
     | GetStatus
+    | GetAbstention
 )
 FromVoter: TypeAlias = (
     Reply
@@ -152,6 +166,7 @@ FromVoter: TypeAlias = (
     | MembershipReply
     | TokenBound
     | NodeStatus
+    | Abstention
 )
 
 decode_to_voter = msgspec.msgpack.Decoder(ToVoter).decode

@@ -12,9 +12,11 @@ import msgspec
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
+from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import (
     AskOwner,
     FindOwners,
+    GetAbstention,
     GetStatus,
     GetTokenBound,
     NodeStatus,
@@ -142,6 +144,7 @@ class VoterHost:
         self.membership = membership
         self.node = node
         self.started = clock.now()
+        self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.labels: dict[str, str] = {}  # of participants with a session or a connection
         self.lines: dict[ProcessId, Line] = {}  # by number
         self.received: Counter[str] = Counter()
@@ -149,10 +152,11 @@ class VoterHost:
         self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
         self._last_number = 0
         self._runs = False
+        self._time = clock.RunningClock()
         self._storage = storage
         self._hosted = HostedVoter(
             Voter(membership.settings),
-            self._forget_strangers,
+            self._after_ring,
             has_disk=storage is not None,
             new_cluster=new_cluster,
         )
@@ -200,16 +204,24 @@ class VoterHost:
         """Give no token up to this one, as another node may have supported it together with us."""
         self.voter.raise_floor(floor)
 
+    def wait_for(self, nodes: list[str]) -> None:
+        """Note which nodes have to say first which numbers may have been used."""
+        self.awaited = nodes
+
     def end_recovery(self) -> None:
         """Vote as soon as the abstention of every restart is over."""
         self._hosted.recovers = False
+        self.awaited = []
         settings = self.membership.settings
         self.voter.abstains_until = self.started + settings.expiry + settings.lock_delay
         self.host.step(self._hosted.ring, VOTER)
 
     def clock(self) -> int:
-        """Return the voter's logical clock: no token above it is used unless its voter gave it."""
-        return self.voter.clock
+        """Return the voter's logical clock, which goes on with time for those that compare it.
+
+        No token above it is used unless its voter gave it.
+        """
+        return self._time.read(self.voter.clock)
 
     def stop(self) -> None:
         """End in good order, remembering everything if there is a disk."""
@@ -278,7 +290,8 @@ class VoterHost:
             del self.lines[number]
             self._forget_stranger(identity)
 
-    def _forget_strangers(self) -> None:
+    def _after_ring(self) -> None:
+        self.clock()
         for identity in list(self._numbers):
             self._forget_stranger(identity)
 
@@ -299,7 +312,9 @@ class VoterHost:
                     raise ProtocolError(
                         f"a frame in the name of another participant, {frame.session.participant!r}"
                     )
+                self.voter.advance(self.clock())
                 self.host.step(self.voter.receive, number, frame)
+                self.clock()  # where the frame has moved the logical clock, time goes on from there
             case FindOwners():
                 self._ask_around(number, frame)
             case OwnerReport():
@@ -314,6 +329,8 @@ class VoterHost:
                 self._send(number, TokenBound(self.node, max(self.voter.bound, self.voter.clock)))
             case GetStatus(locks):
                 self._send(number, NodeStatus(report(self, locks=locks)))
+            case GetAbstention():
+                self._send(number, abstention(self))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
         """Answer which participants have these locks or wait for them, and ask each of those."""

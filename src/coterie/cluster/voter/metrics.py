@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.abstention import abstention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -65,11 +66,23 @@ def node_metrics(voting: VoterHost, program: Iterable[Metric] = ()) -> str:
 def _voter(voting: VoterHost) -> list[Metric]:
     voter, now = voting.voter, clock.now()
     ballots = list(voter.ballots.values())
-    abstains = max(0.0, voter.abstains_until - now) if voter.abstains() else 0.0
+    known = abstention(voting)
+    reasons = {
+        "restart": bool(known.reason) and not voting.recovers,
+        "empty data directory": bool(known.reason) and voting.recovers,
+    }
     messages = _messages("voter_messages", voting.received, voting.sent)
     return [
         gauge("voter_up_seconds", "Time since the node started.", now - voting.started),
-        gauge("voter_abstains_seconds", "Time until the voter votes again; 0 normally.", abstains),
+        gauge(
+            "voter_abstains_seconds", "Time until the voter votes again; 0 normally.", known.seconds
+        ),
+        Metric(
+            "coterie_voter_abstains",
+            "gauge",
+            "Whether the voter gives no votes for this reason.",
+            [({"reason": reason}, holds) for reason, holds in reasons.items()],
+        ),
         gauge("voter_connections", "Open connections.", len(voting.lines)),
         gauge("voter_sessions", "Participants with a lease.", len(voter.sessions)),
         gauge("voter_owned", "Locks whose vote is given.", sum(bool(b.owners) for b in ballots)),

@@ -47,12 +47,12 @@ async def recover(config: Config, voting: VoterHost) -> None:
         while missing and membership.settings.quorums.contains_quorum(
             [membership.voter(voting.node), *missing]
         ):
-            names = ", ".join(member.name for member in missing.values())
-            logger.info(
+            voting.wait_for([member.name for member in missing.values()])
+            logger.warning(
                 "node %s has an empty data directory and abstains until it has heard from %s;"
                 " --new-cluster vouches that there is nothing to hear",
                 voting.node,
-                names,
+                ", ".join(voting.awaited),
             )
             done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import Figures, LockReport, SessionReport
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.mutex.quorum.leased.ballot import Claim
@@ -20,17 +21,19 @@ LOCKS_MAX = 10_000  # that one report lists
 def report(voting: VoterHost, *, locks: bool) -> Figures:
     """Describe a node, with its locks if they are asked for."""
     voter, now = voting.voter, clock.now()
-    abstains = voter.abstains_until - now if voter.abstains() else 0.0
+    known = abstention(voting)
     ballots = list(voter.ballots.values())
     return Figures(
         version("coterie"),
         now - voting.started,
-        max(0.0, abstains),
+        known.seconds,
         len(voting.lines),
         _sessions(voting, now),
         sum(bool(ballot.owners) for ballot in ballots),
         sum(len(ballot.queue) for ballot in ballots),
         _locks(voting) if locks else (),
+        known.reason,
+        max(0, len(ballots) - LOCKS_MAX) if locks else 0,
     )
 
 

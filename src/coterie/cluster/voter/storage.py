@@ -4,7 +4,8 @@
 a new file is written and synced, takes the name, and the directory is synced. A checksum tells a
 file that lost its end from one that was written so: half a number would be a smaller one. `memory` is written
 by an orderly end and taken away before the next start serves, so it is never used twice; it counts
-only in the run of the machine that wrote it, whose clock its times are readings of.
+only in the run of the machine and the time namespace that wrote it, whose clock its times are
+readings of.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Memory(msgspec.Struct, frozen=True, array_like=True):
     configuration: str
     voter: Voter
     labels: dict[str, str]
+    written_at: float  # by the clock of that run; one that shows less is another clock
 
 
 class Storage:
@@ -86,7 +88,7 @@ class Storage:
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""
         with self._reserve.lent():
-            memory = Memory(clock.boot(), configuration, voter, labels)
+            memory = Memory(clock.boot(), configuration, voter, labels, clock.now())
             if memory.boot:
                 replace(self._memory, msgspec.msgpack.encode(memory))
 
@@ -100,7 +102,8 @@ class Storage:
         sync_folder(self._folder)
         with contextlib.suppress(msgspec.MsgspecError):
             memory = msgspec.msgpack.decode(content, type=Memory)
-            if (memory.boot, memory.configuration) == (clock.boot(), configuration):
+            is_comparable = memory.boot == clock.boot() and memory.written_at <= clock.now()
+            if is_comparable and memory.configuration == configuration:
                 return memory
         return None
 

@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
         """
         view = memoryview(data)
         if self._incoming:
-            self._incoming += data
+            self._incoming.extend(data)
             if len(self._incoming) < self._awaited:
                 return
             view, self._incoming = memoryview(self._incoming), bytearray()
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
             self.refuse(str(error))
             return
         if rest < len(view) and not self.closed:
-            self._incoming += view[rest:]
+            self._incoming.extend(view[rest:])
 
     def _hand_on(self, view: memoryview) -> int:
         """Hand on the complete frames; return where the first incomplete one begins."""

@@ -11,6 +11,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from coterie.errors import UsageError
@@ -74,6 +75,7 @@ def check_timed(
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
     world = TickingWorld(seats, Bounds(*delays, crashes, returns))
     header = header or Header(algorithm="?", size=len(processes))
+    header = msgspec.structs.replace(header, clock="none")  # ticks are not shown to processes
     return _Search(world, max_states, max_seconds, progress).run(header)
 
 

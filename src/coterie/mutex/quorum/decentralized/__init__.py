@@ -101,6 +101,7 @@ ALGORITHM = Algorithm(
     assumes=("reliable links", "no crash"),
     tolerates=("reordering",),
     causal=False,
+    reads_clock=True,
     variants=(Variant("retry", "a process that is denied pauses and tries again"),),
     parameters=(
         Parameter(

@@ -180,6 +180,7 @@ ALGORITHM = Algorithm(
     assumes=("clock rates within 0.5 %", "a voter's storage survives"),
     tolerates=("crash", "restart", "pause", "partition", "loss", "duplication", "reordering"),
     causal=False,
+    reads_clock=True,
     variants=(Variant("lazy", "a process that leaves keeps its votes until another asks"),),
     parameters=(
         Parameter(

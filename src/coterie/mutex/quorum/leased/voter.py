@@ -321,6 +321,10 @@ class Voter(msgspec.Struct, array_like=True):
             ballot.floor = max(ballot.floor, floor)
         self._merge(floor)
 
+    def advance(self, clock: int) -> None:
+        """3: let the logical clock follow the time, in a world where ages do."""
+        self._merge(clock)
+
     def _cover(self, tenure: Tenure, out: Outbox[Frame]) -> None:
         """7: the bound on stable storage covers what is handed out, before it leaves."""
         # The world carries out an outbox in the order save, send: the bound is on disk before the

@@ -7,7 +7,8 @@ their stamps, whatever the order of their commits.
 
 Versions are dropped when no transaction can see them any more: none under way here, and none that a
 site may still send. With one site, later beginnings have larger stamps. With several, each site
-promises below which stamp it has nothing under way that is unknown here, and begins nothing.
+promises below which stamp it has nothing under way that is unknown here, and begins nothing. So one
+long transaction keeps the one version of each key that it could see, not all since it began.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     )
     from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import Request
 
+SUPERSEDED_MAX = 1000  # versions, before all keys are looked at
 TOO_OLD = "snapshot too old: the version it should see is no longer kept"
 
 
@@ -51,6 +53,7 @@ class Multiversion(StampOrdered):
     table: SortedTable[Chain] = msgspec.field(default_factory=SortedTable)
     promises: list[Stamp] = msgspec.field(default_factory=lambda: [BEGINNING])  # of site 1, 2, ...
     versions_max: int | None = None  # kept of a key, as far as they are not pending
+    superseded: int = 0  # versions by newer ones, since all keys were last looked at
 
     # The rules
 
@@ -74,7 +77,8 @@ class Multiversion(StampOrdered):
         return Accepted(active.attempt.name)
 
     def _too_old(self, active: Active, key: str) -> Refused:
-        return too_late(active, TOO_OLD, key, self.table.items[key].versions[0].number)
+        above = self.table.items[key].next_kept(active.attempt.stamp)
+        return too_late(active, TOO_OLD, key, above)
 
     def _endangers(self, request: Request, declared: Declaration) -> bool:
         """Return whether a request of a larger stamp could make one that declares this too late."""
@@ -84,9 +88,7 @@ class Multiversion(StampOrdered):
         return self.table.get(key) or Chain([Version(NOTHING, read=self.unwritten.at(key))])
 
     def _pend(self, active: Active, key: str, chain: Chain) -> None:
-        stamp = active.attempt.stamp
-        version = Version(stamp, writer=active.attempt.name, pending=True)
-        chain.versions.insert(chain.place(stamp), version)
+        chain.pend(active.attempt.stamp, active.attempt.name)
         self.table.put(key, chain)
 
     # Ends of transactions
@@ -98,12 +100,16 @@ class Multiversion(StampOrdered):
             version.item, version.pending = Item(value, version.number), False
             if value is None:
                 self.deletions.keys.append(key)
+        # A key that is not written any more is looked at here only. All of them, as often as there
+        # are keys, cost each commit as much as one key.
+        self.superseded += len(active.writes)
+        if self.superseded > max(SUPERSEDED_MAX, len(self.table.items)):
+            self.collect()
 
     def _withdraw(self, active: Active) -> None:
         self._stop_waiting(active)
         for key in active.writes:
-            chain = self.table.items[key]
-            del chain.versions[chain.place(active.attempt.stamp) - 1]
+            self.table.items[key].withdraw(active.attempt.stamp)
 
     def _settle(self, key: str, ended: list[Active], out: list[Answer]) -> None:
         chain = self.table.get(key)
@@ -118,7 +124,7 @@ class Multiversion(StampOrdered):
         if length >= chain.trim_at or (
             self.versions_max is not None and length > self.versions_max
         ):
-            chain.trim(self.horizon(), self.versions_max)
+            chain.trim(self._under_way(), min(self.promises), self.versions_max)
         elif length == 1 and chain.versions[0].number == NOTHING:
             self.table.remove(key)
             self.unwritten.mark(Span.of(key), chain.versions[0].read)
@@ -157,23 +163,30 @@ class Multiversion(StampOrdered):
 
     def collect(self) -> int:
         """Drop all versions that cannot be seen, not only of keys just written; return how many."""
-        dropped, horizon = 0, self.horizon()
+        dropped, under_way, promised = 0, self._under_way(), min(self.promises)
         for _, chain in self.table:
             before = len(chain.versions)
-            chain.trim(horizon, self.versions_max)
-            dropped += before - len(chain.versions)
+            if before > 1:
+                chain.trim(under_way, promised, self.versions_max)
+                dropped += before - len(chain.versions)
+        self.superseded = 0
         return dropped
+
+    def _under_way(self) -> list[Stamp]:
+        return sorted(active.attempt.stamp for active in self.active.values())
 
     def _forget(self, key: str, bound: Stamp) -> Stamp | None:
         chain = self.table.get(key)
         if chain is None:
             return BEGINNING
-        chain.trim(bound, self.versions_max)
+        chain.trim(self._under_way(), min(self.promises), self.versions_max)
         newest = chain.versions[-1]
         if newest.item is not None and newest.item.value is not None:
             return BEGINNING
         stamp = max(newest.number, newest.read)
-        if len(chain.versions) > 1 or newest.pending or stamp > bound:
+        if (
+            newest.pending or stamp > bound
+        ):  # an older version is kept for a stamp before the newest
             return None
         self.table.remove(key)
         return stamp

@@ -1,0 +1,44 @@
+"""Why a node gives no votes, and what follows for the cluster."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from coterie.cluster.runtime import clock
+from coterie.cluster.voter.frames import Abstention
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from coterie.cluster.voter.host import VoterHost
+
+RESTARTED = "it has restarted, and votes that it gave before may still count"
+ADVICE = (
+    "start the nodes that are missing; or, if this cluster is new and no program holds a lock of it,"
+    " start those with an empty data directory with coterie serve --new-cluster"
+)
+
+
+def abstention(voting: VoterHost) -> Abstention:
+    """Say for how long a node gives no votes, and why; for 0 seconds and no reason normally."""
+    voter = voting.voter
+    if not voter.abstains():
+        return Abstention(0.0, "")
+    if voting.recovers:
+        awaited = ", ".join(voting.awaited) or "the others"
+        reason = f"its data directory is empty, and it has to hear from {awaited} first"
+        return Abstention(math.inf, reason)
+    return Abstention(max(0.0, voter.abstains_until - clock.now()), RESTARTED)
+
+
+def no_votes(abstentions: Mapping[str, Abstention], troubles: Sequence[str]) -> str:
+    """Say why there is no quorum of votes: which nodes abstain, which are away, and what to do."""
+    reasons = [f"{name} {_describe(known)}" for name, known in abstentions.items()]
+    lasting = any(math.isinf(known.seconds) for known in abstentions.values())
+    return "; ".join([*reasons, *troubles, *([ADVICE] if lasting else [])])
+
+
+def _describe(known: Abstention) -> str:
+    how_long = "" if math.isinf(known.seconds) else f" for {known.seconds:.1f} s"
+    return f"abstains{how_long}: {known.reason}"
