@@ -12,19 +12,14 @@ PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
 
-# What takes long bears it in its name: campaigns, mutants, large explorations. Types are left out: a
-# cold run of mypy alone takes as long as all the rest.
-QUICK := tests/test_style.py tests/test_process.py tests/test_catalogue.py tests/test_trace.py \
+# Types are left out: a cold run of mypy alone takes as long as all the rest.
+QUICK := tests/test_style.py tests/test_messages.py tests/test_process.py tests/test_catalogue.py tests/test_trace.py \
 	$(addprefix tests/,clocks coteries deadlock diagram election explore mutex scenario simulate transactions)
-NOT_QUICK := audit or broken or campaign or cancellation or canonical or counts or crashes or everybody or \
-	explored or histories or interleaving or keep_the_order or large or missing or mutant or naive or \
-	noticed or order_16 or phantom or printed or published or random or repaired or runs or storm or \
-	timed or used_once or whatever
 
 quick: $(READY)  ## format, lint, rules, scenarios, small explorations: about half a minute on two cores
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
-	$(BIN)/pytest -m "not real and not slow" -k "not ($(NOT_QUICK))" --numprocesses 2 $(QUICK)
+	$(BIN)/pytest -m "not real and not slow" --numprocesses 2 $(QUICK)
 
 test: check  ## set up, check and test everything
 	$(BIN)/pytest -m "not real" --numprocesses 2 --dist worksteal

@@ -41,6 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("real")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep `file:` away from the directory that all users of the machine share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COTERIE_DIR", str(tmp_path_factory.mktemp("locks")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _logs() -> Iterator[None]:
     """Take away the handlers that a command has set up: what they write to is closed by now."""

@@ -86,6 +86,7 @@ def test_the_quorum_for_a_member_is_a_smallest_one_around_it(coterie: Coterie) -
         assert len(quorum) == min(map(len, around))
 
 
+@pytest.mark.slow
 @given(coteries(), st.randoms(use_true_random=False))
 def test_the_quorum_for_a_member_does_not_depend_on_the_order_of_the_input(
     coterie: Coterie, random: Random
@@ -121,6 +122,7 @@ def test_a_stranger_has_no_quorum() -> None:
         WHEEL.quorum_for(9)
 
 
+@pytest.mark.slow
 @given(coteries(), st.frozensets(st.integers(1, 7)))
 def test_without_gives_a_smallest_quorum_that_avoids_the_suspects(
     coterie: Coterie, suspects: frozenset[int]
@@ -154,6 +156,7 @@ def test_nondominated_means_that_no_other_coterie_is_better_for_all_of_up_to_fou
     assert counts == [(1, 1), (3, 2), (11, 4), (80, 12)]
 
 
+@pytest.mark.slow
 @given(coteries())
 def test_a_coterie_is_dominated_iff_some_set_and_its_complement_hold_no_quorum(
     coterie: Coterie,

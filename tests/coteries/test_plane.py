@@ -69,6 +69,7 @@ def test_an_order_that_is_no_prime_power_is_refused_with_the_choices(order: int)
         projective_plane(order)
 
 
+@pytest.mark.slow
 def test_every_size_up_to_the_plane_of_order_16_gets_a_coterie_near_the_square_root() -> None:
     for size in range(1, 274):
         coterie = relaxed_plane(size)

@@ -34,6 +34,7 @@ def test_the_stand_in_takes_the_place_of_the_failed_in_every_quorum() -> None:
     assert coterie.replace(1, 4).members == (2, 3, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", KEEPS)
 @given(case=failures())
 def test_theorem_1_the_result_is_a_coterie(keep: Keep, case: tuple[Coterie, int, int]) -> None:
@@ -44,6 +45,7 @@ def test_theorem_1_the_result_is_a_coterie(keep: Keep, case: tuple[Coterie, int,
     assert max(map(len, updated.quorums)) <= max(map(len, coterie.quorums))
 
 
+@pytest.mark.slow
 @given(failures())
 def test_theorem_2_a_pending_request_finds_a_quorum_that_extends_its_own(
     case: tuple[Coterie, int, int],
@@ -84,6 +86,7 @@ def test_theorems_1_and_2_hold_for_all_coteries_of_up_to_four_members() -> None:
     assert failures_of_theorem_2 == {"larger": 0, "smaller": 300}
 
 
+@pytest.mark.slow
 @given(failures())
 def test_keeping_the_smaller_preserves_nondomination(case: tuple[Coterie, int, int]) -> None:
     coterie, failed, by = case

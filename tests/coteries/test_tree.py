@@ -21,6 +21,7 @@ def test_seven_members_have_the_fifteen_quorums_of_the_paper() -> None:
     assert {4, 5, 6, 7} in coterie.quorums
 
 
+@pytest.mark.slow
 @given(st.integers(1, 12), st.frozensets(st.integers(1, 12)), st.floats(0, 1))
 def test_what_a_tree_answers_by_its_shape_is_what_the_list_of_quorums_says(
     size: int, suspects: frozenset[int], p: float

@@ -87,6 +87,7 @@ def test_lemma_4_the_coterie_does_not_depend_on_the_order_of_failures(keep: Keep
             assert coterie == INITIAL.coterie_after(FIGURE_5, failed, keep=keep)
 
 
+@pytest.mark.slow
 @given(coteries(least=3), st.data(), st.sampled_from(["larger", "smaller"]))
 def test_lemma_4_holds_for_any_coterie(coterie: Coterie, data: st.DataObject, keep: Keep) -> None:
     table = UpdateTable.cyclic(coterie.members)
@@ -119,6 +120,7 @@ def test_k_fault_tolerant_means_no_cycle_of_length_k_or_less(size: int) -> None:
         assert table.fault_tolerance() == shortest - 1
 
 
+@pytest.mark.slow
 @given(tables(7))
 def test_the_cycles_are_those_of_the_graph(table: UpdateTable) -> None:
     graph = nx.DiGraph(zip(table.members, table.stand_ins, strict=True))

@@ -26,6 +26,7 @@ def assignments(draw: st.DrawFn) -> Votes:
     return weighted(dict(enumerate(votes, start=1)), threshold)
 
 
+@pytest.mark.slow
 @given(assignments())
 def test_the_quorums_are_the_smallest_sets_with_enough_votes(coterie: Votes) -> None:
     enough = []
@@ -37,6 +38,7 @@ def test_the_quorums_are_the_smallest_sets_with_enough_votes(coterie: Votes) -> 
     coterie.check()
 
 
+@pytest.mark.slow
 @given(assignments(), st.frozensets(st.integers(1, 7)), st.floats(0, 1))
 def test_what_votes_answer_by_counting_is_what_the_list_of_quorums_says(
     coterie: Votes, suspects: frozenset[int], p: float

@@ -106,6 +106,7 @@ def test_the_parent_hears_when_something_is_decided_after_all() -> None:
     assert feed(left, 1, Change(1, 2, None)) == [(9, Change(1, 2, None))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("detector", ["central", "hierarchical"])
 @pytest.mark.parametrize("part", range(4))
 def test_random_systems_end_with_nobody_waiting_and_no_false_victim(

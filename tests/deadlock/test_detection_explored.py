@@ -84,6 +84,7 @@ ANY: tuple[Steps, ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "channel", "states", "transitions"),
     [

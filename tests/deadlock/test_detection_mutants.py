@@ -142,6 +142,7 @@ def notices(detector: str, seeds: int = 1500) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = MUTANTS[name]
@@ -149,6 +150,7 @@ def test_a_broken_rule_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert notices(case.detector)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("detector", ["diffusing", "central", "hierarchical"])
 def test_nothing_is_noticed_where_nothing_is_broken(detector: str) -> None:
     assert not notices(detector, seeds=100)

@@ -56,6 +56,7 @@ def test_a_report_to_a_search_that_is_over_is_ignored() -> None:
     assert bench.receive(2, Report(2, Wait(1, all_of(1), born=2))) != []
 
 
+@pytest.mark.slow
 def test_every_graph_of_three_processes_is_judged_as_the_oracle_does() -> None:
     for waits in and_or_graphs(3):
         if waits:
@@ -63,6 +64,7 @@ def test_every_graph_of_three_processes_is_judged_as_the_oracle_does() -> None:
             assert accusers == set(Graph(waits).deadlocked())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_large_frozen_graphs_are_judged_as_the_oracle_does(seed: int) -> None:
     graph = random_graph(seed, 50)
@@ -132,6 +134,7 @@ def test_quorums_can_deadlock_with_fewer_than_all() -> None:
 SEEDS = 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_random_systems_end_with_nobody_waiting_and_no_false_victim(part: int) -> None:
     """Up to 50 processes on links that reorder; the referee judges each victim as it is aborted."""

@@ -248,6 +248,7 @@ def verdicts(lock_service: Any, seed: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_verdict_is_a_phantom_while_locks_change_hands() -> None:
     count = 0
     for seed in range(2000):
@@ -257,6 +258,7 @@ def test_no_verdict_is_a_phantom_while_locks_change_hands() -> None:
     assert count > 500, "there is something to be wrong about"
 
 
+@pytest.mark.slow
 def test_once_it_is_quiet_every_deadlock_is_found_and_broken_by_one_victim_each() -> None:
     broken_off = 0
     for seed in range(1000):

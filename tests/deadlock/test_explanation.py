@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.deadlock.condition import all_of, any_of, some_of
 from coterie.deadlock.explanation import explain
 from coterie.deadlock.wait_for import Graph
@@ -45,6 +47,7 @@ def test_one_who_only_waits_for_a_cycle_is_not_of_it() -> None:
     assert explanation.text[0] == "1 waits for all of 2, 9; 2 cannot come"
 
 
+@pytest.mark.slow
 def test_an_explanation_proves_what_it_says_and_nothing_in_it_can_be_spared() -> None:
     for seed in range(100):
         graph = random_graph(seed, 10)

@@ -91,6 +91,7 @@ def test_conditions_that_the_survey_does_not_know_are_refused() -> None:
             groups(condition)
 
 
+@pytest.mark.slow
 def test_on_three_processes_somebody_finds_every_deadlock_and_nobody_a_false_one() -> None:
     for waits in and_or_graphs(3):
         if waits:
@@ -114,6 +115,7 @@ def test_the_graph_that_separates_it_from_the_oracle() -> None:
     assert detect(Survey, waits).suspicions == []
 
 
+@pytest.mark.slow
 def test_random_systems_have_no_false_victims_and_and_or_alone_leave_nobody_waiting() -> None:
     for seed in range(200):
         random = Random(seed)

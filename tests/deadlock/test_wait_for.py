@@ -138,6 +138,7 @@ def test_a_waiter_at_two_places_is_caught_by_a_cycle_through_either() -> None:
         assert set(graph.deadlocked()) == {"P1", "P2", "C", place}
 
 
+@pytest.mark.slow
 def test_a_hot_lock_with_a_thousand_waiters_has_a_thousand_and_one_edges() -> None:
     waits = {f"P{index}": all_of("hot") for index in range(1000)}
     graph = Graph({**waits, "hot": all_of("P0")})

@@ -110,6 +110,7 @@ def test_timers_events_and_pauses_are_drawn() -> None:
     assert {"SILENCE", "Elected(2)", "paused", "crashed", "timer"} <= set(shown)
 
 
+@pytest.mark.slow
 def test_a_long_run_is_drawn_within_bounds_and_says_what_is_left_out() -> None:
     step = "acquire 1\nrun\nrelease 1\n"
     trace = perform("ricart-agrawala 2\n" + step * 2000).trace
@@ -132,6 +133,7 @@ def test_nothing_is_fetched_and_nothing_has_an_id() -> None:
     assert "<style" not in text
 
 
+@pytest.mark.slow
 def test_the_same_trace_gives_the_same_bytes_whatever_the_hash_seed() -> None:
     program = (
         "from coterie.scenario import perform; from coterie.diagram import space_time;"

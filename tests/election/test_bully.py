@@ -149,6 +149,7 @@ test_whatever_happens_all_who_live_follow_the_highest_of_them_in_the_end = every
 )
 
 
+@pytest.mark.slow
 def test_on_links_that_keep_the_order_too() -> None:
     verdict = check(build("bully", 4), entries=0, crashes=2, channel=Channel.FIFO)
     assert verdict.verdict == "verified", verdict.reason

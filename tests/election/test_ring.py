@@ -158,6 +158,7 @@ test_whatever_happens_all_who_live_follow_the_highest_of_them_in_the_end = every
 )
 
 
+@pytest.mark.slow
 def test_two_begin_without_need_while_one_crashes() -> None:
     processes = build("ring", 3)
     verdict = check(processes, requesters=[1, 2], crashes=1, properties=[HIGHEST_LEADS])

@@ -191,6 +191,7 @@ def spend(faults: Faults, kind: str) -> Faults:
     return faults._replace(**{kind: getattr(faults, kind) - 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", Channel)
 def test_agrees_with_a_plain_search_on_ricart_agrawala(channel: Channel) -> None:
     def processes() -> list[Process[Any]]:
@@ -279,6 +280,7 @@ RULES = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )

@@ -55,6 +55,7 @@ def explore(
     return check(processes, entries=entries, channel=channel, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(
     ("size", "entries", "channel", "states"),
@@ -77,6 +78,7 @@ def test_fewer_states_give_the_same_verdict(
     assert plain.sometimes == canonical.sometimes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", Channel)
 @pytest.mark.parametrize(("size", "entries"), [(2, 3), (3, 2)])
 def test_what_is_searched_is_the_canonical_form_of_all_there_is(
@@ -118,6 +120,7 @@ def test_a_handler_that_raises_late_is_caught_and_replayed() -> None:
     assert canonical.property == plain.property
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "channel", "states"),
     [(2, FIFO, 18), (3, FIFO, 1_833), (3, UNORDERED, 2_622)],

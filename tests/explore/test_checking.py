@@ -236,6 +236,7 @@ print(verdict.states, verdict.transitions, verdict.counterexample.to_lines())
 """
 
 
+@pytest.mark.slow
 def test_the_same_question_gets_the_same_bytes_whatever_the_hash_seed() -> None:
     answers = {
         subprocess.run(

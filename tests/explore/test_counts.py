@@ -20,6 +20,7 @@ def processes(size: int) -> list[Process[Any]]:
     return [RicartAgrawala(me, size) for me in range(1, size + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(
     ("size", "entries", "channel", "counts"),
@@ -44,6 +45,7 @@ def test_ricart_agrawala_is_verified_with_the_known_counts(
     assert verdict.depth == entries * size * 2 * size  # two calls and 2(N - 1) messages an entry
 
 
+@pytest.mark.slow
 def test_four_processes_have_as_many_states_as_spin_finds() -> None:
     verdict = check(processes(4), channel=FIFO)
     assert (verdict.states, verdict.transitions) == (1_402_298, 7_398_198)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ NEAR = st.integers(0, 40)  # few enough to repeat, and all in the first slots of
 KEYS = st.lists(st.lists(NEAR | NEAR.map(scatter) | st.integers(2**64 - 9, 2**64 - 1)), max_size=8)
 
 
+@pytest.mark.slow
 @given(KEYS)
 def test_equal_keys_get_equal_numbers_and_new_ones_are_reported_once(
     batches: list[list[int]],
@@ -36,6 +38,7 @@ def test_find_tells_what_was_never_shown(shown: list[int], sought: list[int]) ->
     assert [number >= 0 for number in found] == [key in shown for key in sought]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 9))))
 def test_rows_with_equal_keys_are_told_apart(items: list[tuple[int, int, int]]) -> None:
     index = HashIndex()

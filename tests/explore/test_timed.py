@@ -87,6 +87,7 @@ def test_an_algorithm_without_timers_is_explored_as_well(
     assert (verdict.states, verdict.transitions) == (states, transitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("crashes", "returns"), [(0, 0), (1, 0), (1, 1)])
 def test_turns_in_order_lose_nothing(crashes: int, returns: int) -> None:
     """Whatever the order of the processes within a tick, the same moments begin a tick."""

@@ -10,6 +10,7 @@ from coterie.simulate import Exponential, Network, Poisson, Simulation
 SEEDS = range(12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(mutexes()))
 def test_requests_are_overtaken_by_later_ones_unless_the_catalogue_says_no(name: str) -> None:
     entry = algorithm(name)

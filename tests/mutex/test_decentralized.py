@@ -224,6 +224,7 @@ test_every_interleaving_is_safe_and_entry_stays_possible = every_interleaving(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("needed", "states", "transitions"), [(2, 23377, 98732), (3, 59247, 314486)]
 )
@@ -249,6 +250,7 @@ def test_a_dead_replica_is_waited_for_for_ever_by_those_who_have_no_patience() -
     assert verdict.property == DEADLOCK
 
 
+@pytest.mark.slow
 def test_with_patience_nothing_wrong_is_found_in_the_first_states() -> None:
     """Tries are without number, and so are the states: the search ends with its budget."""
     processes = [Decentralized(me, (3, 4, 5), 2, patience=5.0) for me in range(1, 6)]
@@ -376,6 +378,7 @@ def second_client_enters(replicas: int, votes: int, forgetting: float, random: R
     return any(Entered() in outside.receive(name, answer) for name, answer in answers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("replicas", "votes", "forgetting"), [(5, 4, 0.5), (5, 3, 0.2), (8, 6, 0.6), (4, 4, 0.8)]
 )

@@ -101,6 +101,7 @@ def test_repaired_nobody_meets_another_inside_and_nobody_is_stuck(
     assert (verdict.states, verdict.transitions) == (states, transitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "steps"),
     [
@@ -117,6 +118,7 @@ def test_published_two_are_inside_after_one_crash(case: Case, steps: int) -> Non
     assert verdict.depth == steps
 
 
+@pytest.mark.slow
 def test_published_the_smallest_majority_bears_a_crash() -> None:
     """Q keeps the larger: the one quorum that is left contains whoever is inside."""
     assert Case(3, "majority", 2, (1, 2)).check(Published).verdict == "verified"
@@ -153,6 +155,7 @@ def test_without_relay_a_detector_that_dies_half_way_lets_two_in() -> None:
     assert case.check(trials.NoRelay).property == "mutual exclusion"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_missing_rule_is_refuted(name: str) -> None:
     process, case, property_ = MUTANTS[name]

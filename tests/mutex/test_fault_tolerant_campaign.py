@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from coterie.mutex.quorum.fault_tolerant.process import FaultTolerant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("drawn", "seeds"),
     [
@@ -40,6 +41,7 @@ def test_everybody_who_lives_is_served_and_nobody_meets_another_inside(
     assert len(report.outages) >= seeds
 
 
+@pytest.mark.slow
 def test_nobody_who_lives_is_ever_taken_for_dead() -> None:
     noticed = 0
     for seed in range(40):
@@ -94,6 +96,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_missing_rule_is_noticed(name: str) -> None:
     mutant = MUTANTS[name]

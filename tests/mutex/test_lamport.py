@@ -132,6 +132,7 @@ EXPLORED = [  # processes, entries, links, states, transitions
 test_every_interleaving_is_safe_and_live = every_interleaving("lamport", EXPLORED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "states", "transitions"), [("plain", 28070, 81686), ("sparing", 15207, 42446)]
 )

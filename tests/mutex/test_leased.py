@@ -72,6 +72,7 @@ def test_every_interleaving_of_one_crash_is_safe_and_live(
     assert (verdict.states, verdict.transitions) == (states, transitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entries", "lapses", "reboots", "states", "transitions"),
     [
@@ -99,6 +100,7 @@ def test_processes_that_vote_themselves_are_explored_as_the_catalogue_builds_the
     assert verdict.sometimes["contention"]
 
 
+@pytest.mark.slow
 def test_every_mutant_still_fits_the_code() -> None:
     for rule in MUTANTS.values():
         assert isinstance(broken(rule.kind, rule.old, rule.new), Kit)
@@ -229,6 +231,7 @@ def test_a_round_trip_from_first_contact_to_entry() -> None:
 # Faults in the simulator, where processes vote themselves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["all", "quorum"])
 @pytest.mark.parametrize(
     "faults",
@@ -289,6 +292,7 @@ def test_a_lock_whose_holder_dies_is_free_after_the_expiry() -> None:
     assert 10 + expiry - 5 < result.waiting.max < 10 + expiry + 5
 
 
+@pytest.mark.slow
 def test_locks_used_once_leave_nothing_behind() -> None:
     pump = Pump(voters(3, cached_max=4), clients=1)
     [client] = pump.clients
@@ -328,6 +332,7 @@ def test_after_the_crash_of_a_voter_a_fresh_lock_comes_within_one_hedge(policy: 
     assert max(waits) == (2 if policy == "all" else 16 + 2)
 
 
+@pytest.mark.slow
 def test_where_all_are_asked_the_crash_of_a_voter_delays_nobody() -> None:
     """Two clients take the lock from each other in four delays, whenever the crash comes."""
     for voter in (1, 2, 3):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SEEDS = 40  # of each profile
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixed_leases", [False, True])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_random_runs_hold_every_promise(profile: str, mixed_leases: bool) -> None:
@@ -46,6 +47,7 @@ def test_random_runs_hold_every_promise(profile: str, mixed_leases: bool) -> Non
 LOCK_DELAY = 15.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["mixed", "crash"])
 def test_with_a_lock_delay_a_dead_holders_lock_rests_for_as_long(profile: str) -> None:
     runs = [World(seed, profile, lock_delay=LOCK_DELAY).run() for seed in range(SEEDS)]
@@ -258,6 +260,7 @@ MUTANTS: dict[str, Rule] = {
 SEEDS_MAX = 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_rule_switched_off_is_found_out(name: str) -> None:
     kind, old, new, profile, mixed, delay, sharing = MUTANTS[name]

@@ -273,6 +273,7 @@ def test_who_parks_resumes_in_the_same_mode() -> None:
 # Every interleaving
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "entries", "states", "transitions"),
     [
@@ -296,6 +297,7 @@ def test_every_interleaving_of_two_who_share_and_one_who_does_not_is_safe_and_li
     assert (verdict.states, verdict.transitions) == (states, transitions)
 
 
+@pytest.mark.slow
 def test_every_interleaving_of_a_lapse_of_one_who_shares_is_safe() -> None:
     """One voter: the clock of a client that shares runs past its lease at any moment."""
     processes = cluster(voters(1), clients=3, sharers=(2, 3), lapses={2: 1})

@@ -229,6 +229,7 @@ def complaints(profile: str, seed: int, kit: Kit | None = None) -> list[str]:
     return [complaint(history, FENCED) for history in world.history.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["mixed", "crash", "pause", "net"])
 def test_what_users_of_the_leased_lock_see_is_a_fenced_mutex(profile: str) -> None:
     for seed in range(20):
@@ -253,6 +254,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_lock_is_known_by_what_its_users_see(name: str) -> None:
     kind, old, new, profile = MUTANTS[name]

@@ -35,6 +35,7 @@ def test_the_recorded_deadlock_is_a_shortest_one(
     assert waiting == f"  waiting: {', '.join(map(str, requesters))}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["eager", "displaced"])
 def test_the_sound_rules_do_not_deadlock_on_the_grid(variant: str) -> None:
     processes = build("maekawa", 4, variant, coterie="grid")

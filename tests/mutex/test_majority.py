@@ -49,6 +49,7 @@ EXPLORED = [  # processes, entries, links, states, transitions
 test_every_interleaving_is_safe_and_live = every_interleaving("majority", EXPLORED)
 
 
+@pytest.mark.slow
 def test_three_processes_behave_as_maekawa_on_the_triangle() -> None:
     """The majorities of three are the lines of the smallest plane."""
     ours, theirs = explore("majority", 3, 2), explore("maekawa", 3, 2)

@@ -128,6 +128,7 @@ def harmonic(number: int) -> Fraction:
     return sum((Fraction(1, term) for term in range(1, number + 1)), Fraction(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 16, 32, 64])
 def test_random_requesters_pay_the_harmonic_number_on_average(size: int) -> None:
     random = Random(1)

@@ -110,6 +110,7 @@ EXPLORED = [  # processes, entries, links, states, transitions
 test_every_interleaving_is_safe_and_live = every_interleaving("token-ring", EXPLORED)
 
 
+@pytest.mark.slow
 def test_the_states_are_the_places_of_the_token_times_those_of_the_users() -> None:
     """2N places: at each process and between two; 2 entries + 1 for a user: before and after each."""
     for size, entries in ((2, 3), (3, 3), (6, 1)):

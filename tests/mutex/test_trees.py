@@ -32,6 +32,7 @@ def test_one_process_is_a_tree_without_links(text: str) -> None:
     assert tree.towards(1) == {1: 1}
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.integers(0, 10**6))
 def test_ways_and_distances_are_those_of_the_oracle(size: int, seed: int) -> None:
     tree = random_tree(size, seed)

@@ -59,6 +59,7 @@ def output(seed: int, hash_seed: str) -> bytes:
     return subprocess.run(command, env=environment, capture_output=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_whatever_the_hash_seed() -> None:
     first, again, other = output(3, "0"), output(3, "4711"), output(4, "0")
     assert first.count(b"\n") > 100

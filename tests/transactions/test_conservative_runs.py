@@ -35,6 +35,7 @@ class Watched(Conservative):
             assert others or self.awaited(), f"nobody is in the way of {name}"
 
 
+@pytest.mark.slow
 def test_waits_go_from_larger_stamps_to_smaller_ones() -> None:
     """2.2 f: so there is no deadlock; and whoever is in nobody's way waits for nobody."""
     for seed in range(100):
@@ -44,6 +45,7 @@ def test_waits_go_from_larger_stamps_to_smaller_ones() -> None:
 # Several sites
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("variant", ["classes", "unanalysed"])
 def test_storms_over_sites_are_serializable_and_nobody_is_refused(count: int, variant: str) -> None:

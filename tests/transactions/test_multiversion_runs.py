@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.transactions.schemes.multiversion import Multiversion
 from coterie.transactions.schemes.multiversion.chain import Chain, Version
 from tests.transactions.desk import page
@@ -73,6 +75,7 @@ COLLECTING_MUTANTS = {
 }
 
 
+@pytest.mark.slow
 def test_where_transactions_begin_in_order_readers_are_never_refused() -> None:
     """2.4 a: though versions are dropped all the time."""
     committed = 0

@@ -236,6 +236,7 @@ def test_only_who_is_known_can_be_valid(desk: Desk) -> None:
         desk.scheduler.valid("T1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [10, 10_000])
 def test_a_sleeper_that_missed_more_than_is_remembered_is_refused(bound: int) -> None:
     """2.6 g: too old is a failure, never a pass; and the history is bounded."""

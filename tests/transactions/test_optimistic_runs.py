@@ -38,6 +38,7 @@ def at_two_sites(**options: Any) -> list[Scheduler]:
     return [Optimistic(site=site, sites=2, **options) for site in (1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("serial", [False, True])
 def test_whoever_runs_alone_is_never_refused_in_any_interleaving(serial: bool) -> None:
     """2.6 h: T1 and T2 have failed often; T3 has not."""
@@ -113,6 +114,7 @@ def test_those_who_have_failed_often_do_not_wait_for_each_other_at_two_sites() -
     assert all(end.runners["T1"].state == "committed" for end in ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"serial": True}, {"patience": 1}])
 def test_storms_over_two_sites_are_serializable(options: dict[str, Any]) -> None:
     for seed in range(300):

@@ -61,6 +61,7 @@ def test_scripts_are_all_there() -> None:
     assert len(list(scripts(3, PLAIN))) == 4 * 8
 
 
+@pytest.mark.slow
 def test_thomas_rule_as_printed_fails_with_three_operations_and_not_with_fewer() -> None:
     """algorithms 8.3: r20(x) w20(x), then w10(x) is skipped though it would have been read."""
     assert refuted(PrintedThomas, 1, ALL) == []
@@ -96,6 +97,7 @@ def test_the_smallest_history_of_multiversion_as_printed() -> None:
     assert anomaly.name == "internal"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [TimestampOrdering, ThomasWriteRule, Multiversion])
 def test_the_corrected_rules_pass_all_of_these(kind: type[StampOrdered]) -> None:
     assert refuted(kind, 1, ALL) == []

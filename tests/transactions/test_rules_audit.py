@@ -56,6 +56,7 @@ def conservative(sites: int, clients: int) -> Result:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sites", "messages"), [(2, 12), (4, 24), (8, 44)])
 def test_what_promises_cost_and_let_through_with_more_sites(sites: int, messages: int) -> None:
     """2.5 c: a question and an answer for each other site, where many wait fewer than that.
@@ -73,6 +74,7 @@ def test_what_promises_cost_and_let_through_with_more_sites(sites: int, messages
     assert many.kinds["Promise"] / many.commits < promises
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sites", [2, 4, 8])
 def test_an_idle_source_stops_nobody(sites: int) -> None:
     """2.5 c: the last site begins nothing by itself; the others commit as often as with it."""
@@ -95,6 +97,7 @@ def versions(until: float) -> tuple[int, int]:
     return outcome.commits, sum(kept)
 
 
+@pytest.mark.slow
 def test_versions_at_several_sites_do_not_grow_with_time() -> None:
     """2.4 e: two of the three sites are idle, and asked for promises."""
     (commits, kept), (commits_later, kept_later) = versions(2000.0), versions(8000.0)
@@ -113,6 +116,7 @@ def deleted(history: History) -> set[Key]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "variant"), FORMS)
 def test_histories_stay_true_while_deletions_are_forgotten(
     scheme: str, variant: str, monkeypatch: pytest.MonkeyPatch

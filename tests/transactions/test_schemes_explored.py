@@ -164,6 +164,7 @@ def begin(scheduler: Scheduler, scripts: tuple[str, ...]) -> Trial:
     return trial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant", "scripts", "counts"), list(at_one_site()))
 def test_every_interleaving_is_serializable_and_ends(
     name: str, variant: str, scripts: tuple[str, ...], counts: Counts
@@ -180,6 +181,7 @@ def at_two_sites() -> Iterator[tuple[str, str, tuple[str, ...], Counts]]:
             yield name, variant, scripts, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant", "scripts", "counts"), list(at_two_sites()))
 def test_every_interleaving_over_two_sites_is_serializable_and_ends(
     name: str, variant: str, scripts: tuple[str, ...], counts: Counts
@@ -190,6 +192,7 @@ def test_every_interleaving_over_two_sites_is_serializable_and_ends(
     assert tally(explore(spread(schedulers, scripts))) == Tally(*counts, stuck=0, wrong=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(len(WATCHED)), ids=list(WATCHED))
 @pytest.mark.parametrize("history", STAMPED)
 def test_every_interleaving_by_stamps_is_serializable_and_ends(history: str, place: int) -> None:

@@ -79,6 +79,7 @@ def test_every_scheme_is_in_a_storm() -> None:
     assert {name.split(",")[0] for name in STORMS} == set(schemes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORMS)
 def test_storms_are_serializable_and_leave_nothing_behind(name: str) -> None:
     """2.0 d, 2.2 b: aborts and refusals included; nobody that commits has read from one of them."""
@@ -103,6 +104,7 @@ def test_storms_are_serializable_and_leave_nothing_behind(name: str) -> None:
     assert failures_max in (None, failures)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in WATCHED if name != "multiversion"])
 def test_storms_with_restarts_are_serializable(name: str) -> None:
     """2.2 e: read stamps are lost, and nothing comes of it."""

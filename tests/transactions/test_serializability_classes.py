@@ -93,6 +93,7 @@ def misnamed(history: History) -> bool:
     return sorted(named) != sorted(expected)
 
 
+@pytest.mark.slow
 def test_each_tangle_shows_a_shortest_cycle_of_each_class_that_it_has() -> None:
     for seed in range(1500):
         assert not misnamed(tangled(seed)), f"seed {seed}"

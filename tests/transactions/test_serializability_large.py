@@ -28,25 +28,30 @@ def decided(history: History) -> bool:
     return explains([history.transactions[name] for name in report.order])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blind", [False, True])
 def test_ten_thousand_transactions_with_versions_in_any_order(blind: bool) -> None:
     assert decided(with_versions(shuffled(1, 10_000, 500, blind=blind)))
 
 
+@pytest.mark.slow
 def test_ten_thousand_transactions_without_versions_in_the_order_of_their_ends() -> None:
     assert decided(shuffled(1, 10_000, 20, blind=True, near=0))
 
 
+@pytest.mark.slow
 def test_ten_thousand_transactions_without_versions_that_read_what_they_write() -> None:
     """Who reads what it replaces leaves no doubt about the order of versions."""
     assert decided(shuffled(1, 10_000, 500, blind=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [20, 50])
 def test_ten_thousand_events_without_versions_nor_order(keys: int) -> None:
     assert decided(shuffled(1, 2_000, keys, blind=True, near=8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blind", [False, True])
 def test_one_wrong_read_among_ten_thousand_transactions_is_found(blind: bool) -> None:
     """A late reader sees the newest version of one key and nothing in another."""

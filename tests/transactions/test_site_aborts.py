@@ -62,6 +62,7 @@ def storms(name: str, variant: str | None) -> int:
     return called_off
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), SCHEMES)
 def test_what_was_called_off_has_not_happened_anywhere(name: str, variant: str | None) -> None:
     assert storms(name, variant)

@@ -166,6 +166,7 @@ def test_all_transfers_are_made_however_long_a_round_trip_takes(latency: float) 
         assert outcome.commits == 60, f"seed {seed} stops after {outcome.commits} transfers"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -48,6 +48,7 @@ ATOMIC = Settles("atomic", (Together(all_or_nothing),), "the sites differ, or so
 DOUBT = Sometimes("doubt", (Together(in_doubt),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "variant", "scripts", "states", "transitions"),
     [
@@ -77,6 +78,7 @@ def test_all_sites_agree_in_the_end_in_every_order(
     assert (verdict.states, verdict.transitions) == (states, transitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["timestamp-ordering", "optimistic", "conservative"])
 def test_any_message_may_come_twice(name: str) -> None:
     """2.8 d: every message, at every moment."""

@@ -123,6 +123,7 @@ def test_a_transaction_that_meets_another_life_of_a_site_is_refused(*, at_home: 
     assert not has_voted(sites)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "old", "new", "at_home"),
     [

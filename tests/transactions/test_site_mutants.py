@@ -239,6 +239,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_is_noticed(name: str) -> None:
     mutant = MUTANTS[name]
@@ -247,6 +248,7 @@ def test_a_broken_rule_is_noticed(name: str) -> None:
         mutant.noticed(kinds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "notice",
     [crashes, storms, restarts, duplicates, readers_left, late_prepare, silent_coordinator],

@@ -132,6 +132,7 @@ def test_stamps_of_sites_that_have_not_met_need_not_agree_with_real_time() -> No
 LATE = ("timestamp-ordering", "thomas-write-rule", "multiversion", "conservative")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), SCHEMES)
 def test_locking_and_validation_keep_to_real_time_over_all_sites(
     name: str, variant: str | None
@@ -145,6 +146,7 @@ def test_locking_and_validation_keep_to_real_time_over_all_sites(
             assert report.serializable, report.anomalies
 
 
+@pytest.mark.slow
 def test_in_storms_some_multiversion_runs_do_not() -> None:
     """2.0 j: so the test above could fail."""
     late = 0

@@ -129,6 +129,7 @@ def impatient(base: type[Promises] = Promises) -> type[BusySite]:
     return with_part(BusySite, "promises", Impatient)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["conservative", "multiversion"])
 def test_sites_that_close_each_other_though_all_live_stay_serializable(scheme: str) -> None:
     """It costs refusals, and never the order."""

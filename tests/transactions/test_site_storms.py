@@ -14,6 +14,7 @@ ALL = [(scheme.name, variant.name) for scheme in schemes().values() for variant 
 SEEDS = 12  # of each number of sites; campaigns of thousands are a matter of this number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sites", [1, 2, 3, 4])
 @pytest.mark.parametrize(("scheme", "variant"), ALL)
 def test_whatever_crashes_the_history_is_serializable_and_everything_ends(
@@ -27,6 +28,7 @@ def test_whatever_crashes_the_history_is_serializable_and_everything_ends(
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "variant"), ALL)
 def test_where_nothing_goes_wrong_everybody_commits(scheme: str, variant: str | None) -> None:
     for seed in range(8):

@@ -62,6 +62,7 @@ def fails(kind: type[StampOrdered], seed: int) -> bool:
     return any(bool(t.waiting()) or not check(t.history()).serializable for t in trials)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "name"), [(scheme, name) for scheme, mutants in MUTANTS.items() for name in mutants]
 )
@@ -70,6 +71,7 @@ def test_a_broken_rule_is_noticed(scheme: str, name: str, monkeypatch: pytest.Mo
     assert noticed(scheme)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", WATCHED)
 def test_nothing_is_noticed_where_nothing_is_broken(scheme: str) -> None:
     assert not noticed(scheme)

@@ -547,6 +547,7 @@ def test_a_store_that_is_closed_refuses_who_is_under_way_and_takes_no_more() -> 
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_stamps_are_unique_and_grow_whatever_the_clock_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -80,6 +80,7 @@ async def rival(store: Store, keys: str) -> None:
                 await asyncio.sleep(0)
 
 
+@pytest.mark.slow
 @every_form
 @pytest.mark.parametrize("late", [False, True], ids=["waiting", "answered"])
 def test_cancelled_at_any_point_it_leaves_nothing_behind(

@@ -89,6 +89,7 @@ def is_noticed(variant: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = MUTANTS[name]

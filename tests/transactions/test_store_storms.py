@@ -85,6 +85,7 @@ def run_storm(store: Store, seed: int) -> None:
     jumbled(lambda: storm(store, seed), seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "variant"), FORMS)
 def test_every_storm_is_serializable_and_leaves_nothing_behind(scheme: str, variant: str) -> None:
     """2.0 c: whoever can go on may be the next to, wherever a transaction waits."""
@@ -109,6 +110,7 @@ def agrees_with_real_time(store: Store, seed: int) -> bool:
     return check(history, real_time=True).serializable is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "variant"), FORMS)
 def test_the_order_agrees_with_real_time(scheme: str, variant: str) -> None:
     """2.0 j: in one process also by schemes that order by stamps, for stamps grow."""
@@ -136,6 +138,7 @@ class Behind(LocalExecutor):
         return attempt
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_behind_contradicts_real_time_and_nothing_else() -> None:
     """2.0 j, the other half: still serializable, but not in the order in which things happened."""
     found = 0
@@ -167,6 +170,7 @@ def test_the_lines_tell_the_same_as_the_history() -> None:
         assert Outcome.UNKNOWN not in ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "variant"), FORMS)
 def test_what_a_scheme_has_forgotten_is_told_as_it_was(scheme: str, variant: str) -> None:
     """Of a key deleted long ago nobody knows the version; the history still tells who read what."""

@@ -115,6 +115,7 @@ def run(scheduler: TimestampOrdering, seed: int, *, transfers: bool = False) -> 
     return storm(scheduler, seed, scripts=transfer if transfers else blind)
 
 
+@pytest.mark.slow
 def test_where_everybody_reads_what_it_writes_the_rule_gains_nothing() -> None:
     """2.3 c: not one step of any run is different."""
     committed = refused = 0
@@ -127,6 +128,7 @@ def test_where_everybody_reads_what_it_writes_the_rule_gains_nothing() -> None:
     assert f"| with the rule | {committed:,} | {refused:,} |" in page("thomas-write-rule")
 
 
+@pytest.mark.slow
 def test_where_writes_are_blind_the_rule_refuses_nobody() -> None:
     """2.3 c: where timestamp ordering does, with the same seeds."""
     rows = []
@@ -150,6 +152,7 @@ def test_what_the_rule_accepts_may_have_a_cycle_of_conflicts_in_order_of_arrival
     assert not conflict_serializable(trial.history())
 
 
+@pytest.mark.slow
 def test_whatever_the_textbooks_test_accepts_our_checker_accepts() -> None:
     """2.3 d: the other fixture, in both directions."""
     assert not conflict_serializable(textbook("r10(x) w20(x@20) w10(x@10) c10 c20"))

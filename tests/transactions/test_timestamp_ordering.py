@@ -152,6 +152,7 @@ def test_a_read_that_waited_comes_before_the_larger_write_that_waited_with_it(ha
     assert hand.commit(10) == ["T10 has committed", "T20 sees x=ten", "T40 sees x=thirty"]
 
 
+@pytest.mark.slow
 def test_who_is_refused_after_waiting_frees_whoever_waited_for_it(hand: Hand) -> None:
     """2.2 c: and so on along the line, without recursion."""
     count = 500

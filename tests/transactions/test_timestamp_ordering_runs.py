@@ -160,6 +160,7 @@ SCRIPTED_MUTANTS: dict[str, tuple[Mutant, Callable[[], None]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_whoever_has_made_a_reservation_is_never_refused(scheme: str) -> None:
     """2.2 g: at one site, where all begin in the order of their stamps."""

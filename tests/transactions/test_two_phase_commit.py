@@ -278,6 +278,7 @@ def test_names_never_repeat_after_a_restart() -> None:
     assert names == sorted(set(names))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_stamps_of_two_sites_differ_and_grow_at_each() -> None:
     """2.0 g: pairs of a counter and a site; no clock of the machine is asked, so none can err."""
     sites = world(sites=2)

@@ -93,6 +93,7 @@ def crashing_runs(
         yield point, sites, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("soon", [True, False], ids=["back at once", "back late"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("scheme", "variant"), SCHEMES)

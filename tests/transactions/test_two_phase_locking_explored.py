@@ -48,6 +48,7 @@ def granted(end: Trial) -> tuple[str, ...]:
     return tuple(name for _, name in sorted(reads))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_transaction_can_be_given_up_at_any_point_and_nothing_of_it_is_left(variant: str) -> None:
     """2.0 d: at every point of every interleaving, whether it waits or not; the others end."""

@@ -283,6 +283,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_rule_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutants, noticed, variant = MUTANTS[name]
@@ -306,6 +307,7 @@ def test_a_broken_rule_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) ->
             assert fault in storms(build, variant, watched=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_nothing_is_noticed_of_the_rules_as_they_are(variant: str) -> None:
     build = VARIANTS[variant]
