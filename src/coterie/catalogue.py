@@ -66,6 +66,7 @@ class Parameter:
     default: str
     summary: str
     parse: Callable[[str, int], Any]  # (text, number of processes); raises UsageError
+    names_lock: bool = False  # where there are many locks, each has its own name for it by default
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class Algorithm:
     requesters: Callable[[Setup], Sequence[int]] = field(
         default=lambda setup: range(1, setup.size + 1)
     )
+    """The processes that ask where costs are measured; others may ask, and enter for nothing."""
 
     @property
     def channel(self) -> Channel:

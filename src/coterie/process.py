@@ -109,7 +109,8 @@ class Outbox(Generic[MessageT]):
 
         A world's detector is perfect unless it says otherwise: it reports every watched process
         that has crashed, some time later, and no other. Messages sent before the crash may still
-        come after the report.
+        come after the report. If the process returns without memory, its crash is reported before
+        any message of its new life comes.
         """
         self.watches.append((peer, True))
 

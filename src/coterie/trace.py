@@ -215,8 +215,15 @@ def told(time: float, process: int, event: Event) -> Told:
 
 
 def label(value: Payload | Event) -> str:
-    """Write a message or an event the way people do: `Request(1.2)`, `Reply`."""
-    fields = [_text(getattr(value, name)) for name in value.__struct_fields__]
+    """Write a message or an event the way people do: `Request(1.2)`, `Reply`.
+
+    What stands at the end and is as it is by default is left out.
+    """
+    said = [getattr(value, name) for name in value.__struct_fields__]
+    defaults = list(value.__struct_defaults__)
+    while defaults and said[-1] == defaults.pop():
+        said.pop()
+    fields = [_text(each) for each in said]
     name = type(value).__name__
     return f"{name}({', '.join(fields)})" if fields else name
 

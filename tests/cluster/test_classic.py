@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.catalogue import algorithm, algorithms
+from coterie.catalogue import algorithms
 from coterie.cluster.classic.engine import ClassicEngine
-from coterie.cluster.classic.node import Classic
+from coterie.cluster.classic.node import Classic, Program, choose
 from coterie.cluster.config import convert
+from coterie.mutex.permission.centralized import coordinator_of
 from coterie.process import Mutex
 from tests.cluster.local_cluster import document, until, url_of
 from tests.cluster.virtual_time import passing, run
@@ -33,18 +34,12 @@ CLASSICS = [
 
 @contextlib.asynccontextmanager
 async def members(config: Config) -> AsyncIterator[list[coterie.Coordinator]]:
-    """Run all nodes of a configuration here; those that take locks are given."""
+    """Run all nodes of a configuration here."""
     async with contextlib.AsyncExitStack() as stack:
         taking = []
         for member in config.membership.members:
-            try:
-                joined = coterie.join(config, node=member.name)
-            except coterie.ConfigError:
-                node = Classic(config, member.name, lambda lock, event: None, fail)
-                await node.start()
-                stack.push_async_callback(node.stop)
-            else:
-                taking.append(await stack.enter_async_context(joined))
+            joined = coterie.join(config, node=member.name)
+            taking.append(await stack.enter_async_context(joined))
         yield taking
 
 
@@ -85,9 +80,62 @@ def run_turns(config: Config, turns: int) -> list[int]:
 @pytest.mark.parametrize("name", CLASSICS)
 def test_every_mutex_of_the_catalogue_runs_over_sockets(name: str) -> None:
     config = convert(document(4, algorithm=name))
-    takers = len(algorithm(name).requesters(algorithm(name).setup(4)))
     entered = run_turns(config, turns=5)
-    assert sorted(entered) == sorted(list(range(takers)) * 5)
+    assert sorted(entered) == sorted(list(range(4)) * 5)
+
+
+def test_a_process_that_has_all_votes_takes_locks_of_its_own() -> None:
+    config = convert(document(3, algorithm="weighted", parameters={"votes": "3,1,1"}))
+    assert sorted(run_turns(config, turns=3)) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("variant", ["silent", "denied", "failover"])
+def test_each_lock_has_a_coordinator_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, variant: str
+) -> None:
+    config = convert(document(4, algorithm="centralized", variant=variant))
+
+    async def main() -> set[int]:
+        chosen: set[int] = set()
+        async with members(config) as taking:
+            for number in range(20):
+                name = f"lock-{number}"
+                for member in taking:
+                    async with member.lock(name):
+                        pass
+                processes = [node_of(member).process(name).seat.process for member in taking]
+                coordinators = {process.coordinator for process in processes}  # type: ignore[attr-defined]
+                assert coordinators == {coordinator_of(name, range(1, 5))}
+                chosen |= coordinators
+        return chosen
+
+    assert run(monkeypatch, main) == {1, 2, 3, 4}
+
+
+def test_a_resource_in_the_file_chooses_one_coordinator_for_all() -> None:
+    config = convert(document(3, algorithm="centralized", parameters={"resource": "r"}))
+    assert choose(config, "x") == choose(config, "y")
+    plain = convert(document(3, algorithm="centralized"))
+    assert choose(plain, "x") != choose(plain, "y")
+
+
+def test_who_is_denied_pauses_about_as_long_as_a_try_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a fast network nobody waits for a second because somebody else was a moment earlier."""
+    config = convert(document(3, algorithm="decentralized"))
+
+    async def main() -> float:
+        async with members(config) as taking:
+            began = asyncio.get_running_loop().time()
+
+            async def enter(coordinator: coterie.Coordinator) -> None:
+                for _ in range(5):
+                    async with coordinator.lock("x"):
+                        await asyncio.sleep(0)
+
+            await asyncio.gather(*(enter(one) for one in taking))
+            return asyncio.get_running_loop().time() - began
+
+    assert run(monkeypatch, main) < 1.0
 
 
 def test_parameters_are_passed_on_and_part_of_the_digest() -> None:
@@ -101,7 +149,6 @@ def test_parameters_are_passed_on_and_part_of_the_digest() -> None:
     ("changes", "message"),
     [
         ({"algorithm": "remond"}, "did you mean 'raymond'"),
-        ({"algorithm": "bully"}, "bully is not an algorithm for locks"),
         ({"algorithm": "raymond", "parameters": {"three": "star"}}, "did you mean 'tree'"),
         ({"algorithm": "raymond", "variant": "fast"}, "unknown variant of raymond: 'fast'"),
     ],
@@ -157,11 +204,12 @@ def test_a_cancelled_wait_does_not_keep_the_lock() -> None:
 
 
 def test_a_lost_node_is_reported_to_those_who_watch_it() -> None:
-    config = convert(document(3, algorithm="centralized", variant="failover", lease=0.2))
+    wish = document(3, algorithm="centralized", variant="failover", lease=0.2)
+    config = convert(wish | {"parameters": {"resource": ""}})  # which picks node a
 
     async def main() -> None:
         async with asyncio.timeout(20), contextlib.AsyncExitStack() as stack:
-            coordinator = Classic(config, "a", lambda lock, event: None, fail)
+            coordinator = Classic(config, "a", Program(failure=fail))
             await coordinator.start()
             clients = [
                 await stack.enter_async_context(coterie.join(config, node=name)) for name in "bc"
@@ -194,13 +242,12 @@ def test_the_algorithm_of_1996_goes_on_after_a_crash() -> None:
     asyncio.run(main())
 
 
-def test_programs_outside_the_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.2)
+def test_programs_outside_the_nodes_are_refused() -> None:
     config = convert(document(2, algorithm="raymond"))
 
     async def main() -> None:
         async with members(config):
-            with pytest.raises(coterie.Unavailable):
+            with pytest.raises(coterie.UsageError, match="take part as one of a, b"):
                 async with coterie.connect(url_of(config)):
                     pass
 

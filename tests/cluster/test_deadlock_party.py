@@ -33,16 +33,21 @@ async def nodes(
 ) -> AsyncIterator[list[classic.Classic]]:
     """Run each process at a node of its own."""
     entry = SimpleNamespace(
-        name="detector", build=lambda _: processes, assumes=("reliable links",), tolerates=()
+        name="detector",
+        process=type(processes[0]),
+        build=lambda _: processes,
+        assumes=("reliable links",),
+        tolerates=(),
     )
-    monkeypatch.setattr(classic, "choose", lambda _: (entry, SimpleNamespace(size=len(processes))))
+    monkeypatch.setattr(classic, "choose", lambda *_: (entry, SimpleNamespace(size=len(processes))))
     config = convert(document(len(processes), algorithm="lamport"))
     async with contextlib.AsyncExitStack() as stack:
         made = []
         for member in config.membership.members:
-            node = classic.Classic(
-                config, member.name, lambda _, event: heard.append(event), heard_of_failure
+            program = classic.Program(
+                event=lambda _, event: heard.append(event), failure=heard_of_failure
             )
+            node = classic.Classic(config, member.name, program)
             await node.start()
             stack.push_async_callback(node.stop)
             made.append(node)

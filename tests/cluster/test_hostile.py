@@ -19,7 +19,6 @@ import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.voter.frames import (
     FindOwners,
-    GetMembership,
     GetStatus,
     GetTokenBound,
     OwnerReport,
@@ -27,6 +26,7 @@ from coterie.cluster.voter.frames import (
 )
 from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
+from coterie.cluster.wire.frames import GetMembership
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security

@@ -17,7 +17,7 @@ from coterie.simulate.compare import compare_election, election_messages
 from coterie.trace import Sent
 from tests.harness import build
 from tests.suites import Explored, broken_lines, every_interleaving
-from tests.watching import HIGHEST_LEADS, CrashMutant, WatchingHand
+from tests.watching import HIGHEST_LEADS, CrashMutant, WatchingHand, returns_are_tolerated
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
@@ -117,9 +117,20 @@ def test_a_lower_leader_is_challenged() -> None:
 
 def test_whoever_comes_back_begins_an_election() -> None:
     highest = WatchingHand(Bully(3, 3), incarnation=1)
-    assert highest.begun_with == [(1, Coordinator()), (2, Coordinator()), Elected(3)]
+    back = Coordinator(returned=True)
+    assert highest.begun_with == [(1, back), (2, back), Elected(3)]
     other = WatchingHand(Bully(2, 3), incarnation=1)
     assert other.begun_with == [(3, Election())]
+
+
+def test_news_of_a_lower_leader_are_checked_if_the_leader_has_returned() -> None:
+    """They may be older than its return, and are not if it is down again; who asks knows."""
+    follower = hand(2)
+    follower.receive(7, Coordinator(returned=True))
+    assert follower.receive(6, Coordinator())[0] == (3, Election())
+    assert follower.receive(7, Coordinator(returned=True)) == [Elected(7)]
+    follower.receive(7, Coordinator())  # from before it was down
+    assert follower.receive(6, Coordinator())[0] == (3, Election())
 
 
 EXPLORED = [  # processes, entries, links, states, transitions
@@ -214,9 +225,12 @@ def test_a_higher_process_that_comes_back_takes_over(seed: int) -> None:
     assert [process.leader for process in processes if isinstance(process, Bully)] == [5] * 5
 
 
+test_at_rest_the_highest_leads_whoever_returned_meanwhile = returns_are_tolerated("bully")
+
+
 MUTANTS = {
     "leader not watched": CrashMutant("self._watch({leader} - {self.me}, out)", "pass"),
-    "nobody told": CrashMutant("- {self.me}, Coordinator())", "- {self.me}, Ok())"),
+    "nobody told": CrashMutant("(others, Coordinator(self.returned))", "(others, Ok())"),
     "wins although answered": CrashMutant(
         "if self.leader is None and not self.answered:",
         "if self.leader is None:",

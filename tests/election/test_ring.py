@@ -8,7 +8,7 @@ import pytest
 
 from coterie.catalogue import algorithm
 from coterie.clocks import Stamp
-from coterie.election.ring import AsTold, Coordinator, Election, Ring
+from coterie.election.ring import ELECTIONS_MAX, AsTold, Coordinator, Election, Ring
 from coterie.explore import check
 from coterie.process import Channel, Elected
 from coterie.scenario import perform
@@ -17,7 +17,7 @@ from coterie.simulate.compare import compare_election
 from coterie.trace import Delivered, Sent
 from tests.harness import build
 from tests.suites import Explored, broken_lines, every_interleaving
-from tests.watching import HIGHEST_LEADS, CrashMutant, WatchingHand
+from tests.watching import HIGHEST_LEADS, CrashMutant, WatchingHand, returns_are_tolerated
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 NAME = Stamp(1, 2)
@@ -129,7 +129,17 @@ def test_all_watch_the_new_leader() -> None:
 
 
 def test_whoever_comes_back_begins_an_election() -> None:
-    assert WatchingHand(Ring(3, 3), incarnation=1).begun_with == [(1, Election(Stamp(1, 3), (3,)))]
+    name = Stamp(ELECTIONS_MAX + 1, 3)  # above those of its former life
+    assert WatchingHand(Ring(3, 3), incarnation=1).begun_with == [(1, Election(name, (3,), (3,)))]
+
+
+def test_a_ring_without_a_leader_that_has_returned_is_checked() -> None:
+    """It may be older than the return, and is not if the leader is down again; who asks knows."""
+    member = hand(1)
+    member.receive(5, Coordinator(NAME, (2, 3, 5, 1), (5,)))
+    old = Coordinator(Stamp(1, 3), (3, 4, 1, 2))
+    assert member.receive(4, old) == [(2, old), (2, Election(Stamp(1, 1), (1,)))]
+    assert member.watched >= {5}
 
 
 EXPLORED = [  # processes, entries, links, states, transitions
@@ -214,6 +224,9 @@ def test_a_higher_process_that_comes_back_takes_over(seed: int) -> None:
     assert not simulation.run().violations
     processes = [simulation.process(me) for me in range(1, 6)]
     assert [process.leader for process in processes if isinstance(process, Ring)] == [5] * 5
+
+
+test_at_rest_the_highest_leads_whoever_returned_meanwhile = returns_are_tolerated("ring")
 
 
 MUTANTS = {

@@ -12,6 +12,7 @@ import pytest
 import coterie
 from coterie import LockLost, MisuseError, Unavailable
 from coterie.engines.file import gate
+from coterie.engines.file.directory import Directory
 from coterie.engines.file.place import Place
 from coterie.engines.file.queue import Queue
 from tests.locks.memory import in_loop
@@ -214,7 +215,7 @@ async def test_a_process_that_is_stopped_at_the_gate_is_told_of(
 ) -> None:
     monkeypatch.setattr(gate, "STUCK_AFTER_SECONDS", 0.01)
     async with coterie.connect(f"file:{tmp_path}") as c:
-        async with gate.gate(tmp_path):
+        async with gate.gate(Directory(tmp_path)):
             with pytest.raises(Unavailable, match="counter has been locked"):
                 await c.lock("a").acquire()
             assert await asyncio.create_task(c.lock("a").acquire(timeout=0.001)) is None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.deadlock.wait_for import Graph
+    from coterie.engines.file.place import Content
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +97,7 @@ def test_tickets_of_the_dead_are_not_shown_and_not_removed(tmp_path: Path) -> No
 async def test_files_may_vanish_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Place.content
 
-    def remove_and_read(place: Place) -> bytes | None:
+    def remove_and_read(place: Place) -> Content | None:
         place.remove()
         return read(place)
 

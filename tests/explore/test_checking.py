@@ -109,7 +109,7 @@ def test_a_verdict_is_json_with_the_trace_under_the_given_header() -> None:
 def test_without_a_header_the_algorithm_is_named_after_its_class() -> None:
     trace = check(processes(), losses=1).counterexample
     assert trace is not None
-    assert trace.header == Header(algorithm="ricart-agrawala", size=2)
+    assert trace.header == Header(algorithm="ricart-agrawala", size=2, clock="none")
 
 
 def asked(seat: Seat) -> bool:

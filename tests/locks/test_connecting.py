@@ -53,11 +53,7 @@ def test_directories_of_the_file_coordinator(
     assert make_engine("file:///a%20b").folder == Path("/a b")
     assert make_engine("file:here").folder == tmp_path / "here"
     monkeypatch.delenv("COTERIE_DIR", raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    assert default_folder() == Path("/state/coterie")
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert default_folder() == Path("/home/somebody/.local/state/coterie")
+    assert default_folder() == Path("/var/tmp/coterie")  # noqa: S108 - for all users of the machine
     monkeypatch.setenv("COTERIE_DIR", "/chosen")
     assert make_engine("file:").folder == Path("/chosen")
 
@@ -67,3 +63,10 @@ def test_importing_coterie_imports_neither_asyncio_nor_numpy() -> None:
         "import sys, coterie; sys.exit(bool({'asyncio', 'numpy', 'click'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_configuration_that_does_not_say_where_the_locks_are_is_refused(tmp_path: Path) -> None:
+    """Else the lock would be one of this machine alone, though a file was written for a cluster."""
+    (tmp_path / "coterie.toml").write_text('cluster = "orders"\n')
+    with pytest.raises(ConfigError, match="neither nodes nor a url"):
+        coterie.connect()

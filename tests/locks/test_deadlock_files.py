@@ -11,6 +11,7 @@ from coterie.deadlock.condition import any_of
 from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
 from coterie.engines.file import FileEngine
+from coterie.engines.file.directory import Directory
 from coterie.engines.file.queue import Queue
 from coterie.engines.file.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.waits import WaitBoard
@@ -29,35 +30,38 @@ ANN = OwnerId("1-aa", 1)
 def notice(board: Path, *locks: str) -> Notice:
     board.mkdir(exist_ok=True)
     wait = LockWait(7, any_of(*map(Wanted, locks)), 1, 0.0)
-    return Notice(board, LockOwner(ANN, "host:1", "ann", wait))
+    with Directory(board).open() as opened:
+        return Notice(opened, board, LockOwner(ANN, "host:1", "ann", wait))
 
 
 def test_a_notice_says_in_which_wait_its_owner_is_until_it_is_taken_down(tmp_path: Path) -> None:
     board = tmp_path / "waits"
     up = notice(board, "a", "b")
-    wait = read_wait(board, ANN)
+    wait = read_wait(board, ANN, os.geteuid())
     assert wait is not None
     assert wait.number == 7
     assert wait.condition == any_of(Wanted("a"), Wanted("b"))
     up.take_down()
     up.take_down()
-    assert read_wait(board, ANN) is None
+    assert read_wait(board, ANN, os.geteuid()) is None
     assert not list(board.iterdir())
 
 
 def test_the_notice_of_a_dead_process_is_not_believed_and_swept_away(tmp_path: Path) -> None:
     board = tmp_path / "waits"
     notice(board, "a").abandon()  # as the kernel does when a process dies
-    assert read_wait(board, ANN) is None
-    sweep(board)
+    assert read_wait(board, ANN, os.geteuid()) is None
+    with Directory(board).open() as opened:
+        sweep(opened)
     assert not list(board.iterdir())
 
 
 def test_the_notice_of_a_living_process_is_not_swept_away(tmp_path: Path) -> None:
     board = tmp_path / "waits"
     up = notice(board, "a")
-    sweep(board)
-    assert read_wait(board, ANN) is not None
+    with Directory(board).open() as opened:
+        sweep(opened)
+    assert read_wait(board, ANN, os.geteuid()) is not None
     up.take_down()
 
 
@@ -66,7 +70,7 @@ def test_a_notice_in_the_format_of_another_version_is_not_understood(tmp_path: P
     up = notice(board, "a")
     (path,) = board.iterdir()
     path.write_text('[["1-aa",1],"host:1","ann",[7,[1,["a"]],1,0.0]]')  # a lock was a plain name
-    assert read_wait(board, ANN) is None
+    assert read_wait(board, ANN, os.geteuid()) is None
     up.take_down()
 
 
@@ -83,7 +87,7 @@ def test_a_forked_child_does_not_keep_the_notices_of_its_parent(tmp_path: Path) 
     try:
         os.read(begun[0], 1)
         up.abandon()
-        assert read_wait(board, ANN) is None, "though the child lives"
+        assert read_wait(board, ANN, os.geteuid()) is None, "though the child lives"
     finally:
         for descriptor in (*begun, *ended):
             os.close(descriptor)
@@ -96,13 +100,15 @@ async def check_holder(folder: Path) -> None:
     async with coterie.connect(f"file:{folder}") as c, c.lock("a") as held:
         engine = c.engine
         assert isinstance(engine, FileEngine)
-        questions = WaitBoard(folder, engine.waits, list)
+        questions = WaitBoard(Directory(folder), engine.waits, list)
         task = asyncio.current_task()
         assert task
         mine = engine.waits.describe(task)
         for wanted, is_told in (("b", True), ("a", False)):
             told = LockOwner(mine.id, "host:1", "ann", LockWait(7, any_of(Wanted(wanted)), 1, 0.0))
-            up = Notice(folder / "waits", told)
+            (folder / "waits").mkdir(exist_ok=True)
+            with Directory(folder / "waits").open() as board:
+                up = Notice(board, folder / "waits", told)
             (hold,) = (await questions.holds([Wanted("a")]))[Wanted("a")]
             assert hold.token == held.token
             assert hold.owner.id == mine.id

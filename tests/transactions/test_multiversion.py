@@ -141,8 +141,11 @@ def test_a_stamp_whose_version_was_dropped_between_two_others_sees_no_older_one(
     assert hand.read(21, "x") == [f"T21 refused: {TOO_OLD}: x"]
     assert hand.write(25, "x", "late") == [f"T25 refused: {TOO_OLD}: x"]
     assert hand.refusals[-1].above == Stamp(40, 1)
-    hand.read(39, "x")
-    assert hand.refusals[-1].above == Stamp(40, 1)
+    hand.put(50, x="fifty")
+    collect(hand)
+    assert versions(hand, "x") == [10, 50]
+    assert hand.read(22, "x") == [f"T22 refused: {TOO_OLD}: x"]
+    assert hand.refusals[-1].above == Stamp(50, 1)
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
@@ -261,6 +264,16 @@ def test_with_a_limit_the_oldest_reader_is_refused_and_never_sees_a_wrong_value(
     assert hand.read(15, "y") == ["T15 sees y=ten"]
     assert hand.read(15, "x") == [f"T15 refused: {TOO_OLD}: x"]
     assert hand.scan(16, "x", "z") == [f"T16 refused: {TOO_OLD}: x"]
+
+
+def test_a_limit_that_is_not_reached_drops_nothing() -> None:
+    """2.4 e."""
+    hand = Hand(Multiversion(versions_max=3))
+    hand.put(10, x="ten")
+    hand.begin(15)
+    hand.put(20, x="twenty")
+    collect(hand)
+    assert versions(hand, "x") == [10, 20]
 
 
 def test_with_a_limit_pending_versions_are_still_kept() -> None:

@@ -192,3 +192,14 @@ def test_idle_sites_do_not_keep_old_versions_alive() -> None:
     assert outcome.commits > 700
     assert sum(versions) < outcome.commits / 3
     assert outcome.kinds["Want"] < outcome.commits / 5
+
+
+def test_a_site_that_is_asked_for_a_later_time_promises_it_at_once() -> None:
+    """2.5 a: its clock goes there, so nothing smaller begins; no transaction has to come by first."""
+    sites = world("conservative", sites=2)
+    sites.mail[2, 1] = [Want(0, Stamp(50, 2))]
+    sites.deliver(2, 1)
+    [promise] = sites.mail[1, 2]
+    assert isinstance(promise, Promise)
+    assert promise.stamp.time >= 50
+    assert sites.call(1, "begin").stamp > promise.stamp

@@ -24,8 +24,8 @@ MUTANTS = {
     "who is cancelled while it waits keeps its place": Case(
         Mutant(
             Transaction,
-            "CancelledError, MisuseError):\n            self._executor.abort(self._name)\n",
-            "CancelledError, MisuseError):\n",
+            "CancelledError, MisuseError, Unavailable):\n            self._executor.abort(self._name)\n",
+            "CancelledError, MisuseError, Unavailable):\n",
         ),
     ),
     "who is cancelled between two requests keeps its locks": Case(

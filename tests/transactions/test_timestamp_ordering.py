@@ -395,3 +395,60 @@ def test_deletions_are_forgotten_in_bulk_and_older_stamps_refused(scheme: str) -
     hand.begun.discard(4)
     assert hand.write(4, "k7", "") == [f"T4 refused: {READ}: k7"]
     assert hand.read(10_000, "k7") == ["T10000 sees no k7"]
+
+
+def swept(hand: Hand, stamp: int) -> list[str]:
+    """Let all deletions be looked at when a transaction of that stamp ends; return those left."""
+    hand.begin(stamp)
+    hand.scheduler.deletions.keys_max = -1
+    hand.abort(stamp)
+    return hand.scheduler.deletions.keys
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_deletion_is_forgotten_with_everything_before_it(scheme: str) -> None:
+    hand = Hand(SCHEMES[scheme]())
+    hand.put(10, x="ten")
+    hand.delete(20, "x")
+    hand.commit(20)
+    hand.read(30, "x")  # under way, and as late as anything that is known of x
+    assert swept(hand, 40) == []
+    assert "x" not in hand.scheduler.table.items
+    assert hand.write(30, "x", "thirty") == ["T30 may write"]
+    assert hand.write(25, "y", "late") == [f"T25 refused: {READ}: y"], "of which nothing is known"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_deleted_key_that_is_there_again_is_not_forgotten(scheme: str) -> None:
+    hand = Hand(SCHEMES[scheme]())
+    hand.put(10, x="ten")
+    hand.delete(20, "x")
+    hand.commit(20)
+    hand.put(30, x="thirty")
+    assert swept(hand, 40) == [], "it is no deletion any more"
+    assert hand.read(50, "x") == ["T50 sees x=thirty"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_deletion_that_a_later_one_has_read_stays_while_an_older_may_write(scheme: str) -> None:
+    hand = Hand(SCHEMES[scheme]())
+    hand.put(10, x="ten")
+    hand.delete(20, "x")
+    hand.commit(20)
+    hand.begin(30)
+    assert hand.read(50, "x") == ["T50 sees x deleted"]
+    hand.commit(50)
+    assert swept(hand, 60) == ["x"]
+    assert hand.write(30, "x", "thirty") == [f"T30 refused: {READ}: x T50"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_deletion_stays_while_the_key_is_being_written(scheme: str) -> None:
+    hand = Hand(SCHEMES[scheme]())
+    hand.put(10, x="ten")
+    hand.delete(20, "x")
+    hand.commit(20)
+    hand.write(40, "x", "forty")
+    assert swept(hand, 50) == ["x"]
+    hand.commit(40)
+    assert hand.read(60, "x") == ["T60 sees x=forty"]

@@ -76,7 +76,7 @@ def test_a_double_release_raises() -> None:
     locks.release("T1", "x")
     with pytest.raises(MisuseError, match="T1 releases x, but has not locked it"):
         locks.release("T1", "x")
-    with pytest.raises(MisuseError, match="T2 releases x, which it has not locked"):
+    with pytest.raises(MisuseError, match="T2 releases x, but has not locked it"):
         locks.release("T2", "x")
 
 

@@ -11,11 +11,14 @@ import msgspec
 
 from coterie.cli.common.output import output_option
 from coterie.cli.common.signals import Signals
-from coterie.cli.lock.job import Job, hold, job_options, read_program
+from coterie.cli.lock.job import Job, enter, hold, job_options, read_program
 from coterie.errors import UsageError
-from coterie.locks import connect
+from coterie.locks.connect import choose_url, scheme_of
+from coterie.locks.engine import Elector
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from coterie.locks import Party
 
 
@@ -35,28 +38,57 @@ def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
 
     Without COMMAND, print `NAME TOKEN` and lead until a signal or the end of input. Exits with the
     status of COMMAND, 79 if the leadership was lost, 130 if interrupted while waiting.
+
+    A cluster whose algorithm elects a leader among its nodes, such as bully, has one leader and no
+    names: -l follows it and prints `NAME NODE`.
     """
     program = read_program(options["program"], options["shell"])
     if listen:
         if program:
             raise UsageError("-l runs no command: leave out the command")
-        return asyncio.run(_follow(options["url"], name, output))
+        return asyncio.run(_follow(options["url"], options["node"], name, output))
     job = Job(program, options["on_lost"], options["kill_after"])
     ttl = options["ttl"]
-    return hold(options["url"], lambda coordinator: coordinator.elect(name, ttl=ttl), job)
+    return hold(
+        options["url"],
+        lambda coordinator: coordinator.elect(name, ttl=ttl),
+        job,
+        node=options["node"],
+    )
 
 
-async def _follow(url: str | None, name: str, output: str) -> int:
+async def _follow(url: str | None, node: str | None, name: str, output: str) -> int:
     with Signals().handled(), contextlib.suppress(asyncio.CancelledError):
-        async with connect(url) as coordinator:
+        leaders = await _leaders_of_nodes(url) if node is None else None
+        if leaders is not None:
+            async for elected in leaders:
+                _show(name, elected, output)
+            return 0
+        async with enter(url, node) as coordinator:
+            if isinstance(coordinator.engine, Elector):
+                async for elected in coordinator.leaders():
+                    _show(name, elected, output)
             async for leader in coordinator.observe(name):
-                click.echo(_json(name, leader) if output == "json" else _line(name, leader))
+                _show(name, leader, output)
     return 0
 
 
-def _line(name: str, leader: Party | None) -> str:
-    return f"{name} -" if leader is None else f"{name} {leader.token} {leader.owner}"
+async def _leaders_of_nodes(url: str | None) -> AsyncGenerator[str | None, None] | None:
+    """Follow the leader of a cluster whose nodes elect one, if this is such a cluster."""
+    chosen = choose_url(url)
+    if scheme_of(chosen) != "coterie":
+        return None
+    from coterie.cluster.classic.status import follow  # noqa: PLC0415 - asks for ssl
+    from coterie.cluster.url import learn_membership, make_visit  # noqa: PLC0415 - as above
+
+    return follow(await learn_membership(chosen), make_visit(chosen).security)
 
 
-def _json(name: str, leader: Party | None) -> str:
-    return msgspec.json.encode({"name": name, "leader": leader}).decode()
+def _show(name: str, leader: Party | str | None, output: str) -> None:
+    """Print a leader: the holder of a lock, or the node that is elected."""
+    if output == "json":
+        click.echo(msgspec.json.encode({"name": name, "leader": leader}))
+    elif isinstance(leader, str) or leader is None:
+        click.echo(f"{name} {leader or '-'}")
+    else:
+        click.echo(f"{name} {leader.token} {leader.owner}")

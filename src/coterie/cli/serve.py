@@ -14,7 +14,7 @@ import click
 
 from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
-from coterie.cluster.classic.node import Classic
+from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.config import Config, convert, load
 from coterie.cluster.membership import PORT
 from coterie.cluster.ports import free_ports
@@ -189,7 +189,7 @@ def _node(
     config: Config, name: str, fail: Callable[[Unavailable], None], *, new_cluster: bool
 ) -> Node | Classic:
     if config.membership.algorithm is not None:
-        return Classic(config, name, lambda lock, event: None, fail)
+        return Classic(config, name, Program(failure=fail))
     return Node(config, name, new_cluster=new_cluster, on_failure=fail)
 
 

@@ -31,7 +31,7 @@ from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
 from coterie.locks.names import check_name
 from coterie.mutex.quorum.leased.settings import Policy, Settings
-from coterie.process import Mutex
+from coterie.process import Election, Mutex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,8 +179,8 @@ def _membership(written: ConfigFile) -> Membership:
         choice = Choice(written.algorithm, written.variant, parameters)
         chosen = algorithm(choice.name)
         chosen.setup(len(members), choice.variant, written.parameters)
-        if not issubclass(chosen.process, Mutex):
-            raise ConfigError(f"{choice.name} is not an algorithm for locks")
+        if not issubclass(chosen.process, Mutex | Election):
+            raise ConfigError(f"{choice.name} neither grants locks nor elects a leader")
     cluster = check_name(written.cluster, of="cluster")
     return Membership(cluster, members, _settings(written), choice)
 

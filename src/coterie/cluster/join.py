@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie.catalogue import algorithm
+from coterie.cluster.classic.election import ElectionEngine
 from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.client.access import Seat
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import Config, convert, load
 from coterie.locks.coordinator import Coordinator
+from coterie.process import Election
 
 if TYPE_CHECKING:
     import os
@@ -37,6 +40,8 @@ def join(
         config = load(None if config is None else Path(config))
     name = f"coterie:{config.membership.cluster}/{node}"
     if config.membership.algorithm is not None:
-        return Coordinator(ClassicEngine(config, node), name)
+        chosen = algorithm(config.membership.algorithm.name)
+        elects = issubclass(chosen.process, Election)
+        return Coordinator((ElectionEngine if elects else ClassicEngine)(config, node), name)
     seat = Seat(config, node, new_cluster=new_cluster)
     return Coordinator(ClusterEngine(seat, deadlock_detection=config.deadlock_detection), name)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 from coterie.cluster.client.access import Visit
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import load, read_security
-from coterie.cluster.membership import Address, parse_address
+from coterie.cluster.membership import Address, Membership, parse_address
 from coterie.errors import ConfigError, UsageError
 
 DETECTION = "deadlock-detection"
@@ -48,6 +48,13 @@ def make_engine(url: str) -> ClusterEngine:
     else:
         detects = load(url.removeprefix("coterie:")).deadlock_detection
     return ClusterEngine(make_visit(url), deadlock_detection=detects)
+
+
+async def learn_membership(url: str) -> Membership:
+    """Return the nodes of a cluster and their rules: from its file, or from a node that answers."""
+    if url.startswith("coterie://"):
+        return await make_visit(url).learn()
+    return load(url.removeprefix("coterie:")).membership
 
 
 def make_visit(url: str) -> Visit:

@@ -33,6 +33,8 @@ class Ok(Payload, frozen=True):
 class Coordinator(Payload, frozen=True):
     """I am the leader now."""
 
+    returned: bool = False  # I was down before: news of another leader may be older than this
+
 
 Message: TypeAlias = Election | Ok | Coordinator
 
@@ -47,10 +49,13 @@ class Bully(Elector[Message]):
     answered: bool = False  # in an election: a higher process has, so we have lost
     watched: set[ProcessId] = field(default_factory=set)
     """The leader; in an election those asked; once lost, those that answered."""
+    returned: bool = False  # after a restart: this process has been down before
+    leader_returned: bool = False  # the one we follow has, by its own word
 
     def start(self, out: Outbox[Message]) -> None:
         """Follow the highest process there is; after a crash, find out who leads by now."""
         if out.incarnation:
+            self.returned = True
             self._begin(out)
         else:
             self._follow(self.size, out)
@@ -68,7 +73,7 @@ class Bully(Elector[Message]):
             case Ok():
                 self._lose(sender, out)
             case Coordinator():
-                self._follow_or_challenge(sender, out)
+                self._follow_or_challenge(sender, message, out)
 
     def down(self, peer: ProcessId, out: Outbox[Message]) -> None:
         """Do without that process: the leader, one that was asked, or one that had answered."""
@@ -102,20 +107,30 @@ class Bully(Elector[Message]):
             self.answered = True
             self._watch(responders, out)
 
-    def _follow_or_challenge(self, sender: ProcessId, out: Outbox[Message]) -> None:
-        """Follow a higher one; a lower one has missed us, because we have just come back."""
-        if sender > self.me:
-            self._follow(sender, out)
-        else:
+    def _follow_or_challenge(
+        self, sender: ProcessId, message: Coordinator, out: Outbox[Message]
+    ) -> None:
+        """Follow a higher one; a lower one has missed us, because we have just come back.
+
+        One that is lower than the leader we follow has won because that one was down. If the leader
+        has returned since, this may be news from before; if it is down again, it is not. So ask.
+        """
+        if sender < self.me:
             self.elect(out)
+        elif self.leader is not None and sender < self.leader and self.leader_returned:
+            self._begin(out)
+        else:
+            self._follow(sender, out)
+            self.leader_returned = self.leader_returned or message.returned
 
     def _win(self, out: Outbox[Message]) -> None:
-        out.broadcast(set(range(1, self.size + 1)) - {self.me}, Coordinator())
+        others = set(range(1, self.size + 1)) - {self.me}
+        out.broadcast(others, Coordinator(self.returned))
         self._follow(self.me, out)
 
     def _follow(self, leader: ProcessId, out: Outbox[Message]) -> None:
         if leader != self.leader:
-            self.leader, self.answered = leader, False
+            self.leader, self.answered, self.leader_returned = leader, False, False
             self._watch({leader} - {self.me}, out)
             out.tell(Elected(leader))
 
@@ -160,7 +175,7 @@ ALGORITHM = Algorithm(
         together=_everyone,
     ),
     assumes=("reliable links", "a perfect failure detector"),
-    tolerates=("reordering", "crash"),
+    tolerates=("reordering", "crash", "recovery without memory"),
     causal=False,
     variants=(
         Variant("watching", "a loser watches those that answered, and may begin again"),

@@ -18,12 +18,15 @@ from coterie.election.watches import watch_only
 from coterie.process import Elected, Outbox, Payload, ProcessId
 from coterie.process import Election as Elector
 
+ELECTIONS_MAX = 1 << 20  # that a process begins between two starts
+
 
 class Election(Payload, frozen=True):
     """Who lives? These do. The name is that of the election."""
 
     name: Stamp
     members: tuple[ProcessId, ...]
+    returned: tuple[ProcessId, ...] = ()  # members that have been down before
 
 
 class Coordinator(Payload, frozen=True):
@@ -31,6 +34,7 @@ class Coordinator(Payload, frozen=True):
 
     name: Stamp
     ring: tuple[ProcessId, ...]
+    returned: tuple[ProcessId, ...] = ()  # those of the ring that have been down before
 
 
 Message: TypeAlias = Election | Coordinator
@@ -47,10 +51,14 @@ class Ring(Elector[Message]):
     passed: list[tuple[ProcessId, Message]] = field(default_factory=list)
     """What we passed on and to whom, to be sent again if that one is down before it has a result."""
     watched: set[ProcessId] = field(default_factory=set)  # the leader, and those we passed on to
+    returned: bool = False  # after a restart: this process has been down before
+    leader_returned: bool = False  # the one we follow has, by a result that it is in
 
     def start(self, out: Outbox[Message]) -> None:
         """Follow the highest process there is; after a crash, find out who leads by now."""
         if out.incarnation:
+            self.returned = True
+            self.begun = out.incarnation * ELECTIONS_MAX
             self.elect(out)
         else:
             self._follow(self.size, out)
@@ -58,16 +66,20 @@ class Ring(Elector[Message]):
     def elect(self, out: Outbox[Message]) -> None:
         """Send a list round, unless we have passed one on and do not know yet what comes of it."""
         if not any(isinstance(message, Election) for _, message in self.passed):
-            self._pass_on(self._successor(self.me), Election(self._name(), (self.me,)), out)
+            first = Election(self._name(), (self.me,), (self.me,) if self.returned else ())
+            self._pass_on(self._successor(self.me), first, out)
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a list of those who live, incomplete or complete."""
         match message:
-            case Election(name, members) if self.me in members:
+            case Election(name, members, returned) if self.me in members:
                 place = members.index(self.me)
-                self._announce(Coordinator(name, (*members[place:], *members[:place])), out)
-            case Election(name, members):
-                self._pass_on(self._successor(self.me), Election(name, (*members, self.me)), out)
+                ring = (*members[place:], *members[:place])
+                self._announce(Coordinator(name, ring, returned), out)
+            case Election(name, members, returned):
+                returned = (*returned, self.me) if self.returned else returned
+                longer = Election(name, (*members, self.me), returned)
+                self._pass_on(self._successor(self.me), longer, out)
             case Coordinator():
                 self._hear(message, out)
 
@@ -87,7 +99,10 @@ class Ring(Elector[Message]):
             self.elect(out)
 
     def _name(self) -> Stamp:
-        """Name a new election; two with one name would be taken for one, and one be forgotten."""
+        """Name a new election; two with one name would be taken for one, and one be forgotten.
+
+        So the elections of a later start have higher names than those of all starts before.
+        """
         self.begun += 1
         return Stamp(self.begun, self.me)
 
@@ -95,10 +110,20 @@ class Ring(Elector[Message]):
         self._announce(message, out)
 
     def _announce(self, message: Coordinator, out: Outbox[Message]) -> None:
-        """Follow the highest and tell the next; the list that led to it needs no care any more."""
+        """Follow the highest and tell the next; the list that led to it needs no care any more.
+
+        A ring without the leader that we follow was made while that one was down. If it has returned
+        since, this may be news from before; if it is down again, it is not. So find out.
+        """
         self._forget(message.name)
-        self._follow(max(message.ring), out)
+        highest = max(message.ring)
+        is_doubtful = self.leader is not None and highest < self.leader and self.leader_returned
+        if not is_doubtful:
+            self._follow(highest, out)
+            self.leader_returned = self.leader_returned or highest in message.returned
         self._tell_who_comes_after(self.me, message, out)
+        if is_doubtful:
+            self.elect(out)
 
     def _tell_who_comes_after(
         self, process: ProcessId, message: Coordinator, out: Outbox[Message]
@@ -109,7 +134,7 @@ class Ring(Elector[Message]):
 
     def _follow(self, leader: ProcessId, out: Outbox[Message]) -> None:
         if leader != self.leader:
-            self.leader = leader
+            self.leader, self.leader_returned = leader, False
             out.tell(Elected(leader))
         self._watch(out)
 
@@ -188,7 +213,7 @@ ALGORITHM = Algorithm(
     build=_build,
     costs=ElectionCosts(best=_one, worst=_one, together=_together),
     assumes=("reliable links", "a perfect failure detector"),
-    tolerates=("reordering", "crash"),
+    tolerates=("reordering", "crash", "recovery without memory"),
     causal=False,
     variants=(
         Variant("members", "the result goes to each live process once"),

@@ -82,11 +82,10 @@ def check(
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
     if properties is None:
         properties = _usual_properties(processes)
-    if channel is None:
-        channel = declared_channel(processes)
+    channel = channel or declared_channel(processes)
     header = header or Header(algorithm=_name(processes[0]), size=len(processes))
-    header = msgspec.structs.replace(header, clock="none")
-    question = _Question(seats, channel, faults, properties, exact, canonical, header)
+    timeless = msgspec.structs.replace(header, clock="none")
+    question = _Question(seats, channel, faults, properties, exact, canonical, timeless)
     return question.answer(Watch(budget))
 
 

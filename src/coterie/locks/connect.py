@@ -54,6 +54,11 @@ def _configured_url() -> str | None:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{CONFIGURATION}: {error}") from None
     url = document.get("url", f"coterie:{CONFIGURATION}" if "nodes" in document else None)
-    if url is None or isinstance(url, str):
+    if url is None:
+        raise ConfigError(
+            f"{CONFIGURATION} names neither nodes nor a url, so it does not say where the locks are: add a"
+            ' table [nodes.NAME] for each node, or a line such as url = "file:"'
+        )
+    if isinstance(url, str):
         return url
     raise ConfigError(f"{CONFIGURATION}: url must be a string, got {url!r}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from coterie.errors import UsageError
+from coterie.locks.engine import Elector
 from coterie.locks.lock import Lock, Session
 from coterie.locks.names import check_name
 from coterie.locks.semaphore import Semaphore
@@ -175,6 +177,27 @@ class Coordinator:
         """
         self._session.check()
         return self._session.engine.watch(check_name(name), self._session.check)
+
+    async def leader(self) -> str:
+        """Return the name of the node that this one follows; wait until there is one.
+
+        Only for a program that has joined a cluster whose algorithm elects, such as bully.
+        """
+        return await self._elector().leader(self._session.check)
+
+    def leaders(self) -> AsyncGenerator[str, None]:
+        """Follow the leader of a cluster whose algorithm elects: the present one, then each change."""
+        return self._elector().leaders(self._session.check)
+
+    def _elector(self) -> Elector:
+        self._session.check()
+        engine = self._session.engine
+        if isinstance(engine, Elector):
+            return engine
+        raise UsageError(
+            f"{self.url} has locks and no election between nodes; use elect(name) and observe(name),"
+            ' or a cluster with an algorithm that elects, such as "bully"'
+        )
 
     async def locked(self, name: str) -> bool:
         """Return True if a task or thread of any process holds the lock."""

@@ -6,7 +6,7 @@ of locks are the coordinator's business, so they are the same above every engine
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -97,6 +97,20 @@ class Claim(Protocol):
         Return what has to be awaited for that, if anything. It ends in bounded time, does nothing
         the second time, and never touches another claim.
         """
+
+
+@runtime_checkable
+class Elector(Protocol):
+    """An engine that knows a leader: this program is a node of an election.
+
+    `check` is called before each look; it raises when the coordinator is closed meanwhile.
+    """
+
+    async def leader(self, check: Callable[[], None]) -> str:
+        """Wait until there is a leader, and return its name."""
+
+    def leaders(self, check: Callable[[], None]) -> AsyncGenerator[str, None]:
+        """Yield the present leader, and every one that is elected after it."""
 
 
 class Engine(Protocol):

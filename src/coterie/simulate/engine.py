@@ -375,21 +375,21 @@ class Engine:
 
     def _watch(self, process: ProcessId) -> None:
         watches, self._out.watches = self._out.watches, []
-        self._detector.change(process, watches)
+        self._detector.change(process, watches, self._lives)
         for peer, wanted in watches:
             if wanted and peer in self._dead:
                 self._report(process, peer)
 
     def _report(self, process: ProcessId, peer: ProcessId) -> None:
         """Let a process hear, as soon as the detector has noticed, that another one is down."""
-        item = partial(self._notice, process, peer)
+        item = partial(self._notice, process, peer, self._lives.get(peer, 0))
         time = self.now + self._detection
         heappush(self._heap, (time, next(self._numbers), FOREGROUND, (), item))
 
-    def _notice(self, process: ProcessId, peer: ProcessId) -> None:
+    def _notice(self, process: ProcessId, peer: ProcessId, life: int) -> None:
         if process in self._held:
-            self._held[process].append(partial(self._notice, process, peer))
-        elif self._detector.take(process, peer):
+            self._held[process].append(partial(self._notice, process, peer, life))
+        elif self._detector.take(process, peer, life):
             self._observer.record(trace.Noticed(self.now, process, peer))
             self._step(process, f"the crash of {peer}", partial(self._seats[process].down, peer))
 
@@ -444,7 +444,10 @@ class Engine:
         del self._held[process]
         self._timers.pop(process, None)
         self._detector.forget(process)
-        self._lives[process] = self._lives.get(process, 0) + 1
+        life = self._lives.get(process, 0)
+        self._lives[process] = life + 1
+        for watcher in self._detector.watchers(process):
+            self._notice(watcher, process, life)
         codec = SeatCodec(self._seats[process])
         self._seats[process] = codec.restore(self._initial[process])
         was_inside = self._observer.section.forgot(process)

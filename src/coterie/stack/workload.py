@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.catalogue import algorithm
-from coterie.cluster.classic.node import Classic
+from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.config import convert
 from coterie.cluster.join import join
 from coterie.cluster.store import join_store
@@ -379,9 +379,8 @@ class ClassicLocks(Workload):
         """Take part; where the algorithm lets this node take locks, take them."""
         over = self.scene.end_of(process)
         if process.name not in self._requesters():
-            node = Classic(
-                self.parsed, process.name, lambda lock, event: None, lambda failure: over.set()
-            )
+            program = Program(failure=lambda failure: over.set())
+            node = Classic(self.parsed, process.name, program)
             await node.start()
             await over.wait()
             await node.stop()

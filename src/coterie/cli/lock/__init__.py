@@ -57,7 +57,12 @@ def command(*, conflict: int, **options: Any) -> int:
     if options["shared"] and options["holders"] is not None:
         raise UsageError("-s and -k exclude each other: -s allows any number of holders, -k only K")
     try:
-        return hold(options["url"], lambda coordinator: _wanted(coordinator, options), job)
+        return hold(
+            options["url"],
+            lambda coordinator: _wanted(coordinator, options),
+            job,
+            node=options["node"],
+        )
     except (AcquireTimeout, DeadlockDetected) as error:
         click.echo(f"coterie: {error}", err=True)
         return conflict

@@ -19,6 +19,8 @@ from coterie.cli.lock.child import Child, failure
 from coterie.cli.lock.guard import Guard
 from coterie.errors import LockLost, UsageError
 from coterie.locks import Acquirable, Coordinator, Holding, connect
+from coterie.locks.connect import choose_url, scheme_of
+from coterie.locks.engine import Elector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +64,11 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("-c", "shell", metavar="STR", help="Run STR with `sh -c`."),
         click.option(
+            "--node",
+            metavar="NAME",
+            help="Take part as this node of a cluster that runs a classic algorithm.",
+        ),
+        click.option(
             "--url",
             metavar="URL",
             help="Where the lock is; default: COTERIE_URL, then coterie.toml, then file:.",
@@ -90,21 +97,49 @@ def read_program(program: tuple[str, ...], shell: str | None) -> tuple[str, ...]
     return ("sh", "-c", shell)
 
 
-def hold(url: str | None, choose: Callable[[Coordinator], Acquirable[Holding]], job: Job) -> int:
+def enter(url: str | None, node: str | None) -> Coordinator:
+    """Return a coordinator: by its URL, or as a node of a cluster that runs a classic algorithm."""
+    if node is None:
+        return connect(url)
+    chosen = choose_url(url)
+    if scheme_of(chosen) != "coterie" or chosen.startswith("coterie://"):
+        raise UsageError(f"--node needs the cluster file: --url coterie:FILE, not {chosen}")
+    from coterie.cluster.config import load  # noqa: PLC0415 - not for locks of this machine
+    from coterie.cluster.join import join  # noqa: PLC0415 - as above
+
+    config = load(chosen.removeprefix("coterie:"))
+    if config.membership.algorithm is None:
+        raise UsageError("--node is for clusters that run a classic algorithm: leave it out")
+    return join(config, node=node)
+
+
+def hold(
+    url: str | None,
+    choose: Callable[[Coordinator], Acquirable[Holding]],
+    job: Job,
+    *,
+    node: str | None = None,
+) -> int:
     """Acquire what `choose` returns, run the job, release; return the exit status.
 
     Raise `AcquireTimeout` if it was not obtained in time, `LockLost` if it was lost.
     """
-    return asyncio.run(_interruptible(url, choose, job))
+    coordinator = enter(url, node)
+    if isinstance(coordinator.engine, Elector):
+        raise UsageError(
+            "this cluster elects a leader among its nodes and has no locks: follow the leader with"
+            " coterie elect -l NAME"
+        )
+    return asyncio.run(_interruptible(coordinator, choose, job))
 
 
 async def _interruptible(
-    url: str | None, choose: Callable[[Coordinator], Acquirable[Holding]], job: Job
+    entered: Coordinator, choose: Callable[[Coordinator], Acquirable[Holding]], job: Job
 ) -> int:
     signals = Signals()
     with signals.handled():
         try:
-            async with connect(url) as coordinator:
+            async with entered as coordinator:
                 return await _acquire_and_run(coordinator, choose(coordinator), job, signals)
         except asyncio.CancelledError:
             return INTERRUPTED

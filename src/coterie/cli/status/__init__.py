@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.cluster.admin.status import ClusterState
+    from coterie.cluster.classic.status import ClassicState
     from coterie.deadlock.wait_for import Graph
     from coterie.engines.file.status import DirectoryState
     from coterie.locks.engine import LockState, Party
 
-    State: TypeAlias = ClusterState | DirectoryState
+    State: TypeAlias = ClusterState | ClassicState | DirectoryState
 
 VIEWS = ("nodes", "locks", "waiters", "graph")
 DRAWN = ("svg", "dot")
@@ -71,6 +72,9 @@ def command(*, view: str | None, url: str | None, watch: bool, every: float, out
     The default is nodes for a cluster and locks for a directory, which has no nodes and is only
     read.
 
+    A cluster that runs a classic algorithm shows its nodes, their locks and the leader if it elects
+    one.
+
     Exits with 0 if all nodes vote, no program has lost its connection and graph shows no deadlock;
     with 1 if one of these fails but a quorum votes; with 69 if no quorum votes or the directory
     cannot be read.
@@ -95,9 +99,9 @@ def _source(url: str | None) -> Source:
         from coterie.cli.status.directory import DirectorySource  # noqa: PLC0415 - asks for POSIX
 
         return DirectorySource(chosen)
-    from coterie.cli.status.cluster import ClusterSource  # noqa: PLC0415 - asks for ssl
+    from coterie.cli.status.cluster import ClusterSource, find_classic  # noqa: PLC0415 - needs ssl
 
-    return ClusterSource(chosen)
+    return find_classic(chosen) or ClusterSource(chosen)
 
 
 def _show(source: Source, view: str, output: str) -> int:

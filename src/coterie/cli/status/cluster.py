@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.common.output import print_table
+from coterie.cli.status.classic import ClassicSource
 from coterie.cluster.admin.status import ClusterState, NodeState, inspect, inspect_waits
-from coterie.cluster.url import make_visit
+from coterie.cluster.url import learn_membership, make_visit
 from coterie.cluster.voter.report import LOCKS_MAX
 
 if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
 
 HEALTH = {0: "healthy", 1: "degraded"}
+
+
+def find_classic(url: str) -> ClassicSource | None:
+    """Return where to look if the cluster runs a classic algorithm."""
+    membership = asyncio.run(learn_membership(url))
+    if membership.algorithm is None:
+        return None
+    return ClassicSource(membership, make_visit(url).security)
 
 
 class ClusterSource:

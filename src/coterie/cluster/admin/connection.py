@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from coterie.cluster.membership import Membership
-from coterie.cluster.voter.frames import GetMembership, MembershipReply, decode_from_voter
+from coterie.cluster.voter.frames import decode_from_voter
+from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.errors import ProtocolError, Unavailable

@@ -17,12 +17,12 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coterie.cluster.classic.node import Classic
+from coterie.cluster.classic.node import CRASH, Classic, Program
 from coterie.cluster.runtime import clock
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.deadlock.service.waits import Waits
-from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
-from coterie.locks.engine import Party
+from coterie.errors import MisuseError, Unavailable, UsageError
+from coterie.locks.engine import LockState, Party
 from coterie.locks.watch import follow
 from coterie.process import Entered, MutexUser, Phase
 
@@ -58,8 +58,9 @@ class ClassicClaim:
         """Return whether the lock is ours."""
         return self._engine.holds(self)
 
-    def obstacle(self) -> None:
-        """Nothing but a holder is ever in the way."""
+    def obstacle(self) -> CoterieError | None:
+        """Return which nodes are missing, if it is not just a holder."""
+        return self._engine.obstacle(self.lock)
 
     def fail(self, error: CoterieError) -> None:
         """Give up waiting with this error."""
@@ -77,9 +78,17 @@ class ClassicEngine:
 
     def __init__(self, config: Config, node: str) -> None:
         """Prepare; the node starts when the engine is opened."""
-        self.node = Classic(config, node, self._hear, self._fail, self._ask_all)
-        if self.node.me not in self.node.algorithm.requesters(self.node.setup):
-            raise ConfigError(f"node {node!r} takes no locks in {self.node.algorithm.name}")
+        self.node = Classic(
+            config,
+            node,
+            Program(
+                event=self._hear,
+                failure=self._fail,
+                ready=self._ask_all,
+                lost=self._give_up_waiting,
+                locks=self.locks,
+            ),
+        )
         self._holders: dict[str, ClassicClaim] = {}
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
@@ -119,7 +128,43 @@ class ClassicEngine:
         if not wait and not claim.granted.done():
             queue.remove(claim)
             claim.granted.set_result(None)
+        elif not claim.granted.done() and self._is_in_doubt():
+            lease = self.node.membership.settings.lease
+            asyncio.get_running_loop().call_later(lease, self._give_up, claim)
         return claim
+
+    # Nodes that are away
+
+    def obstacle(self, lock: str) -> Unavailable | None:
+        """Return which nodes are missing for a lock to be granted."""
+        if not self.node.is_ready:
+            missing = ", ".join(self.node.strangers)
+            return Unavailable(
+                f"lock {lock!r}: {self.node.algorithm.name} grants locks when all nodes have met,"
+                f" and {missing} did not answer so far; start all nodes"
+            )
+        if not self._is_in_doubt():
+            return None
+        return Unavailable(
+            f"lock {lock!r}: {', '.join(self.node.away)} cannot be reached, and"
+            f" {self.node.algorithm.name} does not tolerate crashes; if a node has ended, restart"
+            " all of them"
+        )
+
+    def _is_in_doubt(self) -> bool:
+        """Return True if a node is away without which locks may never be granted."""
+        return bool(self.node.lost) and not self.node.tolerates(CRASH)
+
+    def _give_up_waiting(self, _: str) -> None:
+        """End the claims that wait as a node is lost, unless the algorithm goes on without it."""
+        if self._is_in_doubt():
+            for claim in [claim for queue in self._waiting.values() for claim in queue]:
+                self._give_up(claim)
+
+    def _give_up(self, claim: ClassicClaim) -> None:
+        error = self.obstacle(claim.lock)
+        if error is not None and not claim.granted.done():
+            claim.fail(error)
 
     def _fail(self, failure: Unavailable) -> None:
         """End all claims: the other nodes go on without this one."""
@@ -192,6 +237,16 @@ class ClassicEngine:
     def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
         """Follow the holder as far as it is in this process."""
         return follow(partial(self.holders, name), check)
+
+    def locks(self) -> tuple[LockState, ...]:
+        """Return what tasks of this process hold and wait for."""
+        names = {*self._holders, *(name for name, queue in self._waiting.items() if queue)}
+        return tuple(self._state(name) for name in sorted(names))
+
+    def _state(self, name: str) -> LockState:
+        holder, waiting = self._holders.get(name), self._waiting.get(name, ())
+        holders = [] if holder is None else [self._party(holder)]
+        return LockState(name, holders, [], [self._party(claim) for claim in waiting])
 
     def _party(self, claim: ClassicClaim) -> Party:
         token = claim.granted.result() if claim.granted.done() else None

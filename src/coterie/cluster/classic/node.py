@@ -1,37 +1,62 @@
-"""A node of a classic algorithm: one process of it for every lock that a program has named."""
+"""A node of a classic algorithm: one process of it for every lock that a program has named.
+
+A node of an election has a single process. It takes each of its starts for a return, so it begins with
+an election: with it nothing depends on what an earlier start has promised, and no node waits until all
+others have been there once.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from coterie.catalogue import Algorithm, Setup, algorithm
+from coterie.cluster.classic.frames import (
+    ClassicFigures,
+    ClassicStatus,
+    decode_question,
+)
+from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.durable import FolderLock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
+from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.peers import Handlers, Peers
 from coterie.errors import Unavailable
-from coterie.process import Seat, encode, seat
+from coterie.process import Elected, Election, ElectionUser, Seat, encode, seat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.cluster.config import Config
+    from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Letter
+    from coterie.locks.engine import LockState
     from coterie.process import Event, ProcessId
 
-RETURN = "recovery without memory"  # as the catalogue calls it
+CRASH, RETURN = "crash", "recovery without memory"  # as the catalogue calls them
+LEADERSHIP = "leadership"  # what letters of an election name in the place of a lock
 
 logger = logging.getLogger("coterie.cluster")
 
 
-def choose(config: Config) -> tuple[Algorithm, Setup]:
-    """Return the algorithm of a configuration, and what was chosen about it."""
+def choose(config: Config, lock: str | None = None) -> tuple[Algorithm, Setup]:
+    """Return the algorithm of a configuration, and what was chosen about it.
+
+    With a lock, where the algorithm takes the name of what is locked and the file has none, it is that
+    of the lock: so each lock has another coordinator, or other replicas.
+    """
     choice = config.membership.algorithm
     assert choice is not None, "the leased lock has nodes of its own"
     entry = algorithm(choice.name)
     size = len(config.membership.members)
-    return entry, entry.setup(size, choice.variant, dict(choice.parameters))
+    named = (
+        {} if lock is None else {each.name: lock for each in entry.parameters if each.names_lock}
+    )
+    return entry, entry.setup(size, choice.variant, named | dict(choice.parameters))
 
 
 class LockProcess(NamedTuple):
@@ -45,35 +70,51 @@ class LockProcess(NamedTuple):
         self.host.step(self.seat.call, verb)
 
 
-def _no_user_waits() -> None:
-    """Begin at a node whose processes have no users."""
+def ignore(*_: object) -> None:
+    """Do nothing: a node whose processes have no users is told of nothing."""
+
+
+def _no_locks() -> tuple[LockState, ...]:
+    """Return what the program of a node without one holds and waits for."""
+    return ()
+
+
+class Program(NamedTuple):
+    """What the program at a node hears, and what it says when the node is asked."""
+
+    event: Callable[[str, Event], None] = ignore
+    """A process, named by its lock, tells its user something."""
+
+    failure: Callable[[Unavailable], None] = ignore
+    """The other nodes do not have this one any more."""
+
+    ready: Callable[[], None] = ignore
+    """Processes can be used from now on."""
+
+    lost: Callable[[str], None] = ignore
+    """A node of that name is lost."""
+
+    locks: Callable[[], tuple[LockState, ...]] = _no_locks
+    """Return what the program holds and waits for."""
 
 
 class Classic:
     """One node; all have to run for a lock to be granted, unless the algorithm tolerates less."""
 
-    def __init__(
-        self,
-        config: Config,
-        name: str,
-        on_event: Callable[[str, Event], None],
-        on_failure: Callable[[Unavailable], None],
-        on_ready: Callable[[], None] = _no_user_waits,
-    ) -> None:
-        """Prepare; `on_event` hears what the processes tell their users.
-
-        `on_failure` is called if the other nodes do not have this one any more, `on_ready` when
-        processes can be used.
-        """
+    def __init__(self, config: Config, name: str, program: Program) -> None:
+        """Prepare; `program` is the one at this node."""
         self.name = name
+        self.membership = config.membership
+        self._config = config
         self.me = config.membership.voter(name)
         self.algorithm, self.setup = choose(config)
+        self.elects = issubclass(self.algorithm.process, Election)
         self.processes: dict[str, LockProcess] = {}  # by lock
         self.lost: set[ProcessId] = set()  # peers that are away, or were
         self.has_failed = False  # the others do not have it any more
-        self._on_event = on_event
-        self._on_failure = on_failure
-        self._on_ready = on_ready
+        self._program = program
+        self._began = clock.now()
+        self._patience: asyncio.TimerHandle | None = None  # with nodes that have not been met
         self._strangers = set(range(1, self.setup.size + 1)) - {self.me}  # not met so far
         self._early: list[tuple[ProcessId, Letter]] = []  # came before we were ready
         self._data = config.options(name).data
@@ -88,8 +129,10 @@ class Classic:
                 met=self._meet,
                 restarted=self._meet_again,
                 refused=self._fail,
+                connected=self._find,
             ),
             f"{self.algorithm.name} has no programs outside its nodes: join it",
+            admin=self._answer,
         )
 
     @property
@@ -97,12 +140,32 @@ class Classic:
         """Whether a node may return: the algorithm has a rule for it, and disks count the starts.
 
         Without a directory a node cannot know that it has been here before. Its configuration says
-        whether this one has, and all have or none.
+        whether this one has, and all have or none. For an election each start is a return anyway.
         """
-        return self._data is not None and self._has_rule_for_return()
+        return self.tolerates(RETURN) and (self.elects or self._data is not None)
 
-    def _has_rule_for_return(self) -> bool:
-        return RETURN in self.algorithm.faults_tolerated(self.setup.variant)
+    def tolerates(self, fault: str) -> bool:
+        """Return whether the algorithm tolerates a fault, by the words of the catalogue."""
+        return fault in self.algorithm.faults_tolerated(self.setup.variant)
+
+    @property
+    def leader(self) -> str | None:
+        """The node that this one follows; None without one, and while it is lost."""
+        running = self.processes.get(LEADERSHIP) if self.elects else None
+        user = None if running is None else running.seat.user
+        if not isinstance(user, ElectionUser) or user.leader is None or user.leader in self.lost:
+            return None
+        return self.membership.members[user.leader - 1].name
+
+    @property
+    def strangers(self) -> list[str]:
+        """The nodes that have not let this one in so far."""
+        return [self.peers[peer].name for peer in sorted(self._strangers)]
+
+    @property
+    def away(self) -> list[str]:
+        """The nodes that are lost to this one."""
+        return [self.peers[peer].name for peer in sorted(self.lost)]
 
     @property
     def is_ready(self) -> bool:
@@ -119,9 +182,7 @@ class Classic:
         if self._folder is not None:
             self._folder.take()
         try:
-            # Without a directory it stays 0: the others refuse a second start, so this is the only.
-            if self._data is not None:
-                self._incarnation = count_start(self._data)
+            self._incarnation = self._number_of_start()
             await self.peers.start(self._incarnation)
         except BaseException:
             await self.stop()
@@ -133,9 +194,33 @@ class Classic:
             ", ".join(self.algorithm.assumes) or "nothing",
             ", ".join(self.algorithm.tolerates) or "nothing else",
         )
+        lease = self.membership.settings.lease
+        self._patience = asyncio.get_running_loop().call_later(lease, self._miss_strangers)
+        if self.is_ready:
+            self._begin()
+
+    def _number_of_start(self) -> int:
+        """Return a number that no earlier start of this node had; 0 for the very first.
+
+        A mutex without a directory has 0: the others refuse a second start, so this is the only one.
+        An election has more than 0, as after a return, and by the time of day without a directory:
+        two starts with one number would at worst mix up their elections.
+        """
+        counted = None if self._data is None else count_start(self._data)
+        if self.elects and self.tolerates_restarts:
+            return int(clock.wall() * 1000) if counted is None else counted + 1
+        return counted or 0
+
+    def _begin(self) -> None:
+        """Let processes be used; the one of an election begins by itself."""
+        if self.elects:
+            self._make(LEADERSHIP)
+        self._program.ready()
 
     async def stop(self) -> None:
         """End; the others find this node lost."""
+        if self._patience is not None:
+            self._patience.cancel()
         for running in self.processes.values():
             running.host.stop()
         await self.peers.stop()
@@ -152,16 +237,23 @@ class Classic:
         return self.processes[lock]
 
     def _make(self, lock: str) -> None:
-        seated = seat(self.algorithm.build(self.setup)[self.me - 1])
+        _, setup = choose(self._config, lock)
+        seated = seat(self.algorithm.build(setup)[self.me - 1])
         host = Host(
             seated,
             lambda to, message: self.peers[to].send(lock, encode(message)),
-            lambda event: self._on_event(lock, event),
+            lambda event: self._tell(lock, event),
             me=self.me,
             lost=self.lost,
         )
         self.processes[lock] = LockProcess(seated, host)
         host.start(self._incarnation)
+
+    def _tell(self, lock: str, event: Event) -> None:
+        if isinstance(event, Elected):
+            leader = self.membership.members[event.leader - 1].name
+            logger.info("node %s follows node %s", self.name, leader)
+        self._program.event(lock, event)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
         if not self.is_ready:
@@ -175,24 +267,58 @@ class Classic:
     # Nodes that come, go, and come back
 
     def _meet(self, peer: ProcessId) -> None:
-        if self.is_ready:
-            return
+        was_ready = self.is_ready
         self._strangers.discard(peer)
-        if not self.is_ready:
+        if was_ready or not self.is_ready:
             return
         logger.info("node %s has met all others", self.name)
         early, self._early = self._early, []
+        self._begin()
         for sender, letter in early:
             self._deliver(sender, letter)
-        self._on_ready()
+
+    def _miss_strangers(self) -> None:
+        """Do something about nodes that have not been there for a lease since this one began."""
+        if self.is_ready:
+            for peer in sorted(self._strangers):
+                self._lose(peer)
+        elif self._strangers:
+            missing = ", ".join(self.strangers)
+            logger.warning(
+                "node %s has not met %s: %s grants locks when all nodes have met",
+                self.name,
+                missing,
+                self.algorithm.name,
+            )
 
     def _lose(self, peer: ProcessId) -> None:
         if peer in self.lost:
             return
-        logger.error("node %s is lost to node %s", self.peers[peer].name, self.name)
+        name = self.peers[peer].name
+        logger.error("node %s is lost to node %s", name, self.name)
         self.lost.add(peer)
+        self._report(peer)
+        self._program.lost(name)
+
+    def _report(self, peer: ProcessId) -> None:
+        """Let the processes that watch a peer know that it is down."""
         for _, running in sorted(self.processes.items()):
             running.host.down(peer)
+
+    def _find(self, peer: ProcessId) -> None:
+        """Go on with a peer that was lost and is the same start as before: it was cut off only.
+
+        Its messages have waited. Where none of our processes was told that it is down, nothing else
+        has changed. An election was told, and so was its: both sides may have a leader by now, so
+        both find out which is the highest. A mutex that goes on without the lost stays without.
+        """
+        if peer not in self.lost or (self.tolerates(CRASH) and not self.elects):
+            return
+        logger.warning("node %s is back at node %s", self.peers[peer].name, self.name)
+        self.lost.discard(peer)
+        if self.elects:
+            for running in self.processes.values():
+                running.call("elect")
 
     def _meet_again(self, peer: ProcessId, incarnation: int) -> str | None:
         """Return why a node that was restarted is not spoken with, if the algorithm has no rule for it.
@@ -204,12 +330,14 @@ class Classic:
         name = self.peers[peer].name
         if not self.tolerates_restarts or not incarnation:
             self._lose(peer)
-            only = " of nodes without a data directory" if self._has_rule_for_return() else ""
+            only = " of nodes without a data directory" if self.tolerates(RETURN) else ""
             return (
                 f"node {name!r} was restarted: {self.algorithm.name} does not tolerate"
                 f" restarts{only}; restart all nodes"
             )
         logger.warning("node %s has returned to node %s", name, self.name)
+        self._report(peer)  # the start that was watched is over, whether it was missed or not
+        self.lost.discard(peer)
         for lock in sorted(self.processes):
             self.peers[peer].send(lock, b"")
         return None
@@ -221,4 +349,23 @@ class Classic:
         logger.critical("node %s ends: %s", self.name, reason)
         for running in self.processes.values():
             running.host.stop()
-        self._on_failure(Unavailable(reason))
+        self._program.failure(Unavailable(reason))
+
+    # Questions
+
+    def _answer(self, connection: Connection, frame: memoryview) -> None:
+        if isinstance(decode_question(frame), GetMembership):
+            connection.send(MembershipReply(msgspec.msgpack.encode(self.membership)))
+        else:
+            connection.send(ClassicStatus(self.figures()))
+
+    def figures(self) -> ClassicFigures:
+        """Return how the node is."""
+        return ClassicFigures(
+            clock.now() - self._began,
+            self.is_ready,
+            tuple(self.away),
+            self.leader,
+            0 if self.elects else len(self.processes),
+            self._program.locks(),
+        )

@@ -15,6 +15,7 @@ from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.voter.node import Node
 from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,8 +148,16 @@ class Visit:
         self._links = AllLinks()
 
     async def open(self) -> Membership:
-        """Learn the configuration."""
-        return await self.learn()
+        """Learn the configuration; raise `UsageError` if no program outside its nodes has locks."""
+        membership = await self.learn()
+        if membership.algorithm is not None:
+            names = ", ".join(member.name for member in membership.members)
+            raise UsageError(
+                f"cluster {membership.cluster!r} runs {membership.algorithm.name}, which has no"
+                f" programs outside its nodes: take part as one of {names}, with coterie.join or"
+                " --node"
+            )
+        return membership
 
     async def learn(self) -> Membership:
         """Ask for the configuration, and enter nothing."""

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from coterie.cluster.wire.frames import Service
+from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
 from coterie.deadlock.service.lock_waits import LockOwner, Name, Wanted
 from coterie.mutex.quorum.leased.frames import (
     Ack,
@@ -21,16 +21,6 @@ from coterie.mutex.quorum.leased.frames import (
 )
 
 # Questions to a voting node
-
-
-class GetMembership(Service, frozen=True):
-    """Ask for the configuration of the cluster."""
-
-
-class MembershipReply(Service, frozen=True):
-    """The configuration, which is the same everywhere in the cluster."""
-
-    shared: bytes
 
 
 class GetTokenBound(Service, frozen=True):

@@ -17,10 +17,8 @@ from coterie.cluster.voter.frames import (
     AskOwner,
     FindOwners,
     GetAbstention,
-    GetMembership,
     GetStatus,
     GetTokenBound,
-    MembershipReply,
     NodeStatus,
     OwnerReport,
     Owners,
@@ -30,6 +28,7 @@ from coterie.cluster.voter.frames import (
 from coterie.cluster.voter.report import describe, describe_obstacles, report
 from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
+from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term, Upward
 from coterie.mutex.quorum.leased.voter import VOTER, Voter

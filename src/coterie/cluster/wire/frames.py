@@ -1,4 +1,4 @@
-"""What travels on every connection: the handshake; and between peers: letters and their receipts."""
+"""What travels between any nodes and programs: the handshake, letters between peers, their receipts."""
 
 from __future__ import annotations
 
@@ -56,6 +56,19 @@ class Refusal(Service, frozen=True):
     """The connection is refused; the reason is for people."""
 
     reason: str
+
+
+# A question to any node
+
+
+class GetMembership(Service, frozen=True):
+    """Ask for the configuration of the cluster."""
+
+
+class MembershipReply(Service, frozen=True):
+    """The configuration, which is the same everywhere in the cluster."""
+
+    shared: bytes
 
 
 # Between the nodes of a classic algorithm, and between the sites of a store

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last letter of them
 
 
+def _ignore(peer: ProcessId) -> None:
+    """Do nothing about a peer."""
+
+
 class Handlers(NamedTuple):
     """What a node does about its peers."""
 
@@ -48,6 +53,9 @@ class Handlers(NamedTuple):
 
     refused: Callable[[str], None]
     """Note that a peer refuses us for good, and why."""
+
+    connected: Callable[[ProcessId], None] = _ignore
+    """Note that our connection to a peer is up, for the first time or again."""
 
 
 class Peer:
@@ -118,6 +126,8 @@ class Peer:
             objection = self._handlers.restarted(self._number, incarnation)
             if objection is not None:
                 raise ProtocolError(objection)
+            if not self.is_up:
+                self._grow_impatient()  # it has called us, and may end before we reach it
         self._life = life
 
     # To the peer
@@ -147,12 +157,19 @@ class Peer:
         except ProtocolError:
             self._link.give_up()  # the start that we know is over, and no other will do
             raise
+        self._handlers.connected(self._number)
         self._push()
 
     def _disconnected(self) -> None:
         if not self._stopped:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._patience, self._handlers.lost, self._number)
+            self._grow_impatient()
+
+    def _grow_impatient(self) -> None:
+        """Find the peer lost unless our connection to it is up within a lease."""
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._patience, self._handlers.lost, self._number)
 
     def _confirm(self, frame: memoryview) -> None:
         answer = decode_receipt(frame)
@@ -194,11 +211,23 @@ class Peer:
 class Peers:
     """All other nodes: this one calls each of them, and listens for their calls."""
 
-    def __init__(self, config: Config, name: str, handlers: Handlers, outsiders: str) -> None:
-        """Prepare; `outsiders` is what a program that is no node is told."""
+    def __init__(
+        self,
+        config: Config,
+        name: str,
+        handlers: Handlers,
+        outsiders: str,
+        *,
+        admin: Callable[[Connection, memoryview], None] | None = None,
+    ) -> None:
+        """Prepare; `outsiders` is what a program that is no node is told.
+
+        `admin` takes each frame of a program that only asks questions; without it there are none.
+        """
         membership, security = config.membership, config.security
         self._membership = membership
         self._outsiders = outsiders
+        self._admin = admin
         self._incarnation = 0
         self._credentials = Credentials(
             membership.cluster, membership.digest, security.secret_bytes()
@@ -242,6 +271,9 @@ class Peers:
         )
 
     def _admit(self, connection: Connection, hello: Hello) -> None:
+        if hello.role == "admin" and self._admin is not None:
+            connection.use(partial(self._admin, connection))
+            return
         if hello.role != "peer":
             raise ProtocolError(self._outsiders)
         number = self._membership.voter(hello.label)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie.deadlock.service.lock_waits import Wanted
+from coterie.engines.file.directory import QUEUES
 from coterie.engines.file.gate import gate
 from coterie.engines.file.numbers import next_number
 from coterie.engines.file.ticket import Ticket
-from coterie.errors import CoterieError, MisuseError, Unavailable
+from coterie.errors import MisuseError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie.engines.file.directory import Directory
+    from coterie.engines.file.gate import Gate
     from coterie.engines.file.queue import Queue
     from coterie.locks.lock import Owner
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 # are not shared by all machines that see the queue.
 LOOK_AGAIN_SECONDS = 1.0
 WATCH_SECONDS = 0.25
+JOIN_TRIES = 100
 
 
 class Author(msgspec.Struct):
@@ -44,6 +49,7 @@ class FileClaim:
 
     def __init__(
         self,
+        directory: Directory,
         queue: Queue,
         owner: Owner,
         author: Author,
@@ -59,6 +65,7 @@ class FileClaim:
         self.token: int | None = None
         self.granted: asyncio.Future[int | None] = self._loop.create_future()
         self.lost: asyncio.Future[str] = self._loop.create_future()
+        self._directory = directory
         self._queue = queue
         self.shared = shared
         self._wait = wait
@@ -113,8 +120,8 @@ class FileClaim:
         try:
             token = await self._enter()
         except OSError as error:
-            self.fail(Unavailable(f"{self._name()}: {error}"))
-        except CoterieError as error:
+            self.fail(Unavailable(f"{self._name()}: {self._directory.complaint(error)}"))
+        except Exception as error:  # noqa: BLE001 - what was not foreseen must not look like a long wait
             self.fail(error)
         else:
             if not self.granted.done():
@@ -136,15 +143,35 @@ class FileClaim:
         return ticket.place.number
 
     async def _join(self) -> Ticket | None:
-        """Draw a number and show it; a claim that does not wait does so only if the lock is free."""
-        async with gate(self._queue.directory) as counter:
-            self._queue.folder.mkdir(parents=True, exist_ok=True)
-            self._queue.sweep()
+        """Draw a number and show it; a claim that does not wait does so only if the lock is free.
+
+        If the directory or the gate is removed meanwhile, the others do not see us: try again.
+        """
+        for _ in range(JOIN_TRIES):
+            with contextlib.suppress(FileNotFoundError):
+                async with gate(self._directory) as entered:
+                    ticket = self._join_at(entered)
+                    if ticket is None:
+                        return None
+                    if entered.in_place() and ticket.in_place():
+                        return ticket
+                    ticket.drop()
+        raise Unavailable(
+            f"{self._name()}: the lock directory {self._directory.path}, or a file in it, is removed"
+            " again and again while we use it"
+        )
+
+    def _join_at(self, entered: Gate) -> Ticket | None:
+        with (
+            entered.folder.enter(QUEUES, make=True) as queues,
+            queues.enter(self._queue.folder.name, make=True) as bucket,
+        ):
+            highest = self._queue.sweep()
             if not self._wait and self._queue.is_busy(shared=self.shared):
                 return None
-            number = next_number(counter, self._queue.directory)
+            number = next_number(entered.counter, entered.folder, highest)
             place = self._queue.place(number, shared=self.shared)
-            return Ticket(place, msgspec.json.encode(self._author))
+            return Ticket(place, msgspec.json.encode(self._author), bucket)
 
     def _watch(self) -> None:
         """Notice if the ticket was removed: then others no longer see that we are inside."""
@@ -155,7 +182,7 @@ class FileClaim:
         elif not self.lost.done():
             self.lost.set_result(f"its file {self._ticket.place.path} was removed")
 
-    def fail(self, error: CoterieError) -> None:
+    def fail(self, error: Exception) -> None:
         """Give up waiting with this error."""
         if not self.granted.done():
             self.granted.set_exception(error)

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from coterie.deadlock.service.waits import Waits, task_name
 from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
+from coterie.engines.file.directory import COMMON, PRIVATE, Directory
 from coterie.engines.file.queue import Queue
 from coterie.engines.file.tickets_alive import divide, living, party
 from coterie.errors import Unavailable, UsageError
@@ -27,14 +28,18 @@ if TYPE_CHECKING:
 
 VACANCY_SECONDS = 0.1
 LOOK_FOR_DEADLOCKS_SECONDS = 0.05
+# The one directory that every user may write and that is emptied neither when the user logs out nor when
+# the machine starts, for the tokens would begin again.
+DEFAULT_FOLDER = Path("/var/tmp/coterie")  # noqa: S108 - directory.py is about what that takes
 
 
 class FileEngine:
     """Grants locks to the processes that share a directory of this machine."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use that directory; it is made when the engine is opened."""
+    def __init__(self, folder: Path, mode: int = PRIVATE) -> None:
+        """Use that directory; it is made with that mode when the engine is opened."""
         self.folder = folder
+        self._directory = Directory(folder, mode)
         self.waits = Waits(
             f"{os.getpid()}-{os.urandom(4).hex()}",
             self._blockers,
@@ -51,11 +56,12 @@ class FileEngine:
         return [claim for claims in self._claims.values() for claim in claims]
 
     async def open(self) -> None:
-        """Make the directory, readable by this user alone unless it is there already."""
+        """Make the directory unless it is there already."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._directory.open(make=True):
+                pass
         except OSError as error:
-            raise Unavailable(f"the lock directory {self.folder}: {error.strerror}") from None
+            raise Unavailable(self._directory.complaint(error)) from None
 
     async def close(self) -> None:
         """End all claims."""
@@ -76,7 +82,9 @@ class FileEngine:
         author = Author(
             self.waits.process, time.time(), self.waits.participant, number, task_name(owner), name
         )
-        claim = FileClaim(queue, owner, author, self._forget, shared=shared, wait=wait)
+        claim = FileClaim(
+            self._directory, queue, owner, author, self._forget, shared=shared, wait=wait
+        )
         self._claims.setdefault(name, []).append(claim)
         return claim
 
@@ -116,7 +124,7 @@ class FileEngine:
         from coterie.engines.file.waits import WaitBoard  # noqa: PLC0415
 
         if self._board is None:
-            self._board = WaitBoard(self.folder, self.waits, self._held)
+            self._board = WaitBoard(self._directory, self.waits, self._held)
         self._search = DeadlockSearch(self.waits, self._board, self._held)
         for owner in blocked:
             self._search.plan(owner)
@@ -157,7 +165,10 @@ class FileEngine:
 
 
 def make_engine(url: str) -> FileEngine:
-    """Make the engine of a URL: `file:` for the user's own directory, or `file:/path`."""
+    """Make the engine of a URL: `file:` for the directory of all users, or `file:/path`.
+
+    A directory that is named and does not exist is made for this user alone.
+    """
     path = unquote(url.removeprefix("file:"))
     if path.startswith("//"):
         path = path.removeprefix("//")
@@ -165,16 +176,14 @@ def make_engine(url: str) -> FileEngine:
             raise UsageError(
                 f"{url}: expected a directory of this machine, such as file:/var/lib/x"
             )
-    return FileEngine(Path(path).absolute() if path else default_folder())
+    folder = Path(path).absolute() if path else default_folder()
+    return FileEngine(folder, COMMON if folder == DEFAULT_FOLDER else PRIVATE)
 
 
 def default_folder() -> Path:
-    """Find the user's own directory: COTERIE_DIR, or `coterie` among the XDG state.
+    """Return the directory of `file:`: COTERIE_DIR, or the one that all users of the machine share.
 
-    Not the runtime directory: that is emptied when the user logs out, and the tokens with it.
+    A directory of each user would let the job of root and the shell of a person into one lock together.
     """
     chosen = os.environ.get("COTERIE_DIR")
-    if chosen:
-        return Path(chosen).absolute()
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "coterie"
+    return Path(chosen).absolute() if chosen else DEFAULT_FOLDER

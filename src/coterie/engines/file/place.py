@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import os
+import stat
 from typing import TYPE_CHECKING, NamedTuple
+
+from coterie.engines.file.directory import READ, bucket_of, read_regular
+from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 EXCLUSIVE, SHARED, PIPE, UNBORN = "x", "s", "pipe", "new"
 BRIEFLY_SECONDS = 0.005
+CONTENT_BYTES_MAX = 1 << 20
+
+
+class Content(NamedTuple):
+    """What a ticket says, and whose word that is."""
+
+    text: bytes
+    user: int  # the uid of its owner
 
 
 class Place(NamedTuple):
@@ -25,24 +36,25 @@ class Place(NamedTuple):
     @property
     def path(self) -> Path:
         """The file that its owner keeps locked."""
-        return self.stem.with_suffix(f".{SHARED if self.shared else EXCLUSIVE}")
+        return self.stem.with_name(f"{self.stem.name}.{SHARED if self.shared else EXCLUSIVE}")
 
     @property
     def pipe(self) -> Path:
         """The pipe that breaks when its owner goes."""
-        return self.stem.with_suffix(f".{PIPE}")
+        return self.stem.with_name(f"{self.stem.name}.{PIPE}")
 
-    def content(self) -> bytes | None:
-        """Read what the owner wrote; None if it is gone or dead."""
+    def content(self) -> Content | None:
+        """Read what the owner wrote; None if it is gone or dead, or if this is no ticket."""
         try:
-            ticket = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            ticket = read_regular(self.path)
         except FileNotFoundError:
             return None
         try:
             # In shared mode, so that two processes that look at once do not take each other for the owner.
             fcntl.flock(ticket, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return os.read(ticket, os.fstat(ticket).st_size)
+            found = os.fstat(ticket)
+            return Content(os.read(ticket, min(found.st_size, CONTENT_BYTES_MAX)), found.st_uid)
         else:
             return None
         finally:
@@ -50,20 +62,25 @@ class Place(NamedTuple):
 
     def remove(self) -> None:
         """Take its files out of the queue."""
-        for path in (self.path, self.pipe):
-            # Another may do so at the same time, or the file may be of another user.
-            with contextlib.suppress(FileNotFoundError, PermissionError):
-                path.unlink()
+        try:
+            with bucket_of(self.stem) as bucket:
+                for kind in (SHARED if self.shared else EXCLUSIVE, PIPE):
+                    bucket.unlink(f"{self.stem.name}.{kind}")
+        except (OSError, Unavailable):
+            pass  # the folder is gone, or is none: there is nothing of ours to remove
 
     async def wait(self, limit: float) -> None:
         """Wait until the owner goes, `limit` seconds at most; may return early, so look again."""
         try:
-            pipe = os.open(self.pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
+            pipe = os.open(self.pipe, READ)
+        except OSError:  # gone, a link, or closed to us
             await asyncio.sleep(BRIEFLY_SECONDS)
             return
         try:
-            await _broken(pipe, limit)
+            if stat.S_ISFIFO(os.fstat(pipe).st_mode):
+                await _broken(pipe, limit)
+            else:
+                await asyncio.sleep(BRIEFLY_SECONDS)
         finally:
             os.close(pipe)
 

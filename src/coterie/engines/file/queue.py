@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from typing import TYPE_CHECKING
 
+from coterie.engines.file.directory import QUEUES, bucket_of
+from coterie.engines.file.numbers import NUMBER_MAX
 from coterie.engines.file.place import EXCLUSIVE, SHARED, Place
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class Queue:
         self.name = name
         self.directory = folder
         digest = hashlib.sha256(name.encode()).hexdigest()[:32]
-        self.folder = folder / "queues" / digest[:2]
+        self.folder = folder / QUEUES / digest[:2]
         self._prefix = digest[2:]
 
     def place(self, number: int, *, shared: bool) -> Place:
@@ -52,14 +53,19 @@ class Queue:
             place.remove()
         return None
 
-    def sweep(self) -> None:
-        """Remove what was left by processes that died while they joined; only at the gate."""
+    def sweep(self) -> int:
+        """Remove what was left by processes that died while they joined; only at the gate.
+
+        Return the highest number in use: a newcomer must be behind it, and take no name that is taken.
+        """
         files = self.files()
         born = {number for number, kind in files if kind in (EXCLUSIVE, SHARED)}
-        for number, kind in files:
-            if number not in born:
-                with contextlib.suppress(OSError):
-                    (self.folder / f"{self._prefix}-{number}.{kind}").unlink()
+        left = [(number, kind) for number, kind in files if number not in born]
+        if left:
+            with bucket_of(self.folder / self._prefix) as bucket:
+                for number, kind in left:
+                    bucket.unlink(f"{self._prefix}-{number}.{kind}")
+        return max((number for number, _ in files), default=0)
 
     def _line(self) -> list[tuple[int, bool]]:
         """List the numbers of all tickets in their order, each with whether it shares.
@@ -81,7 +87,7 @@ def all_tickets(folder: Path) -> list[Place]:
     """List the tickets of all locks of a directory, also of the dead; nothing is changed."""
     places = [
         Place(bucket / f"{prefix}-{number}", number, kind == SHARED)
-        for bucket in (folder / "queues" / name for name in _names(folder / "queues"))
+        for bucket in (folder / QUEUES / name for name in _names(folder / QUEUES))
         for prefix, number, kind in _files(bucket)
         if kind in (EXCLUSIVE, SHARED)
     ]
@@ -94,7 +100,7 @@ def _files(folder: Path) -> list[tuple[str, int, str]]:
     for name in _names(folder):
         prefix, _, rest = name.partition("-")
         number, _, kind = rest.partition(".")
-        if number.isdigit():
+        if number.isascii() and number.isdecimal() and int(number) <= NUMBER_MAX:
             found.append((prefix, int(number), kind))
     return found
 

@@ -11,7 +11,7 @@ from coterie.deadlock.condition import any_of
 from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
 from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
-from coterie.engines.file.queue import all_tickets
+from coterie.engines.file.queue import Queue, all_tickets
 from coterie.engines.file.tickets_alive import divide, living, party
 from coterie.errors import Unavailable
 from coterie.locks.engine import LockState
@@ -62,10 +62,18 @@ def _lines(folder: Path) -> dict[str, list[Standing]]:
     lines: dict[str, list[Standing]] = {}
     try:
         for standing in living(all_tickets(folder)):
+            if not _is_of_its_lock(folder, standing):
+                continue
             lines.setdefault(standing.author.lock, []).append(standing)
     except OSError as error:
         raise Unavailable(f"the lock directory {folder}: {error}") from None
     return lines
+
+
+def _is_of_its_lock(folder: Path, standing: Standing) -> bool:
+    """Return True if a ticket stands in the queue of the lock that it names."""
+    place, lock = standing.place, standing.author.lock
+    return Queue(folder, lock).place(place.number, shared=place.shared) == place
 
 
 def _collect(lines: dict[str, list[Standing]]) -> Collection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -12,7 +14,7 @@ from coterie.locks.engine import Party
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from coterie.engines.file.place import Place
+    from coterie.engines.file.place import Content, Place
 
 
 class Standing(NamedTuple):
@@ -20,16 +22,25 @@ class Standing(NamedTuple):
 
     place: Place
     author: Author
+    user: int  # whose file it is, which its author cannot choose
 
 
 def living(places: Iterable[Place]) -> list[Standing]:
     """Read the tickets of the living."""
     contents = [(place, place.content()) for place in places]
     return [
-        Standing(place, msgspec.json.decode(content, type=Author))
+        Standing(place, author_of(content), content.user)
         for place, content in contents
         if content is not None
     ]
+
+
+def author_of(content: Content) -> Author:
+    """Read what a ticket says; one that cannot be understood says only that it is there."""
+    try:
+        return msgspec.json.decode(content.text, type=Author)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Author("unknown", 0.0)
 
 
 def divide(line: Sequence[Standing]) -> tuple[list[Standing], list[Standing]]:
@@ -47,6 +58,14 @@ def divide(line: Sequence[Standing]) -> tuple[list[Standing], list[Standing]]:
 
 def party(lock: str, standing: Standing, *, inside: bool) -> Party:
     """Describe one of them for people; one inside has a token."""
-    place, author = standing
+    place, author, user = standing
     token = place.number if inside else None
-    return Party(lock, author.owner, author.since, token, place.shared)
+    owner = author.owner if user == os.geteuid() else f"{author.owner} ({_user_name(user)})"
+    return Party(lock, owner, author.since, token, place.shared)
+
+
+def _user_name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"uid {user}"

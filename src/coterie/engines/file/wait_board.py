@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId
+from coterie.engines.file.directory import READ, read_regular
+from coterie.engines.file.place import CONTENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from coterie.engines.file.directory import Folder
 
 UNBORN = ".new"
 
@@ -27,19 +30,21 @@ UNBORN = ".new"
 class Notice:
     """A notice of this process."""
 
-    def __init__(self, board: Path, owner: LockOwner) -> None:
-        """Put it up."""
+    def __init__(self, board: Folder, path: Path, owner: LockOwner) -> None:
+        """Put it up at the open board, which is at that path."""
         self.owner = owner
-        self._path = _place(board, owner.id)
-        unborn = self._path.with_suffix(UNBORN)
-        self._lock = os.open(unborn, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        name = _name(owner.id)
+        self._path = path / name
+        unborn = f"{name}-{os.urandom(4).hex()}{UNBORN}"
+        self._lock = board.create(unborn)
         _notices.add(self)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(self._lock, msgspec.json.encode(owner))
             # Others see it only locked, so that none takes it for that of a dead process.
-            unborn.rename(self._path)
+            board.rename(unborn, name)
         except BaseException:
+            board.unlink(unborn)
             self.take_down()
             raise
 
@@ -47,8 +52,9 @@ class Notice:
         """Take it away; safe to do twice."""
         if self._lock < 0:
             return
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+        with contextlib.suppress(OSError):  # gone, or another one is in its place
+            if os.path.samestat(os.lstat(self._path), os.fstat(self._lock)):
+                self._path.unlink()
         self.abandon()
 
     def abandon(self) -> None:
@@ -58,18 +64,24 @@ class Notice:
             os.close(lock)
 
 
-def read_wait(board: Path, owner: OwnerId) -> LockWait | None:
-    """Read in which wait an owner is; None if it has put up no notice, or is dead."""
+def read_wait(board: Path, owner: OwnerId, user: int) -> LockWait | None:
+    """Read in which wait an owner is; None if it has put up no notice, or is dead.
+
+    Only that user may speak for it.
+    """
     try:
-        notice = os.open(_place(board, owner), os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, PermissionError):
+        notice = read_regular(board / _name(owner))
+    except OSError:
         return None
     try:
+        found = os.fstat(notice)
+        if found.st_uid != user:
+            return None
         fcntl.flock(notice, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        content = os.read(notice, os.fstat(notice).st_size)
+        content = os.read(notice, min(found.st_size, CONTENT_BYTES_MAX))
         # A notice that another version of coterie wrote says nothing to us: its owner seems to run.
-        with contextlib.suppress(msgspec.MsgspecError):
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             return msgspec.json.decode(content, type=LockOwner).wait
         return None
     else:
@@ -78,18 +90,24 @@ def read_wait(board: Path, owner: OwnerId) -> LockWait | None:
         os.close(notice)
 
 
-def sweep(board: Path) -> None:
+def sweep(board: Folder) -> None:
     """Remove the notices of the dead."""
-    for path in board.iterdir():
-        if path.suffix == UNBORN:
+    for name in board.names():
+        if name.endswith(UNBORN):
             continue  # it may be about to be locked
-        with contextlib.suppress(OSError), path.open("rb") as notice:
-            fcntl.flock(notice, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            path.unlink()
+        with contextlib.suppress(OSError):
+            notice = os.open(name, READ, dir_fd=board.descriptor)
+            try:
+                fcntl.flock(notice, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                board.unlink(name)
+            finally:
+                os.close(notice)
 
 
-def _place(board: Path, owner: OwnerId) -> Path:
-    return board / f"{owner.participant}-{owner.number}"
+def _name(owner: OwnerId) -> str:
+    return f"{owner.participant}-{owner.number}".replace(
+        "/", ""
+    )  # as another user may have written it
 
 
 _notices: weakref.WeakSet[Notice] = weakref.WeakSet()

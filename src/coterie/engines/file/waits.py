@@ -9,18 +9,18 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from coterie.deadlock.service.lock_waits import Hold, LockOwner, OwnerId, Wanted
-from coterie.engines.file.claim import Author
+from coterie.engines.file.directory import WAITS
 from coterie.engines.file.queue import Queue
+from coterie.engines.file.tickets_alive import Standing, author_of
 from coterie.engines.file.wait_board import Notice, read_wait, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from coterie.deadlock.service.waits import Waits
+    from coterie.engines.file.claim import Author
+    from coterie.engines.file.directory import Directory
     from coterie.engines.file.place import Place
     from coterie.locks.engine import Claim
     from coterie.locks.lock import Owner
@@ -31,15 +31,17 @@ class WaitBoard:
 
     round_trip = 0.0  # reading files waits for no other process
 
-    def __init__(self, folder: Path, waits: Waits, held: Callable[[], Iterable[Claim]]) -> None:
+    def __init__(
+        self, directory: Directory, waits: Waits, held: Callable[[], Iterable[Claim]]
+    ) -> None:
         """Speak for these owners; `held` returns the claims that hold a lock."""
-        self._folder = folder
-        self._board = folder / "waits"
+        self._directory = directory
+        self._board = directory.path / WAITS
         self._waits = waits
         self._held = held
         self._notices: dict[Owner, Notice] = {}
-        self._board.mkdir(exist_ok=True)
-        sweep(self._board)
+        with contextlib.suppress(OSError), directory.open() as folder, folder.enter(WAITS) as board:
+            sweep(board)
 
     async def holds(self, locks: Sequence[Wanted]) -> dict[Wanted, list[Hold]]:
         """Find the owners that hold these locks."""
@@ -53,7 +55,11 @@ class WaitBoard:
             # Where it cannot be written, on a full disk for instance, the others do not see it.
             with contextlib.suppress(OSError):
                 if described.wait is not None:
-                    self._notices[owner] = Notice(self._board, described)
+                    self._notices[owner] = self._notice(described)
+
+    def _notice(self, owner: LockOwner) -> Notice:
+        with self._directory.open() as folder, folder.enter(WAITS, make=True) as board:
+            return Notice(board, self._board, owner)
 
     def withdraw(self, owner: Owner) -> None:
         """Take the notice of an owner down, if there is one."""
@@ -63,27 +69,27 @@ class WaitBoard:
 
     def _holds(self, wanted: Wanted) -> list[Hold]:
         return [
-            self._hold(wanted, place, author)
-            for place, author in _inside(Queue(self._folder, wanted.lock))
+            self._hold(wanted, place, author, user)
+            for place, author, user in _inside(Queue(self._directory.path, wanted.lock))
             if not (wanted.shared and place.shared)
         ]
 
-    def _hold(self, wanted: Wanted, place: Place, author: Author) -> Hold:
+    def _hold(self, wanted: Wanted, place: Place, author: Author, user: int) -> Hold:
         owner = OwnerId(author.participant, author.number)
-        wait = read_wait(self._board, owner)
+        wait = read_wait(self._board, owner, user)
         if wait is not None and wanted in wait.condition.targets():
             wait = None  # it has just been granted this very lock, and is about to go on
         told = LockOwner(owner, author.owner, author.task, wait)
         return Hold(wanted, place.number, told, place.shared)
 
 
-def _inside(queue: Queue) -> list[tuple[Place, Author]]:
+def _inside(queue: Queue) -> list[Standing]:
     """List the tickets inside: the first that lives, or all that share before the first that does not."""
-    found: list[tuple[Place, Author]] = []
+    found: list[Standing] = []
     for place in queue.tickets():
-        if found and not (place.shared and found[0][0].shared):
+        if found and not (place.shared and found[0].place.shared):
             break
         content = place.content()
         if content is not None:
-            found.append((place, msgspec.json.decode(content, type=Author)))
+            found.append(Standing(place, author_of(content), content.user))
     return found

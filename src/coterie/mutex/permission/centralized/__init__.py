@@ -119,6 +119,7 @@ ALGORITHM = Algorithm(
             "",
             "the name of what is locked, which picks the coordinator; none picks process 1",
             lambda text, size: text,
+            names_lock=True,
         ),
     ),
     requesters=_requesters,

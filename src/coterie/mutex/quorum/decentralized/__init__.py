@@ -118,7 +118,11 @@ ALGORITHM = Algorithm(
             lambda text, _: _parse_count(text, None),
         ),
         Parameter(
-            "resource", "resource", "the name that places the replicas", lambda text, _: text
+            "resource",
+            "resource",
+            "the name that places the replicas",
+            lambda text, _: text,
+            names_lock=True,
         ),
         Parameter(
             "patience",

@@ -18,7 +18,7 @@ from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 PAUSE = "PAUSE"  # before the next try
 SILENCE = "SILENCE"  # some replica has not answered
 ABSTENTION = "ABSTENTION"  # since our start, when we may have forgotten a vote
-PAUSE_MIN = 1.0  # in units of time, on average
+PAUSE_MIN = 0.001  # in units of time, on average, where a try takes no time
 
 
 class Ask(Payload, frozen=True):
@@ -149,7 +149,10 @@ class Decentralized(Mutex[Message]):
         out.set_timer(PAUSE, self._pause(out.now))
 
     def _pause(self, now: float) -> float:
-        """Derive a pause from client and time, so that pauses differ; it grows with the wait."""
+        """Derive a pause from client and time, so that pauses differ; it grows with the wait.
+
+        The first is about as long as a try takes on this network, whatever a unit of time is there.
+        """
         share = point(f"{self.me}|{now}") / CIRCLE
         return (0.5 + share) * max(PAUSE_MIN, now - self.since)
 

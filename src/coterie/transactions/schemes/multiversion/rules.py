@@ -179,12 +179,13 @@ class Multiversion(StampOrdered):
         chain = self.table.get(key)
         if chain is None:
             return BEGINNING
-        chain.trim(self._under_way(), min(self.promises), self.versions_max)
         newest = chain.versions[-1]
         if newest.item is not None and newest.item.value is not None:
             return BEGINNING
         stamp = max(newest.number, newest.read)
-        if len(chain.versions) > 1 or newest.pending or stamp > bound:
+        if (
+            newest.pending or stamp > bound
+        ):  # an older version is kept for a stamp before the newest
             return None
         self.table.remove(key)
         return stamp

@@ -1,0 +1,260 @@
+"""Nodes of classic algorithms that end: the others go on, or say at once why they cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import coterie
+from coterie.catalogue import algorithms
+from coterie.cluster.classic.engine import ClassicEngine
+from coterie.cluster.config import convert
+from coterie.cluster.wire import link
+from coterie.process import Mutex
+from tests.cluster.local_cluster import NAMES, PATIENCE_SECONDS, document
+from tests.cluster.virtual_time import passing, run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from coterie.cluster.config import Config
+
+TIMES = {"fault-tolerant": {"sigma": "0.05", "lambda": "0.05"}, "token-ring": {"pause": "0.01"}}
+MUTEXES = [
+    (name, variant.name)
+    for name, entry in algorithms().items()
+    if issubclass(entry.process, Mutex) and name != "leased"
+    for variant in entry.variants
+    if variant.sound
+]
+
+
+def tolerates_crashes(name: str, variant: str) -> bool:
+    return "crash" in algorithms()[name].faults_tolerated(variant)
+
+
+GOING_ON = [each for each in MUTEXES if tolerates_crashes(*each)]
+STOPPING = [each for each in MUTEXES if not tolerates_crashes(*each)]
+LEASE = 0.3
+
+
+def wish(name: str, variant: str, size: int = 4, lease: float = LEASE) -> dict[str, Any]:
+    parameters = TIMES.get(name, {})
+    return document(size, algorithm=name, variant=variant, parameters=parameters, lease=lease)
+
+
+@contextlib.asynccontextmanager
+async def members(config: Config) -> AsyncIterator[list[coterie.Coordinator]]:
+    made = [coterie.join(config, node=member.name) for member in config.membership.members]
+    try:
+        for member in made:
+            await member.open()
+        yield made
+    finally:
+        for member in made:
+            await member.close()
+
+
+def test_the_catalogue_says_which_go_on() -> None:
+    assert GOING_ON == [
+        ("centralized", "failover"),
+        ("fault-tolerant", "repaired"),
+        ("token-ring", "regenerating"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "variant"), GOING_ON)
+@pytest.mark.parametrize("place", range(4))
+def test_under_contention_the_others_go_on_without_a_node_that_ends(
+    monkeypatch: pytest.MonkeyPatch, name: str, variant: str, place: int
+) -> None:
+    """It ends while it holds one lock and waits for another, each of which others want as well."""
+    config = convert(wish(name, variant))
+    inside = {"x": 0, "y": 0}
+
+    async def main() -> None:
+        async with members(config) as taking:
+
+            async def enter(member: coterie.Coordinator, lock: str) -> None:
+                for _ in range(3):
+                    async with member.lock(lock):
+                        inside[lock] += 1
+                        assert inside[lock] == 1
+                        await passing(0.01)
+                        inside[lock] -= 1
+
+            for lock in inside:
+                await asyncio.gather(*(enter(one, lock) for one in taking))
+            ending, others = taking[place], [*taking[:place], *taking[place + 1 :]]
+            assert await ending.lock("x").acquire()
+            holder = await others[0].lock("y").acquire()
+            assert holder
+            waiting = asyncio.ensure_future(ending.lock("y").acquire())
+            going_on = [
+                asyncio.ensure_future(enter(one, lock)) for one in others for lock in inside
+            ]
+            await passing(0.05)
+            await ending.close()
+            await holder.release()
+            await asyncio.gather(*going_on)
+            with pytest.raises(coterie.MisuseError):
+                await waiting
+
+    run(monkeypatch, main)
+
+
+@pytest.mark.parametrize(("name", "variant"), STOPPING)
+def test_whoever_waits_is_told_that_a_node_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    variant: str,
+) -> None:
+    config = convert(wish(name, variant))
+    reason = f"lock 'x': a cannot be reached, and {name} does not tolerate crashes"
+
+    async def main() -> None:
+        async with members(config) as taking:
+            for member in taking:
+                async with member.lock("x"):
+                    pass
+            assert await taking[0].lock("x").acquire()
+            waiting = [asyncio.ensure_future(one.lock("x").acquire()) for one in taking[1:]]
+            await passing(0.05)
+            await taking[0].close()
+            ended = await asyncio.gather(*waiting, return_exceptions=True)
+            for each in ended:
+                if not isinstance(each, coterie.Held):  # the token or the votes may be elsewhere
+                    assert isinstance(each, coterie.Unavailable)
+                    assert str(each).startswith(reason)
+            assert any(isinstance(each, coterie.Unavailable) for each in ended)
+            failed = next(i for i, each in enumerate(ended, 1) if isinstance(each, Exception))
+            with pytest.raises(coterie.Unavailable, match="cannot be reached"):
+                await taking[failed].lock("x").acquire()
+
+    with caplog.at_level(logging.ERROR):
+        run(monkeypatch, main)
+    assert "node a is lost to node b" in caplog.text
+
+
+def test_a_node_that_is_only_cut_off_is_spoken_with_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = convert(wish("raymond", "plain"))
+    is_cut = False
+    dial = link.dial
+
+    async def dial_unless_cut(*arguments: Any) -> Any:
+        if is_cut:
+            raise OSError("cut")
+        return await dial(*arguments)
+
+    monkeypatch.setattr(link, "dial", dial_unless_cut)
+
+    async def main() -> None:
+        nonlocal is_cut
+        async with members(config) as taking:
+            for member in taking:
+                async with member.lock("x"):
+                    pass
+            async with taking[0].lock("x"):
+                is_cut = True
+                for member in taking:
+                    assert isinstance(member.engine, ClassicEngine)
+                    for peer in member.engine.node.peers:
+                        peer.abort("cut by the test")
+                with pytest.raises(coterie.Unavailable, match="cannot be reached"):
+                    await taking[1].lock("x").acquire()
+            is_cut = False
+            await passing(4 * LEASE)
+            for member in taking:
+                async with member.lock("x"):
+                    pass
+
+    run(monkeypatch, main)
+
+
+def test_a_node_that_was_never_met_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = convert(wish("lamport", "plain", 3))
+
+    async def main() -> None:
+        async with coterie.join(config, node="a") as one, coterie.join(config, node="b"):
+            with pytest.raises(coterie.Unavailable, match="c did not answer so far; start all"):
+                await one.lock("x").acquire(timeout=3 * LEASE)
+
+    with caplog.at_level(logging.WARNING):
+        run(monkeypatch, main)
+    assert "node a has not met c: lamport grants locks when all nodes have met" in caplog.text
+
+
+# Real processes
+
+
+class Counting:
+    """Nodes as processes that add to a number in a file under a lock, until they are killed."""
+
+    def __init__(self, folder: Path, name: str, variant: str) -> None:
+        self.number = folder / "number"
+        self.number.write_text("0")
+        self.journal = folder / "journal"
+        file = folder / "coterie.toml"
+        settings = wish(name, variant, lease=1.0)
+        lines = [f'algorithm = "{name}"', f'variant = "{variant}"', "lease = 1", "[parameters]"]
+        lines += [f'{key} = "{value}"' for key, value in settings["parameters"].items()]
+        for node, address in settings["nodes"].items():
+            lines += [f"[nodes.{node}]", f'address = "{address["address"]}"']
+        file.write_text("\n".join(lines))
+        script = str(Path(__file__).with_name("counting_program.py"))
+        self.running = {
+            node: subprocess.Popen(
+                [sys.executable, script, str(file), node, str(self.number), str(self.journal)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for node in NAMES[:4]
+        }
+
+    def entries(self, node: str) -> int:
+        return self.journal.read_text().split().count(node) if self.journal.exists() else 0
+
+    def wait_for(self, more: int, *nodes: str) -> None:
+        """Wait until each of these nodes has entered so many times more."""
+        wanted = {node: self.entries(node) + more for node in nodes}
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while any(self.entries(node) < count for node, count in wanted.items()):
+            assert time.monotonic() < deadline, f"nodes {nodes} do not go on"
+            time.sleep(0.01)
+
+    def kill(self, node: str) -> None:
+        process = self.running.pop(node)
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(params=GOING_ON, ids="-".join)
+def counting(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Counting]:
+    started = Counting(tmp_path, *request.param)
+    try:
+        yield started
+    finally:
+        for node in list(started.running):
+            started.kill(node)
+
+
+def test_nothing_is_lost_when_a_process_is_killed_under_contention(counting: Counting) -> None:
+    counting.wait_for(3, "a", "b", "c", "d")
+    counting.kill("b")
+    counting.wait_for(3, "a", "c", "d")
+    for node in list(counting.running):
+        counting.kill(node)
+    # Each entry writes the number, then its line; the one that is killed in between may lack a line.
+    lines = len(counting.journal.read_text().split())
+    assert lines <= int(counting.number.read_text()) <= lines + 4

@@ -1,0 +1,346 @@
+"""Several users of a machine in one lock directory, one of whom lays traps for the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+from coterie.deadlock.condition import any_of
+from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
+from coterie.engines.file import engine
+from coterie.engines.file.directory import COMMON, Directory
+from coterie.engines.file.queue import Queue
+from coterie.engines.file.status import inspect
+from coterie.engines.file.wait_board import Notice, read_wait
+from tests.locks.memory import in_loop
+from tests.processes import BOUND_SECONDS, kill, line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT, ANN, BOB, GROUP = 0, 65534, 65533, 65532
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != ROOT, reason="only root can run processes as two other users"
+)
+
+# A lock is taken first as the user that runs the tests, which imports all that is needed: the interpreter may
+# lie where only root can read. The umask is the strictest, as that of root often is.
+AS_USER = """
+import os, sys, asyncio, pathlib, pwd, tempfile, traceback
+import coterie, coterie.sync, coterie.deadlock.service.waits, coterie.engines.file.waits
+from coterie.engines.file import engine
+engine.DEFAULT_FOLDER = pathlib.Path(sys.argv[1])
+os.environ.pop("COTERIE_DIR", None)
+user, url = int(sys.argv[2]), sys.argv[3]
+with tempfile.TemporaryDirectory() as warm, coterie.sync.connect(f"file:{warm}") as c, c.lock("warm"):
+    c.holders("warm")
+if user:
+    os.setgroups([int(sys.argv[4])])
+    os.setgid(user)
+    os.setuid(user)
+os.umask(0o077)
+"""
+HOLD = """
+with coterie.sync.connect(url) as c, c.lock("a") as held:
+    print(held.token, flush=True)
+    sys.stdin.readline()
+"""
+TRY = """
+with coterie.sync.connect(url) as c:
+    held = c.lock("a").acquire(blocking=False)
+    print("inside" if held is not None else c.holders("a")[0].owner)
+"""
+
+
+class Machine:
+    """Users, and a place like /var/tmp."""
+
+    def __init__(self, temporary: Path) -> None:
+        self.temporary = temporary
+        self.default = temporary / "coterie"
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, user: int, program: str, folder: Path | None = None) -> subprocess.Popen[str]:
+        url = "file:" if folder is None else f"file:{folder}"
+        arguments = [str(self.default), str(user), url, str(GROUP)]
+        process = subprocess.Popen(
+            [sys.executable, "-c", AS_USER + program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def hold(self, user: int, folder: Path | None = None) -> tuple[subprocess.Popen[str], int]:
+        process = self.start(user, HOLD, folder)
+        token = line(process)
+        assert token, process.communicate(timeout=BOUND_SECONDS)
+        return process, int(token)
+
+    def attempt(self, user: int, folder: Path | None = None) -> str:
+        """Return what comes of it: `inside`, or the holder, or the last line of the error."""
+        process = self.start(user, TRY, folder)
+        stdout, stderr = process.communicate(timeout=BOUND_SECONDS)
+        return (stdout or stderr).splitlines()[-1]
+
+    def end(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                kill(process)
+            process.communicate()
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    # The directories of pytest are closed to other users.
+    temporary = Path(tempfile.mkdtemp())
+    temporary.chmod(0o1777)
+    machine = Machine(temporary)
+    yield machine
+    machine.end()
+    shutil.rmtree(temporary)
+
+
+def as_user(user: int, act: Callable[[], object]) -> None:
+    """Do something as another user, in a child."""
+    child = os.fork()
+    if not child:
+        status = 1
+        with contextlib.suppress(BaseException):
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+            act()
+            status = 0
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@needs_root
+@pytest.mark.parametrize(("first", "second"), [(ROOT, ANN), (ANN, ROOT), (ANN, BOB)])
+def test_without_a_url_all_users_of_a_machine_exclude_each_other(
+    machine: Machine, first: int, second: int
+) -> None:
+    holder, token = machine.hold(first)
+    assert machine.attempt(second) != "inside"
+    assert machine.attempt(first) != "inside"
+    waiter = machine.start(second, HOLD)
+    kill(holder)
+    assert int(line(waiter)) > token
+    assert machine.attempt(first) != "inside"
+    waiter.communicate("\n", timeout=BOUND_SECONDS)
+    assert machine.attempt(first) == "inside"
+    assert stat.S_IMODE(machine.default.stat().st_mode) == COMMON
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o770, 0o2775])
+def test_users_share_a_directory_that_the_administrator_made_for_them(
+    machine: Machine, mode: int
+) -> None:
+    folder = machine.temporary / "shared"
+    folder.mkdir()
+    os.chown(folder, ROOT, GROUP)
+    folder.chmod(mode)
+    for first, second in ((ANN, BOB), (BOB, ROOT), (ROOT, ANN)):
+        holder, token = machine.hold(first, folder)
+        assert machine.attempt(second, folder) != "inside"
+        waiter = machine.start(second, HOLD, folder)
+        holder.communicate("\n", timeout=BOUND_SECONDS)
+        assert int(line(waiter)) > token
+        waiter.communicate("\n", timeout=BOUND_SECONDS)
+
+
+@needs_root
+def test_a_directory_of_one_user_can_be_opened_to_others_later(machine: Machine) -> None:
+    folder = machine.temporary / "mine"
+    assert machine.attempt(ANN, folder) == "inside"
+    assert "chmod 1777" in machine.attempt(BOB, folder), "how to share is said at once"
+    folder.chmod(0o1777)
+    holder, _ = machine.hold(ANN, folder)
+    assert machine.attempt(BOB, folder) != "inside"
+    holder.communicate("\n", timeout=BOUND_SECONDS)
+    assert machine.attempt(BOB, folder) == "inside"
+
+
+@needs_root
+def test_root_in_the_directory_of_a_user_leaves_nothing_that_locks_the_user_out(
+    machine: Machine,
+) -> None:
+    folder = machine.temporary / "mine"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, ANN, ANN)
+    holder, _ = machine.hold(ROOT, folder)
+    assert machine.attempt(ANN, folder) != "inside"
+    kill(holder)
+    assert machine.attempt(ANN, folder) == "inside"
+    holder, _ = machine.hold(ANN, folder)
+    assert machine.attempt(ROOT, folder) != "inside"
+
+
+@needs_root
+def test_a_user_is_named_to_others_by_the_system_and_not_by_itself(machine: Machine) -> None:
+    machine.hold(ANN)
+    assert machine.attempt(ANN).endswith(tuple("0123456789")), "host:pid"
+    assert machine.attempt(BOB).endswith(("(nobody)", f"(uid {ANN})"))
+
+
+@needs_root
+def test_no_user_can_remove_the_ticket_of_another(machine: Machine) -> None:
+    machine.default.mkdir()
+    machine.default.rmdir()
+    holder, token = machine.hold(ROOT)
+    ticket = Queue(machine.default, "a").place(token, shared=False).path
+
+    def remove() -> None:
+        for path in (ticket, machine.default / "counter", ticket.parent, machine.default):
+            with pytest.raises(PermissionError):
+                path.rename(machine.temporary / "stolen")
+        with pytest.raises(PermissionError):
+            ticket.unlink()
+
+    as_user(ANN, remove)
+    assert holder.poll() is None
+    assert machine.attempt(BOB) != "inside"
+
+
+def link_directory(folder: Path, victim: Path) -> None:
+    shutil.rmtree(folder)
+    folder.symlink_to(victim)
+
+
+def link_counter(folder: Path, victim: Path) -> None:
+    (folder / "counter").symlink_to(victim / "file")
+
+
+def link_new_counter(folder: Path, victim: Path) -> None:
+    (folder / "counter").symlink_to(victim / "absent")
+
+
+def link_reserve(folder: Path, victim: Path) -> None:
+    (folder / "reserve-0").symlink_to(victim / "number")
+
+
+def link_queues(folder: Path, victim: Path) -> None:
+    (folder / "queues").symlink_to(victim)
+
+
+def link_bucket(folder: Path, victim: Path) -> None:
+    bucket = Queue(folder, "a").folder
+    bucket.parent.mkdir()
+    bucket.symlink_to(victim)
+
+
+def link_tickets(folder: Path, victim: Path) -> None:
+    """Foresee the next numbers, and put links in their places."""
+    queue = Queue(folder, "a")
+    queue.folder.mkdir(parents=True)
+    (folder / "reserve").write_text("1000\n")
+    for number in range(1001, 1100):
+        place = queue.place(number, shared=False)
+        for path in (place.stem.with_suffix(".new"), place.path, place.pipe):
+            path.symlink_to(victim / f"new-{number}")
+
+
+TRAPS = [
+    link_directory,
+    link_counter,
+    link_new_counter,
+    link_reserve,
+    link_queues,
+    link_bucket,
+    link_tickets,
+]
+
+
+@needs_root
+@pytest.mark.parametrize("trap", TRAPS)
+def test_nobody_writes_through_a_link_of_another_user(
+    machine: Machine, trap: Callable[[Path, Path], None]
+) -> None:
+    victim = machine.temporary / "victim"
+    victim.mkdir()
+    (victim / "file").write_text("of root")
+    (victim / "number").write_text("7\n")
+
+    def lay() -> None:
+        machine.default.mkdir()
+        machine.default.chmod(0o1777)
+        trap(machine.default, victim)
+
+    as_user(ANN, lay)
+    told = machine.attempt(ROOT)
+    assert told == "inside" or "coterie" in told, "it works, or a line says why not"
+    assert sorted(path.name for path in victim.iterdir()) == ["file", "number"]
+    assert (victim / "file").read_text() == "of root"
+    assert (victim / "number").read_text() == "7\n"
+
+
+def test_a_link_of_ones_own_may_lead_to_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "locks")
+    (tmp_path / "locks").mkdir()
+    with (
+        coterie.sync.connect(f"file:{tmp_path}/link") as one,
+        coterie.sync.connect(f"file:{tmp_path}/locks") as other,
+        one.lock("a"),
+    ):
+        assert other.lock("a").acquire(blocking=False) is None
+
+
+@in_loop
+async def test_what_is_no_ticket_stops_nobody(tmp_path: Path) -> None:
+    """A pipe would block the process that opens it for reading; the rest is only odd."""
+    queue = Queue(tmp_path, "a")
+    queue.folder.mkdir(parents=True)
+    os.mkfifo(queue.place(1, shared=False).path)
+    queue.place(2, shared=False).path.symlink_to("/dev/zero")
+    queue.place(3, shared=False).path.mkdir()
+    queue.place(2**60, shared=False).path.touch()
+    odd = queue.place(4, shared=False).path
+    odd.with_name(
+        odd.name.replace("-4.", "-²."),
+    ).touch()
+    async with asyncio.timeout(BOUND_SECONDS), coterie.connect(f"file:{tmp_path}") as c:
+        assert await c.holders("a") == []
+        async with c.lock("a") as held:
+            assert [party.token for party in await c.holders("a")] == [held.token]
+            assert held.token < 2**53
+            assert len(inspect(tmp_path).locks) == 1
+
+
+@in_loop
+async def test_a_ticket_that_says_nonsense_or_names_another_lock_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "LOOK_FOR_DEADLOCKS_SECONDS", 0.0)
+    async with coterie.connect(f"file:{tmp_path}") as c, c.lock("a") as held:
+        path = Queue(tmp_path, "a").place(held.token, shared=False).path
+        path.write_text('{"owner": "root", "since": 0.0, "lock": "b"}')
+        assert inspect(tmp_path).locks == []
+        path.write_bytes(b"\xff{")
+        assert [party.owner for party in await c.holders("a")] == ["unknown"]
+        assert inspect(tmp_path).locks == []
+
+
+def test_only_the_user_of_a_ticket_says_what_its_owner_waits_for(tmp_path: Path) -> None:
+    owner = OwnerId("1-aa", 1)
+    wait = LockWait(7, any_of(Wanted("a")), 1, 0.0)
+    with Directory(tmp_path).open() as board:
+        notice = Notice(board, tmp_path, LockOwner(owner, "host:1", "ann", wait))
+    assert read_wait(tmp_path, owner, os.geteuid()) is not None
+    assert read_wait(tmp_path, owner, os.geteuid() + 1) is None
+    notice.take_down()
