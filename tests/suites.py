@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coterie.explore import Property
     from coterie.process import Channel, Process
 
+QUICK_TRANSITIONS_MAX = 10_000
 FAULTS = [{"crashes": 1}, {"losses": 1}, {"duplicates": 1}]
 
 
@@ -33,7 +34,11 @@ class Explored:
     variant: str | None = None
     crashes: int = 0
     parameters: Mapping[str, str] = field(default_factory=dict)
-    slow: bool = False
+
+    @property
+    def marks(self) -> list[pytest.MarkDecorator]:
+        """Leave large explorations out of `make quick`."""
+        return [pytest.mark.slow] if self.transitions > QUICK_TRANSITIONS_MAX else []
 
     def __str__(self) -> str:
         """Name the case as pytest prints it."""
@@ -50,10 +55,7 @@ def every_interleaving(
 
     @pytest.mark.parametrize(
         "case",
-        [
-            pytest.param(case, id=str(case), marks=[pytest.mark.slow] if case.slow else [])
-            for case in cases
-        ],
+        [pytest.param(case, id=str(case), marks=case.marks) for case in cases],
     )
     def test(case: Explored) -> None:
         verdict = check(
@@ -91,6 +93,7 @@ def broken_lines(
         properties: those to be broken; by default those of the kind of process.
     """
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", mutants)
     def test(name: str) -> None:
         mutant = mutants[name]

@@ -72,6 +72,7 @@ SOUND_WITHOUT_CLOCK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), SOUND_WITHOUT_CLOCK)
 def test_every_sound_mutex_is_verified_with_three_processes(name: str, variant: str) -> None:
     entry = algorithm(name)
@@ -112,6 +113,7 @@ FLAWED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant", "flaw"), FLAWED)
 def test_every_unsound_variant_is_refuted_in_the_steps_it_says(
     name: str, variant: str, flaw: Flaw

@@ -104,6 +104,7 @@ def test_sites_and_detectors_receive_what_their_modules_name() -> None:
     assert kinds_of(party.ReportingParty.messages) == user | trial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "choice", CATALOGUE, ids=lambda choice: f"{choice.algorithm}-{choice.variant}"
 )

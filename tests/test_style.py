@@ -133,6 +133,10 @@ def show(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
+def where(path: Path, node: ast.stmt) -> str:
+    return f"{show(path)}:{node.lineno}"
+
+
 NAMES = {name_of(path): path for path in MODULES}
 
 
@@ -172,13 +176,16 @@ def imports_at_run_time(path: Path) -> set[str]:
 # Rule 1: functions fit a screen
 
 
-@pytest.mark.parametrize("path", MODULES, ids=show)
-def test_functions_fit_a_screen(path: Path) -> None:
-    for node in ast.walk(TREES[path]):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            lines = node.end_lineno - node.lineno + 1
-            assert lines <= FUNCTION_LINES_MAX, f"{node.name} has {lines} lines"
+def test_functions_fit_a_screen() -> None:
+    long = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                lines = node.end_lineno - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    long.append(f"{where(path, node)}: {node.name} has {lines} lines")
+    assert not long
 
 
 # Rule 2: whole classes
@@ -218,32 +225,40 @@ def test_no_class_is_torn_into_a_base_and_its_only_subclass() -> None:
 # Rule 3: objects are complete after `__init__`
 
 
-@pytest.mark.parametrize("path", MODULES, ids=show)
-def test_no_attribute_is_declared_now_and_filled_in_later(path: Path) -> None:
-    for node in ast.walk(TREES[path]):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
-            assert node.value is not None, f"line {node.lineno}: {ast.unparse(node)}"
+def test_no_attribute_is_declared_now_and_filled_in_later() -> None:
+    declared = [
+        f"{where(path, node)}: {ast.unparse(node)}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Attribute)
+        and node.value is None
+    ]
+    assert not declared
 
 
-@pytest.mark.parametrize("path", MODULES, ids=show)
-def test_no_callback_is_planted_into_another_object(path: Path) -> None:
-    for node in ast.walk(TREES[path]):
-        if not isinstance(node, ast.Assign):
-            continue
-        for target in node.targets:
-            if not isinstance(target, ast.Attribute):
+def test_no_callback_is_planted_into_another_object() -> None:
+    planted = []
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Assign):
                 continue
-            foreign = ast.unparse(target.value) not in ("self", "cls")
-            planted = isinstance(node.value, ast.Lambda) or target.attr.startswith("on_")
-            assert not (foreign and planted), f"line {node.lineno}: {ast.unparse(node)}"
+            for target in node.targets:
+                if not isinstance(target, ast.Attribute):
+                    continue
+                if ast.unparse(target.value) in ("self", "cls"):
+                    continue
+                if isinstance(node.value, ast.Lambda) or target.attr.startswith("on_"):
+                    planted.append(f"{where(path, node)}: {ast.unparse(node)}")
+    assert not planted
 
 
 # Rule 4: names that a newcomer guesses
 
 
-@pytest.mark.parametrize("path", MODULES, ids=show)
-def test_modules_are_named_by_nouns(path: Path) -> None:
-    assert not path.stem.endswith("ing") or path.stem in NOT_GERUNDS
+def test_modules_are_named_by_nouns() -> None:
+    gerunds = [show(path) for path in MODULES if path.stem.endswith("ing")]
+    assert [name for name in gerunds if Path(name).stem not in NOT_GERUNDS] == []
 
 
 def test_no_room_defines_a_class_twice() -> None:
@@ -278,10 +293,14 @@ def test_the_graph_of_rooms_is_as_drawn() -> None:
     assert {room: " ".join(sorted(others)) for room, others in found.items()} == ROOMS
 
 
-@pytest.mark.parametrize("path", ALGORITHM_MODULES, ids=show)
-def test_algorithms_do_no_input_or_output(path: Path) -> None:
-    for name in imports(path):
-        assert not within(name, IMPURE), f"{name} has no place in an algorithm"
+def test_algorithms_do_no_input_or_output() -> None:
+    impure = [
+        f"{show(path)}: {name}"
+        for path in ALGORITHM_MODULES
+        for name in imports(path)
+        if within(name, IMPURE)
+    ]
+    assert not impure
 
 
 def test_importing_coterie_needs_msgspec_alone() -> None:
@@ -294,10 +313,10 @@ def test_importing_coterie_needs_msgspec_alone() -> None:
 # One English
 
 
-@pytest.mark.parametrize("path", MODULES, ids=show)
-def test_the_source_speaks_plain_english(path: Path) -> None:
+def test_the_source_speaks_plain_english() -> None:
     found = [
-        f"line {number}: {line.strip()}"
+        f"{show(path)}:{number}: {line.strip()}"
+        for path in MODULES
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if DIALECT.search(line)
     ]

@@ -77,6 +77,7 @@ def test_quorums_must_exist_and_be_made_of_members(quorums: list[list[int]], pro
         Coterie([1, 2, 3], quorums)
 
 
+@pytest.mark.slow
 @given(coteries())
 def test_the_quorum_for_a_member_is_a_smallest_one_around_it(coterie: Coterie) -> None:
     for member in coterie.members:

@@ -73,6 +73,7 @@ def test_large_frozen_graphs_are_judged_as_the_oracle_does(seed: int) -> None:
     assert all(len(graph.stuck(core)) == len(core) for _, _, core in outcome.suspicions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_all_who_see_the_same_cycle_name_the_same_victim(seed: int) -> None:
     graph = random_graph(seed, 30)
@@ -85,6 +86,7 @@ def test_all_who_see_the_same_cycle_name_the_same_victim(seed: int) -> None:
         assert len(named) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_search_costs_a_probe_for_each_edge_and_a_report_for_each_process(seed: int) -> None:
     """At most 2e in all, e being the edges it can reach; snapshot algorithms take up to 4e."""

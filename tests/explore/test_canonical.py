@@ -94,6 +94,7 @@ def test_what_is_searched_is_the_canonical_form_of_all_there_is(
     assert forms.shape[1] == canonical.states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", Channel)
 @pytest.mark.parametrize("kind", [TiesUnbroken, ClockNotMerged, ForgetsDeferred])
 @pytest.mark.parametrize(("size", "entries"), [(2, 2), (2, 3), (3, 1)])

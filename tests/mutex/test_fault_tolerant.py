@@ -69,6 +69,7 @@ def slow(*values: object) -> ParameterSet:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "states", "transitions"),
     [
@@ -162,6 +163,7 @@ def test_a_missing_rule_is_refuted(name: str) -> None:
     assert case.check(process).property == property_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "delays", "requesters"),
     [

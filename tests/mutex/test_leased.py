@@ -199,6 +199,7 @@ def test_a_lock_that_another_keeps_costs_no_more_than_four_messages_a_voter(
         assert messages == 4 * asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [2, 5, 10])
 @pytest.mark.parametrize(("coterie", "count", "policy", "asked"), KINDS)
 def test_a_saturated_lock_costs_three_messages_in_two_frames_a_voter(

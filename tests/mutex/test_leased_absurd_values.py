@@ -10,6 +10,7 @@ import math
 from typing import Any, get_args
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,6 +145,7 @@ def body_field(draw: Any, name: str) -> Any:
     return draw(integers)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3), frames(Upward, "liar")), max_size=8))
 def test_whatever_a_program_sends_the_others_still_acquire(sent: list[tuple[int, Any]]) -> None:
@@ -157,6 +159,7 @@ def test_whatever_a_program_sends_the_others_still_acquire(sent: list[tuple[int,
     assert first < last <= first + (len(sent) + 1) * (FAR + 4 * SETTINGS.interval)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(frames(Downward, "honest"), max_size=8), st.booleans())
 def test_whatever_one_node_sends_a_program_still_acquires(sent: list[Any], early: bool) -> None:

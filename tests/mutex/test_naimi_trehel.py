@@ -115,7 +115,7 @@ EXPLORED = [  # processes, entries, links, states, transitions
     Explored(4, 2, Channel.UNORDERED, 45980, 115094),
     Explored(5, 1, Channel.UNORDERED, 15456, 42000),
     Explored(6, 1, Channel.UNORDERED, 187696, 593824),
-    Explored(5, 2, None, 1826036, 5356435, slow=True),
+    Explored(5, 2, None, 1826036, 5356435),
 ]
 
 test_every_interleaving_is_safe_and_live = every_interleaving("naimi-trehel", EXPLORED)

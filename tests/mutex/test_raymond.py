@@ -137,7 +137,7 @@ EXPLORED = [  # processes, entries, links, states, transitions
     Explored(5, 1, Channel.UNORDERED, 7597, 20460, parameters={"tree": "binary"}),
     Explored(5, 2, Channel.UNORDERED, 182762, 540699, parameters={"tree": "binary"}),
     Explored(6, 1, Channel.UNORDERED, 51836, 163222, parameters={"tree": "binary"}),
-    Explored(6, 2, None, 2260532, 7830542, slow=True),
+    Explored(6, 2, None, 2260532, 7830542),
 ]
 
 test_every_interleaving_is_safe_and_live = every_interleaving("raymond", EXPLORED)

@@ -100,6 +100,7 @@ def test_a_broken_rule_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) ->
         rules_hold()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", WATCHED)
 def test_with_coarse_pieces_storms_are_still_serializable(scheme: str) -> None:
     for seed in range(100):

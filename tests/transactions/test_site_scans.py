@@ -167,6 +167,7 @@ def test_a_part_is_as_large_as_it_may_be_or_a_single_value(
     assert chunks.divided(Listed("1.1", (), Span())) == (Listed("1.1", (), Span()), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), SCHEMES)
 def test_storms_with_every_key_in_a_part_of_its_own_are_serializable(
     name: str, variant: str | None, monkeypatch: pytest.MonkeyPatch

@@ -138,6 +138,7 @@ def under_way(name: str, variant: str) -> tuple[World, list[str]]:
     return sites, names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "variant"),
     [(each.name, variant.name) for each in schemes().values() for variant in each.variants],
