@@ -118,6 +118,16 @@ class _BootId:
         return _real_boot_id.read_text(encoding) if process is None else process.machine.boot_id
 
 
+class _NoFile:
+    """What stands in the place of files about time namespaces, which simulated machines lack."""
+
+    def readlink(self) -> str:
+        raise FileNotFoundError
+
+    def read_text(self, encoding: str) -> str:
+        raise FileNotFoundError
+
+
 _PLACES: list[tuple[Any, str, Any]] = [
     (time, "clock_gettime", _clock_gettime),
     (time, "monotonic", _monotonic),
@@ -131,6 +141,8 @@ _PLACES: list[tuple[Any, str, Any]] = [
     (secrets, "token_bytes", _token_bytes),
     (secrets, "token_hex", _token_hex),
     (clock, "BOOT_ID", _BootId()),
+    (clock, "TIME_NAMESPACE", _NoFile()),
+    (clock, "TIME_OFFSETS", _NoFile()),
     *((random, name, _drawn(name)) for name in ("random", "uniform", "randint", "shuffle")),
 ]
 
