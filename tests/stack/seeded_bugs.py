@@ -103,9 +103,6 @@ BUGS: dict[str, Bug] = {
         seeds=60,
         first=2,
     ),
-    "a memory is used twice": Bug(
-        Storage, "        self._memory.unlink()", "        pass", "exclusive", seeds=60, first=41
-    ),
     # Frames and connections
     "an old connection is kept beside the new": Bug(
         VoterHost,
@@ -172,6 +169,9 @@ UNNOTICED: dict[str, Bug] = {
         "            return True\n",
         "store",
         seeds=60,
+    ),
+    "a memory is used twice": Bug(
+        Storage, "        self._memory.unlink()", "        pass", "exclusive", seeds=300
     ),
     "a memory is used after a reboot": Bug(
         Storage,
