@@ -67,7 +67,7 @@ def test_stores_keep_their_promises(first: int) -> None:
 
 
 def test_idle_programs_are_served_in_the_order_in_which_they_ask() -> None:
-    for seed in (2, 3):
+    for seed in (2, 3, 31468):
         outcome = run_seed(seed, "line")
         assert not outcome.violation, f"{outcome.command}: {outcome.text}"
 

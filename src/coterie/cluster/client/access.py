@@ -89,7 +89,7 @@ class Links:
             self._tls,
             self._membership.settings.lease,
             receive=lambda frame: receive(decode_from_voter(frame)),
-            connected=lambda welcome: connected(welcome.clock),
+            connected=lambda welcome: connected(welcome.clock + clock.passed(link.delay_seconds)),
         )
         self._links.append(link)
         return link

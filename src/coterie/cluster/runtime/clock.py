@@ -63,6 +63,11 @@ def error_borne(lease: float) -> float:
     return min(1.0, lease / 4)
 
 
+def passed(seconds: float) -> int:
+    """Return by how much a logical clock that follows the time moves in so many seconds."""
+    return max(0, int(seconds * NUMBERS_PER_SECOND))
+
+
 class RunningClock:
     """Makes a logical clock that stands still between events follow the time as well.
 
@@ -81,7 +86,6 @@ class RunningClock:
     def read(self, logical: int) -> int:
         """Return a number that is not below the logical clock, nor below any reading before."""
         time_now = now()
-        passed = max(0, int((time_now - self._read_at) * NUMBERS_PER_SECOND))
-        self._number = max(logical, self._number + passed)
+        self._number = max(logical, self._number + passed(time_now - self._read_at))
         self._read_at = time_now
         return self._number

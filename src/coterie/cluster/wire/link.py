@@ -71,6 +71,7 @@ class Link:
         """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
+        self.delay_seconds = 0.0  # of a frame to or from the node, as the latest handshake tells
         self.tried = asyncio.Event()  # it has been up, or it is known why not
         self._receive = receive
         self._connected = connected
@@ -154,8 +155,10 @@ class Link:
 
     async def _call(self, address: Address) -> tuple[Connection, Welcome]:
         connection = await dial(address, self._tls)
+        began = clock.now()
         try:
             welcome = await self._caller().greet(connection)
+            self.delay_seconds = (clock.now() - began) / 2
         except BaseException:
             connection.abort("the handshake failed")
             await connection.wait_closed()
