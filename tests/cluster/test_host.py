@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from coterie.cluster.runtime import clock
-from coterie.cluster.runtime.alarm import Alarm
+from coterie.cluster.runtime.clock import Alarm
 from coterie.cluster.runtime.host import Host
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.participant import Acquired

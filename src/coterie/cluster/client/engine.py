@@ -157,7 +157,7 @@ class ClusterEngine:
     @property
     def round_trip(self) -> float:
         """How many seconds an answer of other processes takes."""
-        return self._queries.round_trip
+        return self._queries.round_trips.latest
 
     async def holds(self, locks: Sequence[Wanted]) -> dict[Wanted, list[Hold]]:
         """Find the tasks of other processes that hold these locks."""

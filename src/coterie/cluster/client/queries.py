@@ -59,22 +59,17 @@ class Queries:
 
     def __init__(self) -> None:
         """Begin without questions."""
-        self._round_trips = RoundTrips()
+        self.round_trips = RoundTrips()
         self._surveys: dict[int, Survey] = {}
         self._asked: dict[int, float] = {}  # when, by question; the oldest first
         self._numbers = itertools.count(1)
-
-    @property
-    def round_trip(self) -> float:
-        """How many seconds the latest answer took."""
-        return self._round_trips.latest
 
     def learn(self, voter: ProcessId, answer: Owners | OwnerReport) -> None:
         """Take an answer; of one that comes too late only the round trip is of use."""
         asked = self._asked.get(answer.question)
         if asked is not None:
             now = clock.now()
-            self._round_trips.note(now - asked, now)
+            self.round_trips.note(now - asked, now)
         survey = self._surveys.get(answer.question)
         if survey is None:
             return
@@ -116,7 +111,7 @@ class Queries:
 
     def _patience(self, host: ParticipantHost) -> float:
         """Work out how long to wait: a lease at most, since after that a silent owner has lost its locks."""
-        by_distance = SEARCH_ROUND_TRIPS * self._round_trips.longest(clock.now())
+        by_distance = SEARCH_ROUND_TRIPS * self.round_trips.longest(clock.now())
         return min(host.membership.settings.lease, max(SEARCH_SECONDS_MIN, by_distance))
 
     async def _ask(
