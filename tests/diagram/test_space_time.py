@@ -95,7 +95,8 @@ def test_a_crash_a_loss_and_a_message_on_its_way_are_named_in_the_legend() -> No
 def test_a_violation_is_told_in_words() -> None:
     trace = perform(PLAIN).trace
     trace.records.append(Violated(4, "mutual exclusion", "1 and 2 are inside together"))
-    assert "mutual exclusion: 1 and 2 are inside together" in texts(draw(trace))
+    words = " ".join(texts(draw(trace)))
+    assert "violated: mutual exclusion; 1 and 2 are inside together" in words
 
 
 def test_timers_events_and_pauses_are_drawn() -> None:

@@ -39,7 +39,7 @@ def space_time(trace: Trace) -> str:
     layout = _layout(drawn)
     past = history(drawn, layout.end)
     colours = {kind: PALETTE[i % len(PALETTE)] for i, kind in enumerate(past.kinds())}
-    notes = [f"{violation.name}: {violation.text}" for violation in past.violations]
+    notes = [f"violated: {violation.name}; {violation.text}" for violation in past.violations]
     if len(trace.records) > RECORDS_MAX:
         notes.append(f"the first {RECORDS_MAX:,} of {len(trace.records):,} records")
 
@@ -224,7 +224,7 @@ def _draw_marks(sheet: Sheet, layout: _Layout, past: History) -> None:
 
 def _draw_notes(sheet: Sheet, top: float, width: float, notes: list[str]) -> float:
     lines = [
-        line for note in notes for line in textwrap.wrap(note, int(width / 12 / CHARACTER * 1.1))
+        line for note in notes for line in textwrap.wrap(note, int(width / 12 / CHARACTER * 0.95))
     ]
     for index, line in enumerate(lines):
         sheet.text(MARGIN, top + 12 + 18 * index, line, fill=ALARM, font_weight="600")

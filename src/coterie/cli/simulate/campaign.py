@@ -110,9 +110,7 @@ def outage_chart(reports: dict[str, Report]) -> str:
     from coterie.diagram import Panel, Series, chart  # noqa: PLC0415 - only when drawing
 
     series = [Series(name, _distribution(report.outages)) for name, report in reports.items()]
-    return chart(
-        [Panel("share of crashes that kept users out for at most this time", series, "time")]
-    )
+    return chart([Panel("share of crashes, by how long users were out", series, "time")])
 
 
 def _distribution(outages: Sequence[float]) -> list[tuple[float, float]]:
