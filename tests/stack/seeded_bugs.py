@@ -92,9 +92,6 @@ BUGS: dict[str, Bug] = {
     "a file is not synced": Bug(
         replace, "os.fsync(file.fileno())", "pass", "exclusive", seeds=60, first=2
     ),
-    "a folder is not synced": Bug(
-        replace, "    sync_folder(path.parent)", "    pass", "locks", seeds=60, first=15
-    ),
     "a log is not synced": Bug(
         StoreLog,
         "        os.fsync(self._file.fileno())",
@@ -169,6 +166,9 @@ UNNOTICED: dict[str, Bug] = {
         "            return True\n",
         "store",
         seeds=60,
+    ),
+    "a folder is not synced": Bug(
+        replace, "    sync_folder(path.parent)", "    pass", "locks", seeds=60
     ),
     "a memory is used twice": Bug(
         Storage, "        self._memory.unlink()", "        pass", "exclusive", seeds=300
