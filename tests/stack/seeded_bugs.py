@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from coterie.cluster.client.lease_group import LeaseGroup
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.durable import replace
 from coterie.cluster.runtime.host import Host
@@ -21,6 +20,7 @@ from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.peers import Peer
+from coterie.locks.leases.group import LeaseGroup
 from coterie.mutex.quorum.leased.participant import Participant
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import Voter

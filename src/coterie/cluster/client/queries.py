@@ -8,17 +8,18 @@ import itertools
 import random
 from typing import TYPE_CHECKING
 
-from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.runtime import clock
-from coterie.cluster.voter.frames import FindOwners, Owners
+from coterie.cluster.voter.frames import FindOwners
 from coterie.deadlock.service.lock_waits import Wanted, is_all, merged
+from coterie.locks.leases.frames import Owners
+from coterie.locks.leases.survey import Survey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from coterie.cluster.client.participant import ParticipantHost
-    from coterie.cluster.voter.frames import OwnerReport
     from coterie.deadlock.service.lock_waits import Hold
+    from coterie.locks.leases.frames import OwnerReport
     from coterie.process import ProcessId
 
 SEARCH_SECONDS_MIN = 0.2  # to wait for an answer in a search
