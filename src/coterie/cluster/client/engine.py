@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from coterie.aio import to_the_end
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
-from coterie.cluster.runtime import clock
 from coterie.cluster.voter.metrics import participant_metrics
 from coterie.deadlock.service.waits import DeadlockSearch, Waits
-from coterie.errors import NoQuorum, UsageError
+from coterie.errors import UsageError
 from coterie.locks.leases import blockers
+from coterie.locks.leases.attempt import try_once
 from coterie.locks.leases.group import LeaseGroup
 from coterie.locks.watch import follow
 from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 ClusterGroup: TypeAlias = "LeaseGroup[ParticipantHost]"
 
 LAPSED = "its lease could not be renewed by a quorum of nodes in time"
-GLANCE_SECONDS = 0.005  # before asking whether a lock that is not granted at once is held
 LEASE_SECONDS_MIN = 0.1
 
 
@@ -98,7 +96,8 @@ class ClusterEngine:
         group = self.groups.get(ttl) or self._group(name, ttl)
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
-            self._run(self._try(claim, group))
+            patience = group.supply.membership.settings.hedge
+            self._run(try_once(claim, group, self._survey, patience))
         return claim
 
     # Leases
@@ -185,33 +184,6 @@ class ClusterEngine:
         if not self.group.supply.reaches_a_quorum():
             raise self.group.supply.unavailable(lock)
         return await self._queries.survey(self.group.supply, lock)
-
-    # Locks that are to be had now or not at all
-
-    async def _try(self, claim: LeasedClaim, group: ClusterGroup) -> None:
-        """Give up as soon as another task is known to hold the lock, or to wait for it.
-
-        A task that shares does not block others that want to share. A lock that is only kept by
-        another process is free: it will come.
-        """
-        deadline = clock.now() + group.supply.membership.settings.hedge
-        me = group.supply.identity.name
-        while clock.now() < deadline:
-            await asyncio.wait({claim.granted}, timeout=GLANCE_SECONDS)
-            if not group.is_waiting(claim):
-                return  # granted, or withdrawn by a caller that was cancelled
-            with contextlib.suppress(NoQuorum):
-                survey = await self._survey(claim.lock)
-                if survey.is_taken(claim.lock, me, shared=claim.shared):
-                    break
-        if not group.is_waiting(claim):
-            return
-        obstacle = group.obstacle(claim.lock)
-        claim.release()
-        if obstacle is not None:
-            claim.granted.set_exception(obstacle)
-        else:
-            claim.granted.set_result(None)
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
