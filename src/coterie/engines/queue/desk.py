@@ -312,6 +312,9 @@ class Desk:
                 self.trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS[-1])
                 continue
+            except CoterieError as error:  # nothing that time will mend, such as a lack of rights
+                self._group.refuse(bid.place.lock, error)
+                return
             if bid.given_up:
                 break
             # The session that has joined must be the one that is sound now: a lock that the server
@@ -354,7 +357,7 @@ class Desk:
                 await bid.session.leave(bid.place)
             except SessionLost:
                 return
-            except Unavailable as error:
+            except CoterieError as error:
                 self.trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS[-1])
             else:

@@ -294,6 +294,11 @@ class LeaseGroup(Generic[SupplyT]):
             claim.granted.set_exception(error)
             claim.granted.exception()  # a caller that is cancelled just now does not look at it
 
+    def refuse(self, lock: str, error: CoterieError) -> None:
+        """Let all claims to a lock fail that wait: the supply will not grant it."""
+        for claim in [claim for claim in self.waiting() if claim.lock == lock]:
+            self.fail(claim, error)
+
     def close(self) -> None:
         """End all claims and say goodbye: those that wait fail, those that hold have lost."""
         if self._check is not None:
