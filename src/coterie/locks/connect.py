@@ -15,6 +15,10 @@ SCHEMES = {
     "etcd": "coterie.engines.etcd",
     "etcds": "coterie.engines.etcd",
     "file": "coterie.engines.file",
+    "redis": "coterie.engines.redis",
+    "rediss": "coterie.engines.redis",
+    "valkey": "coterie.engines.redis",
+    "valkeys": "coterie.engines.redis",
 }
 CONFIGURATION = Path("coterie.toml")
 DEFAULT_URL = "file:"
