@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         LockAny,
         Party,
         Semaphore,
-        connect,
     )
+    from coterie.locks.connect import connect
     from coterie.transactions import Store, Transaction
 
 __all__ = [
