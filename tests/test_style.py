@@ -94,7 +94,6 @@ ROOMS = {
     " transactions.schemes transactions.site transactions.store",
     "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors mutex",
     "cluster.wire": "cluster.runtime errors",
-    "coterie": "errors",
     "coteries": "errors",
     "deadlock": "errors",
     "deadlock.detectors": "deadlock errors process",
