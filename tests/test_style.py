@@ -96,7 +96,6 @@ ROOMS = {
     "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors mutex"
     " system",
     "cluster.wire": "cluster.runtime errors system",
-    "coterie": "errors",
     "coteries": "errors",
     "deadlock": "errors",
     "deadlock.detectors": "deadlock errors process",
