@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from coterie import system
 from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.runtime import clock
-from coterie.cluster.voter.frames import FindOwners, Owners
+from coterie.cluster.voter.frames import LOCKS_ASKED_MAX, FindOwners, Owners
 from coterie.deadlock.service.lock_waits import Wanted, is_all, merged
 
 if TYPE_CHECKING:
@@ -88,6 +88,18 @@ class Queries:
         self, host: ParticipantHost, locks: Sequence[Wanted]
     ) -> dict[Wanted, list[Hold]]:
         """Find the tasks of other programs that hold these locks; for a search of deadlocks.
+
+        Nodes take so many locks in a question, and further ones in the next.
+        """
+        found: dict[Wanted, list[Hold]] = {}
+        for first in range(0, len(locks), LOCKS_ASKED_MAX):
+            found |= await self._holds(host, locks[first : first + LOCKS_ASKED_MAX])
+        return found
+
+    async def _holds(
+        self, host: ParticipantHost, locks: Sequence[Wanted]
+    ) -> dict[Wanted, list[Hold]]:
+        """Ask the voters.
 
         One voter is asked for each lock. Where its vote is not a holder's, the vote of another is:
         then all others are asked, among them one of every quorum that a holder may have. So they
