@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.engines.queue.server import Entry, SessionLost, inside
 from coterie.errors import Unavailable
 
@@ -36,7 +36,7 @@ class MemoryServer:
     async def open(self, participant: str, told: Told, lease: float) -> MemorySession:
         await self.answer()
         session = self.sessions[participant] = MemorySession(self, participant, told, lease)
-        told.renewed(clock.now())
+        told.renewed(system.now())
         return session
 
     async def answer(self) -> None:
@@ -88,7 +88,7 @@ class MemorySession:
 
     def _renew(self) -> None:
         if self.server.renews and not self.lost:
-            self.told.renewed(clock.now())
+            self.told.renewed(system.now())
             self._beat = asyncio.get_running_loop().call_later(self.lease / 3, self._renew)
 
     async def _answer(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from coterie import system
 from coterie.aio import to_the_end
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
@@ -51,7 +51,7 @@ class ClusterEngine:
     def __init__(self, access: Access, *, deadlock_detection: bool = True) -> None:
         """Prepare; `access` gets us in when the engine is opened."""
         self.waits = Waits(
-            secrets.token_hex(16),
+            system.secret(16).hex(),
             self._blockers,
             clock=self._age,
             on_block=self._plan_search,

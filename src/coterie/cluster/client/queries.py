@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.cluster.voter.frames import FindOwners
 from coterie.deadlock.service.lock_waits import Wanted, is_all, merged
+from coterie.locks.leases.frames import LOCKS_ASKED_MAX
 from coterie.locks.leases.questions import Questions
 
 if TYPE_CHECKING:
@@ -37,6 +38,18 @@ class Queries:
         self, host: ParticipantHost, locks: Sequence[Wanted]
     ) -> dict[Wanted, list[Hold]]:
         """Find the tasks of other programs that hold these locks; for a search of deadlocks.
+
+        Nodes take so many locks in a question, and further ones in the next.
+        """
+        found: dict[Wanted, list[Hold]] = {}
+        for first in range(0, len(locks), LOCKS_ASKED_MAX):
+            found |= await self._holds(host, locks[first : first + LOCKS_ASKED_MAX])
+        return found
+
+    async def _holds(
+        self, host: ParticipantHost, locks: Sequence[Wanted]
+    ) -> dict[Wanted, list[Hold]]:
+        """Ask the voters.
 
         One voter is asked for each lock. Where its vote is not a holder's, the vote of another is:
         then all others are asked, among them one of every quorum that a holder may have. So they
@@ -82,7 +95,7 @@ def _places(host: ParticipantHost, wanted: Wanted) -> list[ProcessId]:
     alone.
     """
     voters = host.reachable()
-    random.shuffle(voters)
+    system.random().shuffle(voters)
     bid = host.participant.bids.get(wanted.lock)
     if wanted.shared or bid is None or bid.shared:
         return voters

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
-from coterie.deadlock.service.lock_waits import Wanted
-from coterie.locks.leases.frames import AskOwner, LockReport, OwnerReport, Owners
+from coterie.locks.leases.frames import Asked, AskOwner, LockReport, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -20,6 +20,8 @@ from coterie.mutex.quorum.leased.frames import (
     Reply,
     Term,
 )
+
+Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 
 # Questions to a voting node
 
@@ -44,7 +46,7 @@ class FindOwners(Service, frozen=True):
     """
 
     question: int
-    locks: tuple[Wanted, ...]
+    locks: Asked
     search: bool
 
 
@@ -61,8 +63,8 @@ class GetAbstention(Service, frozen=True):
 class Abstention(Service, frozen=True):
     """For how long the node gives no votes, and why; 0 and no reason normally."""
 
-    seconds: float  # infinite, if nothing ends it but an answer of other nodes
-    reason: str
+    seconds: Annotated[float, Meta(ge=0)]  # infinite, if only an answer of other nodes ends it
+    reason: Text
 
 
 class SessionReport(msgspec.Struct, frozen=True):

@@ -75,13 +75,14 @@ def describe_obstacles(wanted: Wanted, ballot: Ballot | None) -> LockReport:
         return LockReport(wanted, (), ())
     requester = wanted.requester.participant
     owners = [tenure.claim for tenure in ballot.owners]
+    if not ballot.concerns(requester):
+        return LockReport(wanted, tuple(c.participant for c in owners if not c.shared), ())
     own = next((claim for claim in ballot.queue if claim.participant == requester), None)
     line = ballot.queue if own is None else sorted([*owners, *ballot.queue], key=Claim.order)
     before = line if own is None else line[: line.index(own)]
     first = next((claim.participant for claim in before if not claim.shared), None)
-    concerned = any(claim.participant == requester for claim in (*owners, *ballot.queue))
     return LockReport(
         wanted,
         tuple(c.participant for c in owners if not c.shared or c.participant == requester),
-        (*([first] if first and concerned else []), *([requester] if own else [])),
+        (*([first] if first else []), *([requester] if own else [])),
     )

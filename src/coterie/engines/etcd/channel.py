@@ -141,14 +141,14 @@ class Channel:
             except OSError as error:
                 trouble = f"{host}: {error.strerror or error}"
                 continue
-            for family, _, _, _, address in answers:
+            for family, _, _, _, (place, *_) in answers:
                 if family == socket.AF_INET:
-                    found["ipv4"].append(f"{address[0]}:{address[1]}")
+                    found["ipv4"].append(f"{place}:{port}")
                 elif family == socket.AF_INET6:
-                    found["ipv6"].append(f"[{address[0]}]:{address[1]}")
-        for family, places in found.items():
+                    found["ipv6"].append(f"[{place}]:{port}")
+        for kind, places in found.items():
             if places:
-                return f"{family}:{','.join(dict.fromkeys(places))}"
+                return f"{kind}:{','.join(dict.fromkeys(places))}"
         raise Unavailable(f"{self}: {trouble}")
 
 

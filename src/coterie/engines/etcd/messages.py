@@ -239,6 +239,8 @@ def watched(data: bytes) -> Watched:
                 cancelled = bool(value)
             case 11:
                 changes.append(_change(_bytes(value)))
+            case _:
+                pass
     return Watched(revision, watch_id, created, cancelled, changes)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import grpc.aio
 import msgspec
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.engines.etcd import messages as api
 from coterie.engines.etcd.channel import TLS_PARAMETERS, Channel
 from coterie.engines.etcd.watches import Watches
@@ -73,7 +73,7 @@ class EtcdServer:
         limit = min(CALL_SECONDS_MAX, lease)
         try:
             await channel.open(limit)
-            sent_at = clock.now()
+            sent_at = system.now()
             granted = api.lease(
                 await channel.call("Lease/LeaseGrant", api.number(1, math.ceil(lease)), limit)
             )
@@ -149,7 +149,7 @@ class EtcdSession:
                 stream.cancel()
 
     async def _beat(self, stream: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
-        sent_at = clock.now()
+        sent_at = system.now()
         async with asyncio.timeout(self.lease / BEATS_PER_LEASE):
             await stream.write(api.number(1, self._id))
             answer = await stream.read()

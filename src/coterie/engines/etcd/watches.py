@@ -1,6 +1,6 @@
 """The watches of a session, over one stream to etcd.
 
-What a watch says is a hint: whoever waits looks at the server before it goes on. So a stream that
+What a watch says is a hint: what waits looks at the server before it goes on. So a stream that
 breaks, or a watch that etcd cancels, only makes everything that waits look again.
 """
 

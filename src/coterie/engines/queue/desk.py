@@ -19,11 +19,11 @@ import enum
 import itertools
 import logging
 import math
-import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from coterie.cluster.runtime import clock
+from coterie import system
+from coterie.alarm import Alarm
 from coterie.engines.queue.mail import Knock, encode
 from coterie.engines.queue.server import Author, Place, SessionLost
 from coterie.errors import CoterieError, Unavailable
@@ -128,7 +128,7 @@ class Desk:
             group: Is told what becomes of requests and holds.
             mail: Takes letters of other processes.
         """
-        self.name = secrets.token_hex(8)  # also the address of our mail
+        self.name = system.secret(8).hex()  # also the address of our mail
         self.lease = lease
         self.mail = mail
         self.participant = self
@@ -148,7 +148,7 @@ class Desk:
         self._closed = False
         self._sweep: asyncio.TimerHandle | None = None
         self._end: asyncio.TimerHandle | None = None  # of the lease, unless it is renewed
-        self._alarm = clock.Alarm(self._check_lease)
+        self._alarm = Alarm(self._check_lease)
 
     # Sessions
 
@@ -196,7 +196,7 @@ class Desk:
         """
         if ear is not self._ear:
             return
-        if self.session is not None and clock.now() >= self.sound_until:
+        if self.session is not None and system.now() >= self.sound_until:
             self._lose(LAPSED)
             return
         self.sound_until = max(self.sound_until, sent_at + self.lease * (1 - CLOCK_RATE_ERROR))
@@ -247,7 +247,7 @@ class Desk:
         """Ring at the end of the lease, which each renewal moves on."""
         if self._closed or self.session is None:
             return
-        left = self.sound_until - clock.now()
+        left = self.sound_until - system.now()
         if left <= 0:
             self._lose(LAPSED)
             return
@@ -293,7 +293,7 @@ class Desk:
 
     async def _obtain(self, bid: Bid, leaving: Bid | None) -> None:
         """Stand in the queue until we are inside, over as many sessions as that takes."""
-        author = Author(self.name, self._process, clock.wall())
+        author = Author(self.name, self._process, system.wall())
         while not bid.given_up and not self._closed:
             await self._ready.wait()
             session = bid.session = self.session
@@ -319,7 +319,7 @@ class Desk:
                 break
             # The session that has joined must be the one that is sound now: a lock that the server
             # grants to a session that is over is no lock.
-            if session is self.session and clock.now() < self.sound_until and number is not None:
+            if session is self.session and system.now() < self.sound_until and number is not None:
                 self._enter(bid, number)
                 return
         if leaving is not None:
@@ -435,7 +435,7 @@ class Desk:
     def _sweep_kept(self) -> None:
         """Give back what has not been used for a while."""
         self._sweep = None
-        now = clock.now()
+        now = system.now()
         for lock in list(self.cached):
             if now - self.bids[lock].used_at >= KEPT_SECONDS_MAX:
                 self.release(lock)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from coterie import system
 from coterie.aio import to_the_end
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.deadlock.service.waits import DeadlockSearch, Waits
@@ -55,7 +55,7 @@ class QueueEngine:
     def __init__(self, server: Server, *, deadlock_detection: bool = True) -> None:
         """Prepare; the server is called when the engine is opened."""
         self.waits = Waits(
-            secrets.token_hex(16),
+            system.secret(16).hex(),
             self._blockers,
             on_block=self._plan_search,
             detects=deadlock_detection,

@@ -59,7 +59,7 @@ class Told(Protocol):
     """What a session tells its user; each is called in the event loop that opened it."""
 
     def renewed(self, sent_at: float) -> None:
-        """Count the lease from then on, by `clock.now()`: the renewal sent then was confirmed."""
+        """Count the lease from then on, by `system.now()`: the renewal sent then was confirmed."""
 
     def lost(self, reason: str) -> None:
         """Take note that the session is over."""

@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from redis import asyncio as client
 from redis import exceptions
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, SessionLost
 from coterie.engines.queue.url import parse_server_url
@@ -108,7 +109,7 @@ class RedisServer:
             db=int(url.path or 0),
             username=url.user or None,
             password=url.password or os.environ.get("COTERIE_PASSWORD") or None,
-            retry=None,
+            retry=Retry(NoBackoff(), 0),
             socket_timeout=CALL_SECONDS_MAX,
             socket_connect_timeout=CALL_SECONDS_MAX,
             single_connection_client=alone,
@@ -123,7 +124,7 @@ class RedisServer:
             error, exceptions.ReadOnlyError | exceptions.BusyLoadingError
         ):
             return ConfigError(f"{self}: {error}")
-        return Unavailable(f"{self}: {error or type(error).__name__}")
+        return Unavailable(f"{self}: {error!s}")
 
     def _check(self, info: dict[str, Any]) -> None:
         """Refuse a server that cannot keep locks, and warn of one that may lose them."""
@@ -217,7 +218,7 @@ class RedisSession:
         self._line = line
         self._name = participant
         self._told = told
-        self._nonce = secrets.token_hex(8)
+        self._nonce = system.secret(8).hex()
         self._run_id = line.run
         self._lost = ""
         self._places: dict[Place, asyncio.Event] = {}  # our entries; set when one should look
@@ -234,7 +235,7 @@ class RedisSession:
         except TimeoutError:
             await self._stop()
             raise Unavailable(f"{self._line.server}: no channel could be subscribed to") from None
-        sent_at = clock.now()
+        sent_at = system.now()
         milliseconds = int(self.lease * 1000)
         await self._line.run_script(
             scripts.OPEN,
@@ -266,7 +267,7 @@ class RedisSession:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self.lease / BEATS_PER_LEASE if self._line.is_up else RETRY_SECONDS)
-            sent_at = clock.now()
+            sent_at = system.now()
             try:
                 kept = await self._call(scripts.RENEW, int(self.lease * 1000))
             except SessionLost:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ async def try_once(
     A task that shares does not block others that want to share. A lock that is only kept by
     another process is free: it will come.
     """
-    deadline = clock.now() + patience
-    while clock.now() < deadline:
+    deadline = system.now() + patience
+    while system.now() < deadline:
         await asyncio.wait({claim.granted}, timeout=GLANCE_SECONDS)
         if not group.is_waiting(claim):
             return  # granted, or withdrawn by a caller that was cancelled

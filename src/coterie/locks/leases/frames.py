@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from coterie.deadlock.service.lock_waits import LockOwner, Name, Wanted
+from coterie.deadlock.service.lock_waits import LockOwner, Name, Time, Wanted
+
+LOCKS_ASKED_MAX = 1000  # in one question; more locks are asked about in several
+
+Asked: TypeAlias = Annotated[tuple[Wanted, ...], Meta(max_length=LOCKS_ASKED_MAX)]
 
 
 class LockFrame(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
@@ -25,7 +30,7 @@ class Owners(LockFrame, frozen=True):
     """Which participants have the votes and which wait for them; they are being asked."""
 
     question: int
-    locks: tuple[LockReport, ...]
+    locks: Annotated[tuple[LockReport, ...], Meta(max_length=LOCKS_ASKED_MAX)]
     labels: dict[str, str]  # of the identities that the node knows
 
 
@@ -34,7 +39,7 @@ class AskOwner(LockFrame, frozen=True):
 
     route: int  # where the answer goes
     question: int
-    locks: tuple[Wanted, ...]
+    locks: Asked
     search: bool
 
 
@@ -44,7 +49,7 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     wanted: Wanted
     state: Literal["held", "waiting", "kept", "nothing"]  # kept: unused, given up when asked for
     token: int  # of the hold; 0 without
-    since: float  # when the first holder or waiter asked, in seconds since 1970
+    since: Time  # when the first holder or waiter asked, in seconds since 1970
     modes: tuple[bool, ...] = ()  # for each task that waits whether it is to share
     holders: tuple[LockOwner, ...] = ()  # the tasks that hold, and what they wait for
     waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search those that may be ahead
@@ -57,4 +62,4 @@ class OwnerReport(LockFrame, frozen=True):
     route: int
     question: int
     identity: Name
-    locks: tuple[Standing, ...]
+    locks: Annotated[tuple[Standing, ...], Meta(max_length=LOCKS_ASKED_MAX)]

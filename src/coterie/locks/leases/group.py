@@ -20,11 +20,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.deadlock.service.lock_waits import Requester, Wanted
 from coterie.errors import MisuseError
 from coterie.locks.leases.blockers import blockers_of_share
@@ -76,7 +75,7 @@ class LeasedClaim:
         self.token: int | None = None
         self.lock = lock
         self.wait = wait
-        self.asked_at = clock.now()
+        self.asked_at = system.now()
         self.entered_at = 0.0
         self._group = group
         self._granted: asyncio.Future[int | None] | None = None
@@ -104,7 +103,7 @@ class LeasedClaim:
     def since(self) -> float:
         """When it asked, in seconds since 1970; the same number whenever it is read."""
         if self._since is None:
-            self._since = time.time() - (clock.now() - self.asked_at)
+            self._since = system.wall() - (system.now() - self.asked_at)
         return self._since
 
     @property
@@ -127,8 +126,8 @@ class LeasedClaim:
 
     @property
     def expires_at(self) -> float:
-        """The end of the lease by `time.monotonic()` as far as it is renewed."""
-        return time.monotonic() + self._group.remaining(self)
+        """The end of the lease by `system.monotonic()` as far as it is renewed."""
+        return system.monotonic() + self._group.remaining(self)
 
     def valid(self) -> bool:
         """Return True if the claim is granted and in force now, by the clock."""
@@ -272,7 +271,7 @@ class LeaseGroup(Generic[SupplyT]):
         if queue is None:
             return
         if claim is queue.holder or claim in queue.beside:
-            now = clock.now()
+            now = system.now()
             self.tally.count_hold(now - claim.entered_at)
             if queue.beside:
                 queue.leave(claim)
@@ -326,7 +325,7 @@ class LeaseGroup(Generic[SupplyT]):
 
     def acquired(self, lock: str, token: int) -> None:
         """Grant the lock to the first that waits, and to those that share it with the first."""
-        queue, now = self.queues[lock], clock.now()
+        queue, now = self.queues[lock], system.now()
         self._begin_next(queue, token, now)
         queue.allow_turns(now)
 
@@ -355,7 +354,7 @@ class LeaseGroup(Generic[SupplyT]):
 
         They have been told before any voter can grant the lock again.
         """
-        now = clock.now()
+        now = system.now()
         for claim in queue.holders():
             self.tally.count_hold(now - claim.entered_at)
         queue.holder = None
@@ -368,7 +367,7 @@ class LeaseGroup(Generic[SupplyT]):
         if holder is None or not holder.shared or self._stock.is_wanted(lock):
             return
         if holder.token is not None and self.is_in_force(holder):
-            self._begin_beside(queue, holder.token, clock.now())
+            self._begin_beside(queue, holder.token, system.now())
 
     def _hand_over(self, queue: LocalQueue, lock: str, now: float) -> None:
         """Let the next task here have the lock, through the voters if others have to come first."""
@@ -406,7 +405,7 @@ class LeaseGroup(Generic[SupplyT]):
         queue = self.queues.get(claim.lock)
         if queue is None or not (queue.holder is claim or claim in queue.beside):
             return 0.0
-        return self._stock.remaining(claim.lock, clock.now())
+        return self._stock.remaining(claim.lock, system.now())
 
     def is_in_force(self, claim: LeasedClaim) -> bool:
         """Return the same as a yes or no, mostly without looking at the votes.
@@ -418,7 +417,7 @@ class LeaseGroup(Generic[SupplyT]):
             return False
         if queue.holder is not claim and claim not in queue.beside:
             return False
-        now = clock.now()
+        now = system.now()
         return now < self._stock.sound_until or self._stock.valid(claim.lock, now)
 
     def is_waiting(self, claim: LeasedClaim) -> bool:
@@ -460,7 +459,7 @@ class LeaseGroup(Generic[SupplyT]):
         would be back.
         """
         self._check = None
-        lease, now = self.supply.lease, clock.now()
+        lease, now = self.supply.lease, system.now()
         if now - self._check_due > lease:
             self._cut_off_since = None  # what has come meanwhile is still to be read
         waiting = self.waiting()
@@ -479,5 +478,5 @@ class LeaseGroup(Generic[SupplyT]):
     def _arm_check(self) -> None:
         if self._check is None:
             period = min(CHECK_SECONDS_MAX, self.supply.lease / CHECKS_PER_LEASE)
-            self._check_due = clock.now() + period
+            self._check_due = system.now() + period
             self._check = asyncio.get_running_loop().call_later(period, self._check_supply)

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 from typing import TYPE_CHECKING
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.locks.leases.frames import Owners
 from coterie.locks.leases.survey import Survey
 
@@ -63,7 +63,7 @@ class Questions:
         """Take an answer; of one that comes too late only the round trip is of use."""
         asked = self._asked.get(answer.question)
         if asked is not None:
-            now = clock.now()
+            now = system.now()
             self.round_trips.note(now - asked, now)
         survey = self._surveys.get(answer.question)
         if survey is None:
@@ -75,7 +75,7 @@ class Questions:
 
     def patience(self, lease: float) -> float:
         """Work out how long to wait: a lease at most, since after that a silent owner has lost its locks."""
-        by_distance = SEARCH_ROUND_TRIPS * self.round_trips.longest(clock.now())
+        by_distance = SEARCH_ROUND_TRIPS * self.round_trips.longest(system.now())
         return min(lease, max(SEARCH_SECONDS_MIN, by_distance))
 
     async def ask(
@@ -97,7 +97,7 @@ class Questions:
 
     def _note_question(self, number: int, lease: float) -> None:
         """Remember when it was asked: until all answers are there, or for about a lease."""
-        now = clock.now()
+        now = system.now()
         while self._asked and now - next(iter(self._asked.values())) > lease:
             del self._asked[next(iter(self._asked))]
         self._asked[number] = now
