@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import random
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import LOCKS_ASKED_MAX, FindOwners, Owners
@@ -163,7 +163,7 @@ def _places(host: ParticipantHost, wanted: Wanted) -> list[ProcessId]:
     alone.
     """
     voters = host.reachable()
-    random.shuffle(voters)
+    system.random().shuffle(voters)
     bid = host.participant.bids.get(wanted.lock)
     if wanted.shared or bid is None or bid.shared:
         return voters

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
+from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import abstention
@@ -97,7 +97,7 @@ class HostedVoter:
         by_time = self._number_by_time()
         if not out.saved and not self._new_cluster:
             out.saved = str(by_time).encode()
-        self.voter.start(secrets.token_hex(16), out)
+        self.voter.start(system.secret(16).hex(), out)
         if not out.saved:
             self.voter.floor = self.voter.clock = by_time
         if self.recovers:

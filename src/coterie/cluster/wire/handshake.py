@@ -15,11 +15,11 @@ import asyncio
 import hashlib
 import hmac
 import math
-import secrets
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
@@ -56,7 +56,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 def new_identity(label: str) -> Identity:
     """Return an identity with a random key."""
-    key = secrets.token_bytes(32)
+    key = system.secret(32)
     return Identity(name_of(key), key, label)
 
 
@@ -109,7 +109,7 @@ class Caller:
             role,
             identity.name,
             identity.label,
-            secrets.token_bytes(CHALLENGE_BYTES),
+            system.secret(CHALLENGE_BYTES),
             incarnation,
         )
 
@@ -212,7 +212,7 @@ class Greeter:
             connection.send(Refusal(reason))
             raise ProtocolError(reason)
         mine = self._credentials
-        challenge = secrets.token_bytes(CHALLENGE_BYTES)
+        challenge = system.secret(CHALLENGE_BYTES)
         welcome = Welcome(
             self._node,
             mine.cluster,
