@@ -14,7 +14,7 @@ from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.coordinator import Coordinator
 from coterie.transactions.site.events import Doubted, Installed
 from coterie.transactions.site.journal import RECORDS_MAX, Journal
-from coterie.transactions.site.messages import Reply
+from coterie.transactions.site.messages import Ask, Decide, Reply, Vote
 from coterie.transactions.site.site import SILENCE
 from coterie.transactions.site.step import RINGS_MAX
 from tests.transactions.broken_sites import Kinds, broken_sites
@@ -149,7 +149,77 @@ def tells_again_what_was_installed(kind: type[Any]) -> None:
     assert installed == [((A, b"1"),)]
 
 
+def remembers_what_others_may_ask(kind: type[Any]) -> None:
+    """One site has not heard of a commit, and its coordinator is gone: a third one has to know it."""
+    sites = world(sites=3, kind=kind)
+    a, b, c = (key_at(site, 3) for site in (1, 2, 3))
+    first = sites.write(1, {b: b"1", c: b"1"}).name
+    sites.call(1, "commit", first)
+    for link in ((1, 2), (1, 3), (2, 1), (3, 1), (1, 2)):
+        sites.deliver(*link)
+    sites.lose(1, 3)
+    second = sites.write(1, {a: b"2", b: b"2"}).name
+    sites.call(1, "commit", second)
+    sites.run()
+    sites.crash(1)
+    for _ in range(RINGS_MAX):
+        sites.ring(3, SILENCE)
+        sites.run()
+    assert not sites.site(3).in_doubt()
+
+
+def counts_votes_that_it_has_asked_for(kind: type[Any]) -> None:
+    sites = world(kind=kind)
+    writer = sites.call(1, "begin").name
+    sites.call(1, "write", writer, B, b"1")
+    sites.mail[2, 1] = [Vote(1, writer, Stamp(1, 2)), Decide(1, writer, Stamp(1, 2))]
+    sites.deliver(2, 1)
+    sites.deliver(2, 1)
+    assert sites.site(1).is_waiting(writer)
+
+
+def gives_up_a_dead_site(kind: type[Any]) -> None:
+    """Also where its own site has a part in the request, and waits."""
+    sites = world(kind=kind)
+    holder = sites.write(1, {A: b"1"}).name
+    reader = sites.call(1, "begin").name
+    sites.crash(2)
+    sites.call(1, "scan", reader, Span(), None)
+    asked = sites.count(Ask)
+    sites.ring(1, SILENCE)
+    assert sites.count(Ask) == asked, "one ring may come at once"
+    for _ in range(2 * RINGS_MAX):
+        if sites.site(1).is_open(reader):
+            sites.run()
+            sites.ring(1, SILENCE)
+    assert not sites.site(1).is_open(reader)
+    assert Decide(sites.site(1).clock, reader) in sites.mail[1, 2], "it need not ask"
+    assert sites.site(1).is_open(holder)
+
+
 RULES = {
+    "an outcome is remembered while a site may ask about it": Rule(
+        remembers_what_others_may_ask,
+        Coordinator,
+        {"return min((*own": "return max((*own"},
+    ),
+    "no vote or decision counts before it was asked for": Rule(
+        counts_votes_that_it_has_asked_for,
+        Coordinator,
+        {
+            'course is None or course.state == "running" or': "course is None or",
+            ' and course.alone and course.state != "running"': " and course.alone",
+        },
+    ),
+    "a dead site is given up, and told": Rule(
+        gives_up_a_dead_site,
+        Coordinator,
+        {
+            " and sender in course.awaited and sender != step.me": " and sender in course.awaited",
+            "            if course.silence == 1:\n                continue\n": "",
+            "                step.out.broadcast(course.sites, Decide(step.clock, name))\n": "",
+        },
+    ),
     "a transaction begins above what its user has seen": Rule(
         begins_above, Coordinator, {"            step.advance(above.time)\n": "            pass\n"}
     ),
