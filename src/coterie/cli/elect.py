@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 @click.command(
     "elect",
     context_settings={"allow_interspersed_args": False},
-    short_help="Run a command on the leader only.",
 )
 @click.argument("name")
 @click.option(

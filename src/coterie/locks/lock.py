@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import os
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from coterie import system
 from coterie.aio import to_the_end
 from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
 from coterie.locks.body import Body
@@ -41,7 +40,7 @@ class Session:
         self.engine = engine
         self.url = url
         self.held: dict[tuple[Owner, str], Held] = {}
-        self._process = os.getpid()
+        self._process = system.pid()
         self._turned = 0.0  # when the event loop was last given a turn
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -69,7 +68,7 @@ class Session:
         A lock that is free is acquired without waiting, so a task that takes one again and again
         would let no other task run, and not even the one that renews its lease.
         """
-        now = time.monotonic()
+        now = system.monotonic()
         if now - self._turned < TURN_SECONDS:
             return False
         self._turned = now
@@ -77,10 +76,10 @@ class Session:
 
     def check_process(self) -> None:
         """Refuse to work in a forked child: the locks are its parent's."""
-        if os.getpid() != self._process:
+        if system.pid() != self._process:
             raise MisuseError(
                 f"the coordinator {self.url} belongs to process {self._process}, and this is"
-                f" process {os.getpid()}; after a fork, connect again in the child"
+                f" process {system.pid()}; after a fork, connect again in the child"
             )
 
     def check(self) -> None:
@@ -106,7 +105,7 @@ class Patience:
     Waiting is also over when one of `spoilt` is done: what is waited for is of no use any more then.
     """
 
-    deadline: float = math.inf  # by time.monotonic()
+    deadline: float = math.inf  # by system.monotonic()
     wait: bool = True
     spoilt: tuple[asyncio.Future[None], ...] = ()
 
@@ -116,13 +115,13 @@ class Patience:
         if timeout is None:
             return FOREVER
         check_timeout(timeout)
-        return cls(time.monotonic() + timeout, wait=timeout > 0)
+        return cls(system.monotonic() + timeout, wait=timeout > 0)
 
     def remaining(self) -> float | None:
         """Return the seconds that are left, at least 0; None without end."""
         if self.deadline == math.inf:
             return None
-        return max(0.0, self.deadline - time.monotonic())
+        return max(0.0, self.deadline - system.monotonic())
 
     def unless(self, spoilt: asyncio.Future[None]) -> Patience:
         """Return the same patience, which also ends when that is done."""

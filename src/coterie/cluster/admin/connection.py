@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from coterie.cluster.membership import Membership
+from coterie.cluster.membership import Membership, check_learnt
 from coterie.cluster.voter.frames import decode_from_voter
+from coterie.cluster.wire.connection import FAULTS
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
@@ -34,8 +35,9 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 class Consultation:
     """A connection for questions, answered one after the other."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Take over a connection on which the handshake is done."""
+    def __init__(self, connection: Connection, configuration: str) -> None:
+        """Take over a connection on which the handshake is done: the node has that configuration."""
+        self.configuration = configuration
         self._connection = connection
         self._answers: asyncio.Queue[FromVoter | None] = asyncio.Queue()
         connection.use(
@@ -76,8 +78,9 @@ async def consult(
     """Open a connection for questions; raises `OSError` or `ProtocolError` if it cannot be."""
     connection = await dial(address, tls)
     try:
-        await Caller(credentials, "admin", new_identity("admin"), None).greet(connection)
-        yield Consultation(connection)
+        caller = Caller(credentials, "admin", new_identity("admin"), None)
+        welcome = await caller.greet(connection)
+        yield Consultation(connection, welcome.configuration)
     finally:
         connection.close("all questions are answered")
         await connection.wait_closed()
@@ -115,7 +118,9 @@ async def _learn(
         try:
             async with consult(address, credentials, tls) as consultation:
                 answer = await consultation.ask(GetMembership(), MembershipReply)
-                return msgspec.msgpack.decode(answer.shared, type=Membership)
-        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+                membership = msgspec.msgpack.decode(answer.shared, type=Membership)
+                check_learnt(membership, consultation.configuration)
+                return membership
+        except (OSError, *FAULTS) as error:
             troubles[address] = str(error) or type(error).__name__
         await asyncio.sleep(RETRY_SECONDS)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import TYPE_CHECKING, NoReturn
 
+from coterie import system
 from coterie.cluster.classic.node import Classic, Program
 from coterie.deadlock.service.waits import Waits
 from coterie.errors import UsageError
@@ -34,7 +34,7 @@ class ElectionEngine:
         self._failure: Unavailable | None = None
         self._elected: list[str] = []  # every leader so far, each other than the one before
         self._changed = asyncio.Event()
-        self.waits = Waits(secrets.token_hex(16), lambda wanted: [])
+        self.waits = Waits(system.secret(16).hex(), lambda wanted: [])
 
     async def open(self) -> None:
         """Start the node."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from coterie.cluster.voter.frames import OwnerReport, Standing
 
 if TYPE_CHECKING:
@@ -77,8 +79,15 @@ def _everything(group: LeaseGroup, waits: Waits, wanted: Wanted) -> Standing:
 
 
 def _blocking(group: LeaseGroup, waits: Waits, wanted: Wanted) -> Standing:
-    """Describe only the tasks that block what is wanted."""
-    return _standing(group, waits, wanted, ahead(group, wanted))
+    """Describe only the tasks that block what is wanted.
+
+    Holders that share a lock block no request to share it. There may be many of both, so they are
+    left out of each other's description.
+    """
+    standing = _standing(group, waits, wanted, ahead(group, wanted))
+    if wanted.shared and standing.shared and standing.state == "held":
+        return msgspec.structs.replace(standing, holders=())
+    return standing
 
 
 def _standing(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 from functools import partial
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.aio import to_the_end
 from coterie.cluster.client import blockers
 from coterie.cluster.client.lease_group import LeaseGroup
@@ -49,7 +49,7 @@ class ClusterEngine:
     def __init__(self, access: Access, *, deadlock_detection: bool = True) -> None:
         """Prepare; `access` gets us in when the engine is opened."""
         self.waits = Waits(
-            secrets.token_hex(16),
+            system.secret(16).hex(),
             self._blockers,
             clock=self._age,
             on_block=self._plan_search,

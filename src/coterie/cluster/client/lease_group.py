@@ -22,10 +22,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.cluster.client.blockers import blockers_of_share
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.abstention import no_votes
@@ -108,7 +108,7 @@ class ClusterClaim:
     def since(self) -> float:
         """When it asked, in seconds since 1970; the same number whenever it is read."""
         if self._since is None:
-            self._since = time.time() - (clock.now() - self.asked_at)
+            self._since = system.wall() - (clock.now() - self.asked_at)
         return self._since
 
     @property
@@ -132,7 +132,7 @@ class ClusterClaim:
     @property
     def expires_at(self) -> float:
         """The end of the lease by `time.monotonic()` as far as it is renewed."""
-        return time.monotonic() + self._group.remaining(self)
+        return system.monotonic() + self._group.remaining(self)
 
     def valid(self) -> bool:
         """Return True if the claim is granted and in force now, by the clock."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import random
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.runtime import clock
-from coterie.cluster.voter.frames import FindOwners, Owners
+from coterie.cluster.voter.frames import LOCKS_ASKED_MAX, FindOwners, Owners
 from coterie.deadlock.service.lock_waits import Wanted, is_all, merged
 
 if TYPE_CHECKING:
@@ -89,6 +89,18 @@ class Queries:
     ) -> dict[Wanted, list[Hold]]:
         """Find the tasks of other programs that hold these locks; for a search of deadlocks.
 
+        Nodes take so many locks in a question, and further ones in the next.
+        """
+        found: dict[Wanted, list[Hold]] = {}
+        for first in range(0, len(locks), LOCKS_ASKED_MAX):
+            found |= await self._holds(host, locks[first : first + LOCKS_ASKED_MAX])
+        return found
+
+    async def _holds(
+        self, host: ParticipantHost, locks: Sequence[Wanted]
+    ) -> dict[Wanted, list[Hold]]:
+        """Ask the voters.
+
         One voter is asked for each lock. Where its vote is not a holder's, the vote of another is:
         then all others are asked, among them one of every quorum that a holder may have. So they
         are where the lock is shared, since no voter need know all that share it. A request to share
@@ -151,7 +163,7 @@ def _places(host: ParticipantHost, wanted: Wanted) -> list[ProcessId]:
     alone.
     """
     voters = host.reachable()
-    random.shuffle(voters)
+    system.random().shuffle(voters)
     bid = host.participant.bids.get(wanted.lock)
     if wanted.shared or bid is None or bid.shared:
         return voters

@@ -15,51 +15,23 @@ import math
 import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from coterie import system
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-TIME_NAMESPACE = Path("/proc/self/ns/time")
-TIME_OFFSETS = Path("/proc/self/timens_offsets")
 YEAR_2020 = 1_577_836_800
 NUMBERS_PER_SECOND = 1 << 22  # below 2**53 until the year 2088
 SOON_SECONDS = 0.001  # clocks of one machine that agree are no further apart
 TFD_TIMER_ABSTIME = 1
-_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-
 
 logger = logging.getLogger("coterie.cluster")
 
-
-def now() -> float:
-    """Return the seconds since some fixed instant, those in which the machine slept included."""
-    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
-
-
-def boot() -> str:
-    """Return a name of this run of the machine, in which readings of `now` can be compared.
-
-    It is empty where the system has none. Processes in different time namespaces have the same boot
-    and different clocks. The number of a namespace may be used again for another one, so its
-    offsets are part of the name; a kernel without such namespaces has neither.
-    """
-    try:
-        parts = [BOOT_ID.read_text(encoding="ascii").strip()]
-    except OSError:
-        return ""
-    with contextlib.suppress(OSError):
-        parts.append(str(TIME_NAMESPACE.readlink()))
-    with contextlib.suppress(OSError):
-        parts += TIME_OFFSETS.read_text(encoding="ascii").split()
-    return " ".join(parts)
-
-
-def wall() -> float:
-    """Return the time of day, in seconds since 1970."""
-    return time.time()
+now = system.now  # what leases are counted on
+wall = system.wall  # where numbers start from
+boot = system.boot  # the run of the machine, in which readings of `now` can be compared
 
 
 def number() -> int:

@@ -11,13 +11,13 @@ it, so an old log is never played after a new snapshot.
 from __future__ import annotations
 
 import contextlib
-import os
 import struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
 
+from coterie import system
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError
 
@@ -77,7 +77,7 @@ class StoreLog:
         """Put the records of a step on disk."""
         self._file.write(framed(msgspec.msgpack.encode(list(records))))
         self._file.flush()
-        os.fsync(self._file.fileno())
+        system.sync(self._file.fileno())
 
     def save(self, value: bytes) -> None:
         """Put a snapshot in the place of everything before."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
-from coterie.deadlock.service.lock_waits import LockOwner, Name, Wanted
+from coterie.deadlock.service.lock_waits import LockOwner, Name, Time, Wanted
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -19,6 +20,11 @@ from coterie.mutex.quorum.leased.frames import (
     Reply,
     Term,
 )
+
+LOCKS_ASKED_MAX = 1000  # in one question; more locks are asked about in several
+
+Asked: TypeAlias = Annotated[tuple[Wanted, ...], Meta(max_length=LOCKS_ASKED_MAX)]
+Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 
 # Questions to a voting node
 
@@ -43,7 +49,7 @@ class FindOwners(Service, frozen=True):
     """
 
     question: int
-    locks: tuple[Wanted, ...]
+    locks: Asked
     search: bool
 
 
@@ -59,7 +65,7 @@ class Owners(Service, frozen=True):
     """Which participants have the votes and which wait for them; they are being asked."""
 
     question: int
-    locks: tuple[LockReport, ...]
+    locks: Annotated[tuple[LockReport, ...], Meta(max_length=LOCKS_ASKED_MAX)]
     labels: dict[str, str]  # of the identities that the node knows
 
 
@@ -68,7 +74,7 @@ class AskOwner(Service, frozen=True):
 
     route: int  # where the answer goes
     question: int
-    locks: tuple[Wanted, ...]
+    locks: Asked
     search: bool
 
 
@@ -78,7 +84,7 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
     wanted: Wanted
     state: Literal["held", "waiting", "kept", "nothing"]  # kept: unused, given up when asked for
     token: int  # of the hold; 0 without
-    since: float  # when the first holder or waiter asked, in seconds since 1970
+    since: Time  # when the first holder or waiter asked, in seconds since 1970
     modes: tuple[bool, ...] = ()  # for each task that waits whether it is to share
     holders: tuple[LockOwner, ...] = ()  # the tasks that hold, and what they wait for
     waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search those that may be ahead
@@ -91,7 +97,7 @@ class OwnerReport(Service, frozen=True):
     route: int
     question: int
     identity: Name
-    locks: tuple[Standing, ...]
+    locks: Annotated[tuple[Standing, ...], Meta(max_length=LOCKS_ASKED_MAX)]
 
 
 class GetStatus(Service, frozen=True):
@@ -107,8 +113,8 @@ class GetAbstention(Service, frozen=True):
 class Abstention(Service, frozen=True):
     """For how long the node gives no votes, and why; 0 and no reason normally."""
 
-    seconds: float  # infinite, if nothing ends it but an answer of other nodes
-    reason: str
+    seconds: Annotated[float, Meta(ge=0)]  # infinite, if only an answer of other nodes ends it
+    reason: Text
 
 
 class SessionReport(msgspec.Struct, frozen=True):

@@ -74,14 +74,15 @@ def describe_obstacles(wanted: Wanted, ballot: Ballot | None) -> LockReport:
         return LockReport(wanted, (), ())
     requester = wanted.requester.participant
     owners = [tenure.claim for tenure in ballot.owners]
+    if not ballot.concerns(requester):
+        return LockReport(wanted, tuple(c.participant for c in owners if not c.shared), ())
     own = next((claim for claim in ballot.queue if claim.participant == requester), None)
     claims = [*owners, *ballot.queue]
     alone = [c.order() for c in (ballot.queue if own is None else claims) if not c.shared]
     alone += [c.writer_order() for c in claims if c.writer and c.participant != requester]
     first = min((order for order in alone if own is None or order < own.order()), default=None)
-    concerned = any(claim.participant == requester for claim in claims)
     return LockReport(
         wanted,
         tuple(c.participant for c in owners if not c.shared or c.participant == requester),
-        (*([first[-1]] if first and concerned else []), *([requester] if own else [])),
+        (*([first[-1]] if first else []), *([requester] if own else [])),
     )

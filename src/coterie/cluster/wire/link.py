@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.connection import Connection
 from coterie.errors import ProtocolError
@@ -150,7 +150,7 @@ class Link:
             if clock.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             attempt += 1
-            await asyncio.sleep(pause * random.uniform(0.5, 1))
+            await asyncio.sleep(pause * system.random().uniform(0.5, 1))
             pause = min(2 * pause, self._pause_seconds_max)
 
     async def _call(self, address: Address) -> tuple[Connection, Welcome]:
