@@ -252,6 +252,9 @@ class ParticipantHost:
             case Reply() | Ack() | Answer() | Nack():
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
+                uplink = self.participant.sessions.uplink(voter)
+                if uplink.grace and voter not in self._abstentions:
+                    self.ask_why([voter])
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
             case Abstention():
