@@ -165,6 +165,10 @@ class ClusterEngine:
 
     # Questions
 
+    def obstacle(self, name: str) -> NoQuorum | None:
+        """Return the error if claims to a lock wait for a quorum, and not for a holder."""
+        return self.group.obstacle(name)
+
     async def holders(self, name: str) -> list[Party]:
         """List the holders of a lock."""
         return (await self._survey(name)).holders(name)

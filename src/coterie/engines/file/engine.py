@@ -133,6 +133,9 @@ class FileEngine:
         if self._board is not None:
             self._board.withdraw(owner)
 
+    def obstacle(self, name: str) -> None:
+        """Return what blocks a lock besides its holders: nothing."""
+
     async def holders(self, name: str) -> list[Party]:
         """List the holders: the first, or all that share before the first that does not."""
         return [party(name, each, inside=True) for each in self._divided(name)[0]]
