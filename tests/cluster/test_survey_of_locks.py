@@ -56,7 +56,7 @@ async def test_a_holder_that_does_not_answer_is_shown(
 ) -> None:
     config = convert(document(lease=60.0))
     url = url_of(config)
-    monkeypatch.setattr(inspecting, "ANSWERS_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(inspecting, "ANSWERS_SECONDS_MIN", 0.2)
     async with running(config), coterie.connect(url) as c, c.lock("x"):
         engine = c.engine
         assert isinstance(engine, ClusterEngine)

@@ -14,7 +14,7 @@ SCHEMES = {
     "coterie": "coterie.cluster.url",
     "etcd": "coterie.engines.etcd",
     "etcds": "coterie.engines.etcd",
-    "file": "coterie.engines.file",
+    "file": "coterie.engines.file.engine",
     "redis": "coterie.engines.redis",
     "rediss": "coterie.engines.redis",
     "valkey": "coterie.engines.redis",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.membership import Membership
     from coterie.deadlock.service.lock_waits import Hold, Wanted
+    from coterie.errors import CoterieError
     from coterie.locks.engine import Party
     from coterie.locks.leases.frames import AskOwner, OwnerReport
     from coterie.locks.leases.group import LeasedClaim
@@ -167,6 +168,10 @@ class ClusterEngine:
         return await self._queries.holds(self.group.supply, locks)
 
     # Questions
+
+    def obstacle(self, name: str) -> CoterieError | None:
+        """Return the error if claims to a lock wait for a quorum, and not for a holder."""
+        return self.group.obstacle(name)
 
     async def holders(self, name: str) -> list[Party]:
         """List the holders of a lock."""

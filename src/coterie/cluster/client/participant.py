@@ -205,19 +205,30 @@ class ParticipantHost:
         self.participant.sessions.merge(self._time.read(self.participant.sessions.clock))
         return self.participant.sessions.clock
 
-    def acquire(self, lock: str, *, shared: bool) -> None:
-        """Ask for a lock, alone or shared."""
+    def new_age(self) -> int:
+        """Draw an age for a task that waits in the line of this process."""
+        self.participant.sessions.clock = self.age() + 1
+        return self.participant.sessions.clock
+
+    def acquire(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
+        """Ask for a lock, alone or shared, in the name of a task of some age; 0: it asks now."""
         self.age()
-        self._host.step(partial(self.participant.acquire, lock, shared=shared))
+        acquire = partial(self.participant.acquire, shared=shared, age=age, writer=writer)
+        self._host.step(acquire, lock)
 
     def release(self, lock: str) -> None:
         """Give a lock back."""
         self._host.step(self.participant.release, lock)
 
-    def reenter(self, lock: str, *, shared: bool) -> None:
+    def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Give a lock back and ask for it again, for another task, in one frame to each voter."""
         self.age()
-        self._host.step(partial(self.participant.reenter, lock, shared=shared))
+        reenter = partial(self.participant.reenter, shared=shared, age=age, writer=writer)
+        self._host.step(reenter, lock)
+
+    def announce(self, lock: str, writer: int) -> None:
+        """Say that a task of this age waits to be alone behind what is shared; 0: none any more."""
+        self._host.step(self.participant.announce, lock, writer)
 
     def withdraw(self, lock: str) -> None:
         """Give up waiting for a lock."""
@@ -287,6 +298,9 @@ class ParticipantHost:
             case Reply() | Ack() | Answer() | Nack():
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
+                uplink = self.participant.sessions.uplink(voter)
+                if uplink.grace and voter not in self._abstentions:
+                    self.ask_why([voter])
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
             case Abstention():

@@ -134,6 +134,9 @@ class Desk:
         self.participant = self
         self.bids: dict[str, Bid] = {}
         self.cached: dict[str, None] = {}
+        self._announced: dict[
+            str, Bid
+        ] = {}  # entries of claims that wait for our own sharing to end
         self.sound_until = -math.inf
         self.session: Session | None = None
         self._ear: Ear | None = None  # that hears what the present session says
@@ -258,8 +261,12 @@ class Desk:
 
     # What the group calls to ask for locks
 
-    def acquire(self, lock: str, *, shared: bool) -> None:
-        """Ask for a lock, alone or shared."""
+    def new_age(self) -> int:
+        """Return the age of a claim that begins to wait behind others here."""
+        return next(self._attempts)
+
+    def acquire(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
+        """Ask for a lock, alone or shared; the server knows the order by the queue alone."""
         kept = self.bids.get(lock)
         leaving = None
         if kept is not None:  # in the other mode, or its tokens are used up
@@ -272,18 +279,36 @@ class Desk:
         bid = self._forget(lock)
         self._run(self._leave(bid))
 
-    def reenter(self, lock: str, *, shared: bool) -> None:
+    def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Give a lock back and ask for it again, in one message."""
         self._ask(lock, shared=shared, leaving=self._forget(lock))
 
+    def announce(self, lock: str, writer: int) -> None:
+        """Put an entry into the queue that wants the lock alone, behind our own that shares it."""
+        announced = self._announced.get(lock)
+        if writer and announced is None:
+            announced = self._announced[lock] = Bid(Place(lock, False, next(self._attempts)))
+            self._run(self._obtain(announced, None))
+        elif not writer and announced is not None:
+            del self._announced[lock]
+            self._give_up(announced)
+
     def withdraw(self, lock: str) -> None:
         """Give up waiting. A join that is under way is not cancelled: it leaves when it has ended."""
-        bid = self._forget(lock)
+        self._give_up(self._forget(lock))
+
+    def _give_up(self, bid: Bid) -> None:
         bid.given_up = True
         if bid.waiting is not None:
             bid.waiting.cancel()
 
     def _ask(self, lock: str, *, shared: bool, leaving: Bid | None) -> None:
+        if not shared and lock in self._announced:
+            # It stands in the queue already, and cannot be inside before our entry that shares leaves.
+            self.bids[lock] = self._announced.pop(lock)
+            if leaving is not None:
+                self._run(self._leave(leaving))
+            return
         bid = self.bids[lock] = Bid(Place(lock, shared, next(self._attempts)))
         self._run(self._obtain(bid, leaving))
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from coterie.deadlock.service.lock_waits import Hold
     from coterie.engines.queue.server import Entry, Server, Session
+    from coterie.errors import CoterieError
     from coterie.locks.engine import Party
     from coterie.locks.leases.group import LeasedClaim
     from coterie.locks.leases.survey import Survey
@@ -190,6 +191,10 @@ class QueueEngine:
     def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
         """Follow the holder of a lock; changes are noticed within a fifth of a second."""
         return follow(partial(self.holders, name), check)
+
+    def obstacle(self, name: str) -> CoterieError | None:
+        """Return what blocks a lock besides its holders: a server that cannot be reached."""
+        return self.group.obstacle(name)
 
     async def states(self) -> list[LockState]:
         """Describe all locks that any process holds, keeps or waits for."""

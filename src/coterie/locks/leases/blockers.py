@@ -45,10 +45,10 @@ def ahead(group: LeaseGroup[Any], wanted: Wanted) -> list[LeasedClaim]:
     if wanted.requester.participant == group.supply.name:
         return _before(group, wanted)
     queue = group.queues.get(wanted.lock)
-    if queue is None or queue.holder is not None or not queue.waiting:
-        return []  # what waits behind a holder has no request of its own yet
-    first = queue.waiting[0]
-    return [] if first.shared else [first]
+    if queue is None or (queue.holder is not None and not queue.holder.shared):
+        return []  # what waits behind one that is alone has not been announced to the voters
+    writer = queue.writer()
+    return [] if writer is None else [writer]
 
 
 def _before(group: LeaseGroup[Any], wanted: Wanted) -> list[LeasedClaim]:

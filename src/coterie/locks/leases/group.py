@@ -4,11 +4,13 @@ Tasks that want the same lock are served in the order in which they asked. As lo
 wants the lock, it goes from one task to the next without a message, each time with a token of its own.
 Once another process wants it, the tasks that were waiting here when the lock came have a short turn
 each, so that a process with many tasks gets its share; then the hold goes back to the voters, and the
-next task here makes a request of a new age: the others have waited as long as it has.
+next task here makes a request whose age is the time at which it asked: it is served before all
+requests of other processes that came later.
 
 Tasks that share enter together if no other claim stands between them, and have one hold and one
 token. A task that comes later joins them, unless a claim waits that wants the lock alone, here or
-elsewhere.
+elsewhere. Of one that waits here the voters are told its age, so that tasks of other processes that
+come later do not share the lock before it either.
 
 A claim that has lost the lock keeps its place until its task releases, so that its votes stay with us
 while the task stops (8.2), but only as long as no other task here wants the lock: that one asks in its
@@ -56,6 +58,7 @@ class LeasedClaim:
         "_group",
         "_lost",
         "_since",
+        "age",
         "asked_at",
         "entered_at",
         "lock",
@@ -76,6 +79,7 @@ class LeasedClaim:
         self.lock = lock
         self.wait = wait
         self.asked_at = system.now()
+        self.age = 0  # among all requests, once it waits in line; 0: asked for at once
         self.entered_at = 0.0
         self._group = group
         self._granted: asyncio.Future[int | None] | None = None
@@ -178,6 +182,10 @@ class LocalQueue:
         """Return True if the claims that have the hold have been told that it is lost."""
         return self.holder is not None and self.holder.is_lost()
 
+    def writer(self) -> LeasedClaim | None:
+        """Return the first claim that waits here to have the lock alone."""
+        return next((claim for claim in self.waiting if not claim.shared), None)
+
     def admits(self, *, shared: bool) -> bool:
         """Return True if no claim here blocks one that would only try."""
         if self.is_lost() and not self.waiting:
@@ -250,10 +258,10 @@ class LeaseGroup(Generic[SupplyT]):
         queue.waiting.append(claim)
         if queue.is_lost():
             self._ask_in_place_of_lost(queue, lock)
-        elif queue.holder is not None:
-            self._let_join(queue, lock)
-        elif len(queue.waiting) == 1:
+        elif queue.holder is None and len(queue.waiting) == 1:
             self.supply.acquire(lock, shared=shared)
+        else:
+            self._join_line(queue, claim)
         if claim.token is None:
             self._arm_check()
         return claim
@@ -310,16 +318,36 @@ class LeaseGroup(Generic[SupplyT]):
             self.end(claim)
         self.supply.stop()
 
+    def _join_line(self, queue: LocalQueue, claim: LeasedClaim) -> None:
+        """Let a claim wait behind others here, or share the hold that they have."""
+        if claim.shared:
+            self._let_join(queue, claim.lock)
+        if claim.token is None:
+            claim.age = self.supply.new_age()
+            if queue.writer() is claim:
+                self._announce(queue, claim.lock)
+
     def _leave_line(self, queue: LocalQueue, claim: LeasedClaim) -> None:
         """Let a claim that waits go; the request with the voters is in the mode of the first."""
+        lock = claim.lock
+        was_next = queue.writer() is claim
         queue.waiting.remove(claim)
-        if queue.holder is not None:
-            self._let_join(queue, claim.lock)
-        elif not queue.waiting:
-            self.supply.withdraw(claim.lock)
-        elif queue.waiting[0].shared is not self._stock.is_shared(claim.lock):
-            self.supply.withdraw(claim.lock)
-            self.supply.acquire(claim.lock, shared=queue.waiting[0].shared)
+        if queue.holder is None and not queue.waiting:
+            self.supply.withdraw(lock)
+            return
+        if queue.holder is None and queue.waiting[0].shared is not self._stock.is_shared(lock):
+            self.supply.withdraw(lock)
+            self._ask(self.supply.acquire, queue, lock)
+            return
+        if was_next:
+            self._announce(queue, lock)
+        self._let_join(queue, lock)
+
+    def _announce(self, queue: LocalQueue, lock: str) -> None:
+        """Tell the voters which task waits here for others to stop sharing; they need no other."""
+        if self._stock.is_shared(lock):
+            writer = queue.writer()
+            self.supply.announce(lock, writer.age if writer else 0)
 
     # What the supply tells
 
@@ -359,7 +387,7 @@ class LeaseGroup(Generic[SupplyT]):
             self.tally.count_hold(now - claim.entered_at)
         queue.holder = None
         queue.beside.clear()
-        self.supply.reenter(lock, shared=queue.waiting[0].shared)
+        self._ask(self.supply.reenter, queue, lock)
 
     def _let_join(self, queue: LocalQueue, lock: str) -> None:
         """Let sharers at the head of the line join the hold, if it is shared and in force."""
@@ -377,7 +405,13 @@ class LeaseGroup(Generic[SupplyT]):
             if token:
                 self._begin_next(queue, token, now)
                 return
-        self.supply.reenter(lock, shared=shared)
+        self._ask(self.supply.reenter, queue, lock)
+
+    def _ask(self, ask: Callable[..., None], queue: LocalQueue, lock: str) -> None:
+        """Ask the voters for the first that waits here: in its mode, and by its age."""
+        first, writer = queue.waiting[0], queue.writer()
+        behind = writer.age if first.shared and writer else 0
+        ask(lock, shared=first.shared, age=first.age, writer=behind)
 
     def _begin_next(self, queue: LocalQueue, token: int, now: float) -> None:
         first = queue.waiting.popleft()

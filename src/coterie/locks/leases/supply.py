@@ -60,14 +60,31 @@ class Supply(Protocol):
     def lease(self) -> float:
         """How many seconds a hold lasts that is not renewed."""
 
-    def acquire(self, lock: str, *, shared: bool) -> None:
-        """Ask for a lock, alone or shared."""
+    def new_age(self) -> int:
+        """Return the age of a claim that begins to wait behind others here; younger ones are larger."""
+
+    def acquire(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
+        """Ask for a lock, alone or shared.
+
+        Args:
+            lock: Its name.
+            shared: Whether others may share it.
+            age: Of the claim that it is for; 0 for one that begins now.
+            writer: Of a request to share, the age of the claim here that waits for the sharing to
+                end; 0 without one.
+        """
 
     def release(self, lock: str) -> None:
         """Give a lock back."""
 
-    def reenter(self, lock: str, *, shared: bool) -> None:
+    def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Give a lock back and ask for it again, for another task."""
+
+    def announce(self, lock: str, writer: int) -> None:
+        """Say that a claim of that age waits here for a hold that is shared to end; 0: none does.
+
+        Requests of other processes to share that are younger wait behind it.
+        """
 
     def withdraw(self, lock: str) -> None:
         """Give up waiting for a lock."""
