@@ -9,6 +9,7 @@ from coterie.catalogue import algorithms
 from coterie.process import Election, Mutex
 from coterie.stack.election import Leaders
 from coterie.stack.faults import draw_faults, inject
+from coterie.stack.monitors import AccusationMonitor
 from coterie.stack.plan import LEASES, Plan, generator
 from coterie.stack.scene import Scene
 from coterie.stack.workload import WORKLOADS as USES
@@ -55,8 +56,8 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     name = workload or random.choice(MIXED)
     kind = WORKLOADS[name]
     lease = random.choice(LEASES)
-    nodes = random.choice((3, 3, 3, 1, 2, 4, 5))
-    programs = 10 if name == "line" else random.choice((2, 2, 3, 4))
+    nodes = random.choice(kind.sizes)
+    programs = 10 if "line" in name else random.choice((2, 2, 3, 4))
     delay = 0.0002 if random.random() < 0.7 else random.uniform(0.001, 0.03)
     spread = delay * random.uniform(0, 2)
     if name == "circles":
@@ -71,8 +72,8 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
         nodes,
         programs,
         lease,
-        drift=random.choice((0.0, 0.004)),
-        wall_error=random.choice((0.0, 0.02, 30.0)),
+        drift=random.choice(kind.drifts),
+        wall_error=random.choice(kind.wall_errors),
         delay=delay,
         spread=spread,
         duration=lease * FAULT_SECONDS_LEASES,
@@ -102,7 +103,7 @@ def _details(workload: str) -> list[str]:
             return classics(crash=False) + classics(crash=True)
         case "leaders":
             return elections()
-        case "store" | "store-lives":
+        case "store" | "store-lives" | "store-disks":
             return list(schemes())
         case _:
             return ["two-phase-locking"] if workload == "far-store" else [""]
@@ -110,6 +111,7 @@ def _details(workload: str) -> list[str]:
 
 OF_NODES_ALONE = (
     "store",
+    "store-disks",
     "store-lives",
     "far-store",
     "classic",
@@ -130,6 +132,13 @@ MIXED = (
     "circles",
     "far-circles",
     "line",
+    "shared-line",
+    "restarts",
+    "shutdowns",
+    "diskless",
+    "new-disks",
+    "pauses",
+    "resets",
     "classic",
     "classic",
     "classic-crashes",
@@ -139,6 +148,7 @@ MIXED = (
     "leaders",
     "far-store",
     "store-lives",
+    "store-disks",
     "store",
     "store",
     "store",
@@ -172,7 +182,7 @@ def elections() -> list[str]:
 def run_plan(plan: Plan, *, traced: bool = False) -> tuple[Outcome, Trace, list[str]]:
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
-    with World(plan.seed, traced=traced) as world:
+    with World(plan.seed, traced=traced) as world, AccusationMonitor(world):
         scene = Scene(world, plan)
         world.network.delay, world.network.spread = plan.delay, plan.spread
         workload = WORKLOADS[plan.workload](scene)
