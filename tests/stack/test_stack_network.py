@@ -71,6 +71,20 @@ def test_what_is_in_flight_when_a_way_closes_is_held_back() -> None:
         assert talk.ears[0].heard == b"x"
 
 
+def test_what_was_in_flight_comes_before_what_is_sent_after_the_way_has_closed() -> None:
+    with World(1) as world:
+        talk = Talk(world)
+        world.network.delay = 0.1
+        talk.say(b"first ")
+        world.run(world.now + 0.05)
+        world.network.block("a", "b")
+        talk.say(b"second")
+        world.run(world.now + 5)
+        world.network.heal()
+        world.run(world.now + 2)
+        assert talk.ears[0].heard == b"first second"
+
+
 def test_stalled_dials_concern_the_connections_of_one_caller_only() -> None:
     with World(1) as world:
         talk = Talk(world)

@@ -159,6 +159,8 @@ class _Report:
         with contextlib.closing(line):
             for outcome in outcomes:
                 self._add(outcome)
+                if outcome.violation:
+                    line.say(f"failed: {outcome.command}: {outcome.violation}: {outcome.text}")
                 line.show(f"{self.runs:,} of {self._seeds:,} runs, {len(self.failures)} failed")
 
     def _add(self, outcome: Outcome) -> None:
