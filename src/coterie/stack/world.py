@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import heapq
 import shutil
 import struct
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -19,7 +21,7 @@ from coterie.stack.patches import patched
 from coterie.stack.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -213,7 +215,7 @@ class World:
         self.recorder.traced = False
         for process in left:
             process.vanish()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _unheard():
             warnings.simplefilter("ignore")
             while left:
                 left.pop().bury()
@@ -221,6 +223,17 @@ class World:
             self.machines.clear()
             self._heap.clear()
             gc.collect()
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Ignore what `finally` blocks raise that find no event loop any more."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _ignore(process: Process) -> None:
