@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from coterie import system
 from coterie.cluster.classic.node import Classic
-from coterie.cluster.client.lease_group import LeaseGroup
 from coterie.cluster.client.participant import ParticipantHost
-from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.durable import replace
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.store.log import StoreLog
@@ -36,6 +35,7 @@ from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.peers import Peer
+from coterie.locks.leases.group import LeaseGroup
 from coterie.mutex.quorum.leased.ballot import Claim
 from coterie.mutex.quorum.leased.participant import Participant
 from coterie.mutex.quorum.leased.settings import Settings
@@ -62,14 +62,14 @@ BUGS: dict[str, Bug] = {
     # Time
     "a hold outlasts its lease": Bug(
         LeaseGroup,
-        "now < self._participant.sound_until or self._participant.valid(claim.lock, now)",
+        "now < self._stock.sound_until or self._stock.valid(claim.lock, now)",
         "True",
         "pauses",
     ),
     "leases stand still while the machine sleeps": Bug(
-        clock.now,
-        "time.clock_gettime(_BOOTTIME)",
-        "time.monotonic()",
+        system.now,
+        "_here.now()",
+        "_here.monotonic()",
         "pauses",
     ),
     "sessions expire before their leases": Bug(
@@ -101,7 +101,7 @@ BUGS: dict[str, Bug] = {
     "records are not appended": Bug(
         Host, "self._storage.append(out.appended)", "pass", "store-disks"
     ),
-    "a file is not synced": Bug(replace, "os.fsync(file.fileno())", "pass", "restarts"),
+    "a file is not synced": Bug(replace, "system.sync(file.fileno())", "pass", "restarts"),
     "a folder is not synced": Bug(
         replace, "    sync_folder(path.parent)", "    pass", "restarts", first=6
     ),
@@ -152,7 +152,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a log is not synced": Bug(
         StoreLog,
-        "        os.fsync(self._file.fileno())",
+        "        system.sync(self._file.fileno())",
         "        pass",
         "store-disks",
     ),

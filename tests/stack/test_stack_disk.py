@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
+from coterie import system
 from coterie.cluster.runtime.durable import FolderLock, replace
 from coterie.errors import ConfigError
 from coterie.stack.world import World
@@ -46,9 +47,9 @@ def test_of_what_was_not_synced_any_part_may_be_gone() -> None:
         with (folder / "log").open("wb") as file:
             file.write(b"synced")
             file.flush()
-            os.fsync(file.fileno())
+            system.sync(file.fileno())
             descriptor = os.open(folder, os.O_RDONLY)
-            os.fsync(descriptor)
+            system.sync(descriptor)
             os.close(descriptor)
             file.write(b" and not")
 
@@ -65,7 +66,7 @@ def test_a_name_whose_folder_was_not_synced_is_the_old_or_the_new_one() -> None:
         with new.open("wb") as file:
             file.write(b"new")
             file.flush()
-            os.fsync(file.fileno())
+            system.sync(file.fileno())
         new.replace(folder / "bound")
 
     found = {after_power_loss(seed, write)["bound"] for seed in range(40)}
@@ -173,8 +174,9 @@ def test_a_folder_is_locked_by_one_process_and_free_when_that_is_killed() -> Non
         refused = []
 
         async def main(process: Process) -> None:
+            lock = FolderLock(process.machine.disk.folder / "data", "node")
             try:
-                FolderLock(process.machine.disk.folder / "data", "node").take()
+                lock.take()
             except ConfigError as error:
                 refused.append(str(error))
                 return

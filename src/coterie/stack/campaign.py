@@ -6,12 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
-from coterie.process import Mutex
+from coterie.process import Election, Mutex
+from coterie.stack.election import Leaders
 from coterie.stack.faults import draw_faults, inject
 from coterie.stack.monitors import AccusationMonitor
 from coterie.stack.plan import LEASES, Plan, generator
 from coterie.stack.scene import Scene
-from coterie.stack.workload import WORKLOADS, node_names, program_names
+from coterie.stack.workload import WORKLOADS as USES
+from coterie.stack.workload import Workload, node_names, program_names
 from coterie.stack.world import ViolationError, World
 from coterie.transactions.catalogue import schemes
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from coterie.trace import Trace
 
 FAULT_SECONDS_LEASES = 8  # in which faults begin
+WORKLOADS: dict[str, type[Workload]] = {**USES, "leaders": Leaders}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     elif name.startswith("far"):
         lease, delay, spread = 5.0, random.uniform(0.01, 0.12), 0.001
     if name in OF_NODES_ALONE:
-        nodes = random.choice((3, 3, 4, 5) if name.startswith("classic") else (2, 3, 3))
+        nodes = random.choice((2, 3, 3) if "store" in name else (3, 3, 4, 5))
     plan = Plan(
         seed,
         name,
@@ -98,12 +101,12 @@ def _details(workload: str) -> list[str]:
             return classics(crash=True)
         case "classic-returns":
             return classics(crash=False) + classics(crash=True)
+        case "leaders":
+            return elections()
         case "store" | "store-lives" | "store-disks":
             return list(schemes())
-        case "far-store":
-            return ["two-phase-locking"]
         case _:
-            return [""]
+            return ["two-phase-locking"] if workload == "far-store" else [""]
 
 
 OF_NODES_ALONE = (
@@ -116,6 +119,7 @@ OF_NODES_ALONE = (
     "classic-long",
     "classic-late",
     "classic-returns",
+    "leaders",
 )
 MIXED = (
     "locks",
@@ -141,6 +145,7 @@ MIXED = (
     "classic-long",
     "classic-late",
     "classic-returns",
+    "leaders",
     "far-store",
     "store-lives",
     "store-disks",
@@ -161,6 +166,17 @@ def classics(*, crash: bool) -> list[str]:
             if ("crash" in tolerates) == crash and variant.sound:
                 found.append(f"{name}/{variant.name}")
     return found
+
+
+def elections() -> list[str]:
+    """List the sound election algorithms with the variant to run."""
+    return [
+        f"{name}/{variant.name}"
+        for name, entry in algorithms().items()
+        if issubclass(entry.process, Election)
+        for variant in entry.variants
+        if variant.sound
+    ]
 
 
 def run_plan(plan: Plan, *, traced: bool = False) -> tuple[Outcome, Trace, list[str]]:

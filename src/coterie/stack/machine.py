@@ -12,8 +12,10 @@ import contextlib
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from coterie import system
 from coterie.stack.disk import Disk
 from coterie.stack.loop import Loop
+from coterie.stack.system import SimulatedSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -122,13 +124,12 @@ class Process:
         self.late_until = 0.0  # until when it could not do what is due; for the monitors
         self.next_turn: float | None = None
         self.sockets: dict[int, Socket] = {}
-        self.descriptors: set[int] = set()  # of files that it has locked
-        self.closed_descriptors: set[int] = set()  # of those, when it has died
         self.syncs_left: int | None = None  # before it dies in the middle of a turn
         self.sends_left: int | None = None  # the same, counted in writes to sockets
         self.dies_with_power = False
         self.at_end_of_turn: list[Callable[[], None]] = []
         self.loop = Loop(self)
+        self.system = SimulatedSystem(self)
         self.error: BaseException | None = None
         machine.processes.append(self)
 
@@ -206,7 +207,6 @@ class Process:
                 socket.vanish()
             else:
                 socket.close(self.true_now())
-        self.machine.disk.unlock(self)
         self.world.bury(self)
 
     def vanish(self) -> None:
@@ -214,7 +214,6 @@ class Process:
         self.is_alive = False
         for socket in list(self.sockets.values()):
             socket.vanish()
-        self.machine.disk.unlock(self)
 
     def bury(self) -> None:
         """Close what is left of its tasks."""
@@ -248,26 +247,16 @@ class Process:
         self.at_end_of_turn.append(self.machine.disk.freeze())
 
 
-_current: Process | None = None
-
-
-def current() -> Process | None:
-    """Return the process whose code runs now; None outside of every turn."""
-    return _current
-
-
 @contextlib.contextmanager
-def as_current(process: Process | None) -> Iterator[None]:
-    """Run a piece of code in the name of a process: its clock, its loop, its identity."""
-    global _current  # noqa: PLW0603 - asked by what takes the place of `time` and others
-    before = _current
+def as_current(process: Process) -> Iterator[None]:
+    """Run a piece of code in the name of a process: on its system, with its event loop."""
     loop_before = asyncio._get_running_loop()  # noqa: SLF001 - as every event loop does
-    _current = process
-    asyncio._set_running_loop(None if process is None else process.loop)  # noqa: SLF001
+    before = system.move_to(process.system)
+    asyncio._set_running_loop(process.loop)  # noqa: SLF001
     try:
         yield
     finally:
-        _current = before
+        system.move_to(before)
         asyncio._set_running_loop(loop_before)  # noqa: SLF001
 
 
