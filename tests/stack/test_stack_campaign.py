@@ -97,6 +97,13 @@ def test_a_classic_node_that_returns_lets_no_second_one_in() -> None:
             assert not outcome.violation, f"{outcome.command}: {outcome.text}"
 
 
+def test_the_last_letters_of_a_node_are_no_fault_when_its_next_start_has_been_refused() -> None:
+    """A start that was refused had reset the count of letters of the one before."""
+    for seed in range(12):
+        outcome = run_seed(seed, "classic-returns", "ricart-agrawala/plain")
+        assert not outcome.violation, f"{outcome.command}: {outcome.text}"
+
+
 def test_the_1996_algorithm_lets_nobody_in_beside_a_long_hold() -> None:
     for seed in (4, 10, 19):
         assert not run_seed(seed, "classic-long", "fault-tolerant/repaired").violation

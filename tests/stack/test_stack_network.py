@@ -71,18 +71,27 @@ def test_what_is_in_flight_when_a_way_closes_is_held_back() -> None:
         assert talk.ears[0].heard == b"x"
 
 
-def test_what_was_in_flight_comes_before_what_is_sent_after_the_way_has_closed() -> None:
-    with World(1) as world:
-        talk = Talk(world)
-        world.network.delay = 0.1
-        talk.say(b"first ")
-        world.run(world.now + 0.05)
-        world.network.block("a", "b")
-        talk.say(b"second")
-        world.run(world.now + 5)
-        world.network.heal()
-        world.run(world.now + 2)
-        assert talk.ears[0].heard == b"first second"
+@pytest.mark.parametrize("opens", [0.03, 0.06, 0.2])
+def test_what_was_in_flight_comes_before_what_is_sent_into_a_closed_way(opens: float) -> None:
+    for seed in range(20):
+        with World(seed) as world:
+            talk = Talk(world)
+            world.network.delay = 0.1
+            start = world.now
+            talk.say(b"1")
+            world.run(start + 0.02)
+            world.network.block("a", "b")
+            talk.say(b"2")
+            world.run(start + opens)
+            world.network.unblock("a", "b")
+            talk.say(b"3")
+            world.run(start + 0.05 + opens)
+            world.network.block("a", "b")
+            talk.say(b"4")
+            world.run(start + 1)
+            world.network.heal()
+            world.run(start + 5)
+            assert talk.ears[0].heard == b"1234"
 
 
 def test_stalled_dials_concern_the_connections_of_one_caller_only() -> None:

@@ -6,10 +6,8 @@ never lost in the middle or changed, as TCP promises.
 
 from __future__ import annotations
 
-import bisect
 import errno
 from collections import deque
-from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from coterie.stack.transport import Transport
@@ -118,13 +116,11 @@ class Pipe:
         """Begin empty."""
         self.connection = connection
         self.source = source
-        self.held: list[
-            tuple[int, Segment]
-        ] = []  # back, until the way is open; in the order of sending
+        self.held: deque[Segment] = deque()  # back, until the way is open
         self._network = connection.network
         self._last = 0.0  # arrival
+        self._flying = 0  # segments
         self._unread = 0
-        self._sent = 0  # segments
 
     @property
     def target(self) -> Socket:
@@ -140,26 +136,25 @@ class Pipe:
         if isinstance(segment, bytes):
             self._unread += len(segment)
             self._network.world.note_sending(self, segment)
-        self._sent += 1
-        if self.held or self.is_blocked():
-            self._hold(self._sent, segment)
+        # What flies arrives first, be it only to be held back; so nothing is put before it there.
+        if not self._flying and (self.held or self.is_blocked()):
+            self.held.append(segment)
         else:
-            self._travel(self._sent, segment, at)
+            self._travel(segment, at)
 
-    def _travel(self, number: int, segment: Segment, at: float) -> None:
+    def _travel(self, segment: Segment, at: float) -> None:
         latency = self._network.latency(self.source.machine, self.target.machine)
         self._last = max(self._last, at + latency)
-        self._network.world.at(self._last, self._arrive, number, segment)
+        self._flying += 1
+        self._network.world.at(self._last, self._arrive, segment)
 
-    def _arrive(self, number: int, segment: Segment) -> None:
+    def _arrive(self, segment: Segment) -> None:
+        self._flying -= 1
         if self.held or self.is_blocked():
-            self._hold(number, segment)
+            self.held.append(segment)
+            self.release()
         else:
             self.target.arrive(segment)
-
-    def _hold(self, number: int, segment: Segment) -> None:
-        """Keep it back; what was under way when the way closed comes before what was sent later."""
-        bisect.insort(self.held, (number, segment), key=itemgetter(0))
 
     def is_blocked(self) -> bool:
         """Return whether nothing gets through now."""
@@ -167,13 +162,14 @@ class Pipe:
 
     def release(self) -> None:
         """Let what was held back travel, if the way is open."""
-        if not self.held or self.is_blocked():
+        if not self.held or self._flying or self.is_blocked():
             return
         world = self._network.world
         at = world.now + world.random.uniform(0, RETRANSMISSION_SECONDS_MAX)
-        held, self.held = self.held, []
-        for number, segment in held:
-            self._travel(number, segment, at)
+        held = list(self.held)
+        self.held.clear()
+        for segment in held:
+            self._travel(segment, at)
 
     def has_been_read(self, count: int) -> None:
         """Make room; the sender learns of it."""

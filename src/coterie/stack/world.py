@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import heapq
 import logging
 import shutil
 import struct
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -19,7 +21,7 @@ from coterie.stack.network import Network
 from coterie.stack.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -215,7 +217,7 @@ class World:
         self.recorder.traced = False
         for process in left:
             process.vanish()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _unheard():
             warnings.simplefilter("ignore")
             while left:
                 left.pop().bury()
@@ -223,6 +225,17 @@ class World:
             self.machines.clear()
             self._heap.clear()
             gc.collect()
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Ignore what `finally` blocks raise that find no event loop any more."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _ignore(process: Process) -> None:

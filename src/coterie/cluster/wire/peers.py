@@ -123,10 +123,12 @@ class Peer:
         if self._life is not None and life != self._life:
             self._waiting.clear()
             self._unconfirmed.clear()
-            self._posted = self._delivered = self._bytes = 0
+            self._posted = self._bytes = 0
             objection = self._handlers.restarted(self._number, incarnation)
             if objection is not None:
+                # We keep to the start that we know: its last letters may be on their way still.
                 raise ProtocolError(objection)
+            self._delivered = 0
             if not self.is_up:
                 self._grow_impatient()  # it has called us, and may end before we reach it
         self._life = life
