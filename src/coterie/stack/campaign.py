@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
 from coterie.process import Election, Mutex
-from coterie.stack.election import Leaders
+from coterie.stack.election import ApartLeaders, Leaders
 from coterie.stack.faults import draw_faults, inject
 from coterie.stack.plan import LEASES, Plan, generator
 from coterie.stack.scene import Scene
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coterie.trace import Trace
 
 FAULT_SECONDS_LEASES = 8  # in which faults begin
-WORKLOADS: dict[str, type[Workload]] = {**USES, "leaders": Leaders}
+WORKLOADS: dict[str, type[Workload]] = {**USES, "leaders": Leaders, "leaders-apart": ApartLeaders}
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,9 @@ def _details(workload: str) -> list[str]:
             return classics(crash=True)
         case "classic-returns":
             return classics(crash=False) + classics(crash=True)
-        case "leaders":
-            return elections()
+        case "leaders" | "leaders-apart":
+            # A list of `ring` may be lost where a node takes its beginner for lost.
+            return elections() if workload == "leaders" else ["bully/watching"]
         case "store" | "store-lives":
             return list(schemes())
         case _:
@@ -118,6 +119,7 @@ OF_NODES_ALONE = (
     "classic-late",
     "classic-returns",
     "leaders",
+    "leaders-apart",
 )
 MIXED = (
     "locks",
@@ -137,6 +139,7 @@ MIXED = (
     "classic-late",
     "classic-returns",
     "leaders",
+    "leaders-apart",
     "far-store",
     "store-lives",
     "store",
