@@ -18,6 +18,7 @@ from coterie.transactions.catalogue import schemes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from coterie.trace import Trace
 
@@ -172,10 +173,12 @@ def elections() -> list[str]:
     ]
 
 
-def run_plan(plan: Plan, *, traced: bool = False) -> tuple[Outcome, Trace, list[str]]:
+def run_plan(
+    plan: Plan, *, traced: bool = False, folder: Path | None = None
+) -> tuple[Outcome, Trace, list[str]]:
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
-    with World(plan.seed, traced=traced) as world:
+    with World(plan.seed, traced=traced, folder=folder) as world:
         scene = Scene(world, plan)
         world.network.delay, world.network.spread = plan.delay, plan.spread
         workload = WORKLOADS[plan.workload](scene)
@@ -211,10 +214,11 @@ def run_seed(
     workload: str | None = None,
     details: str | None = None,
     keep: Sequence[int] | None = None,
+    folder: Path | None = None,
 ) -> Outcome:
-    """Run a seed, with all its faults or only those with these numbers."""
+    """Run a seed, with all its faults or only those with these numbers; disks are in `folder`."""
     plan = draw(seed, workload, details)
-    return run_plan(plan if keep is None else plan.keeping(keep))[0]
+    return run_plan(plan if keep is None else plan.keeping(keep), folder=folder)[0]
 
 
 def shrink(plan: Plan, violation: str) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import tempfile
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from coterie.cli.common.progress import ProgressLine
 from coterie.cli.simulate.workers import workers
 from coterie.errors import UsageError
 from coterie.stack.campaign import WORKLOADS, Outcome, draw, run_plan, run_seed, shrink
+from coterie.stack.world import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -66,10 +68,12 @@ def command(
         return _run_one(plan, trace_file, output, shrinks=keep is None)
     if keep is not None or trace_file is not None:
         raise UsageError("--keep and --trace belong to a single seed: leave out --seeds")
-    run = partial(run_seed, workload=workload, details=details)
     report = _Report(seeds)
-    with contextlib.closing(_outcomes(run, range(seed, seed + seeds), jobs)) as outcomes:
-        report.read(outcomes)
+    with tempfile.TemporaryDirectory(prefix="coterie-stack-", dir=memory()) as folder:
+        # Workers that are ended leave files behind, which are gone with this folder.
+        run = partial(run_seed, workload=workload, details=details, folder=Path(folder))
+        with contextlib.closing(_outcomes(run, range(seed, seed + seeds), jobs)) as outcomes:
+            report.read(outcomes)
     if output == "json":
         print_json(report.facts())
     else:
