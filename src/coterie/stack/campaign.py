@@ -9,6 +9,7 @@ from coterie.catalogue import algorithms
 from coterie.process import Election, Mutex
 from coterie.stack.election import ApartLeaders, Leaders
 from coterie.stack.faults import draw_faults, inject
+from coterie.stack.monitors import AccusationMonitor
 from coterie.stack.plan import LEASES, Plan, generator
 from coterie.stack.scene import Scene
 from coterie.stack.workload import WORKLOADS as USES
@@ -56,8 +57,8 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     name = workload or random.choice(MIXED)
     kind = WORKLOADS[name]
     lease = random.choice(LEASES)
-    nodes = random.choice((3, 3, 3, 1, 2, 4, 5))
-    programs = 10 if name == "line" else random.choice((2, 2, 3, 4))
+    nodes = random.choice(kind.sizes)
+    programs = 10 if "line" in name else random.choice((2, 2, 3, 4))
     delay = 0.0002 if random.random() < 0.7 else random.uniform(0.001, 0.03)
     spread = delay * random.uniform(0, 2)
     if name == "circles":
@@ -72,8 +73,8 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
         nodes,
         programs,
         lease,
-        drift=random.choice((0.0, 0.004)),
-        wall_error=random.choice((0.0, 0.02, 30.0)),
+        drift=random.choice(kind.drifts),
+        wall_error=random.choice(kind.wall_errors),
         delay=delay,
         spread=spread,
         duration=lease * FAULT_SECONDS_LEASES,
@@ -104,7 +105,7 @@ def _details(workload: str) -> list[str]:
         case "leaders" | "leaders-apart":
             # A list of `ring` may be lost where a node takes its beginner for lost.
             return elections() if workload == "leaders" else ["bully/watching"]
-        case "store" | "store-lives":
+        case "store" | "store-lives" | "store-disks":
             return list(schemes())
         case _:
             return ["two-phase-locking"] if workload == "far-store" else [""]
@@ -112,6 +113,7 @@ def _details(workload: str) -> list[str]:
 
 OF_NODES_ALONE = (
     "store",
+    "store-disks",
     "store-lives",
     "far-store",
     "classic",
@@ -133,6 +135,13 @@ MIXED = (
     "circles",
     "far-circles",
     "line",
+    "shared-line",
+    "restarts",
+    "shutdowns",
+    "diskless",
+    "new-disks",
+    "pauses",
+    "resets",
     "classic",
     "classic",
     "classic-crashes",
@@ -143,6 +152,7 @@ MIXED = (
     "leaders-apart",
     "far-store",
     "store-lives",
+    "store-disks",
     "store",
     "store",
     "store",
@@ -178,7 +188,7 @@ def run_plan(
 ) -> tuple[Outcome, Trace, list[str]]:
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
-    with World(plan.seed, traced=traced, folder=folder) as world:
+    with World(plan.seed, traced=traced, folder=folder) as world, AccusationMonitor(world):
         scene = Scene(world, plan)
         world.network.delay, world.network.spread = plan.delay, plan.spread
         workload = WORKLOADS[plan.workload](scene)

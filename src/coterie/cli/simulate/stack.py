@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FAILURES_SHOWN = 10
 
 
-@click.command("simulate-stack", short_help="Simulate a whole cluster as it is shipped.")
+@click.command("simulate-stack")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first, or the only one.")
 @click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from coterie import system
 from coterie.deadlock.condition import any_of
 from coterie.deadlock.service.lock_waits import (
+    NAME_LENGTH_MAX,
     Hold,
     LockOwner,
     LockWait,
@@ -171,7 +172,8 @@ class Waits:
     def describe(self, owner: Owner) -> LockOwner:
         """Describe an owner, with what it waits for now."""
         wait = self._wait(owner) if self.is_blocked(owner) else None
-        return LockOwner(self.name(owner), self.process, task_name(owner), wait)
+        task = task_name(owner)[:NAME_LENGTH_MAX]
+        return LockOwner(self.name(owner), self.process, task, wait)
 
     def name(self, owner: Owner) -> OwnerId:
         """Return the name of an owner, which no other has."""
