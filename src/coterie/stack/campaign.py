@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
 from coterie.process import Election, Mutex
-from coterie.stack.election import Leaders
+from coterie.stack.election import ApartLeaders, Leaders
 from coterie.stack.faults import draw_faults, inject
 from coterie.stack.monitors import AccusationMonitor
 from coterie.stack.plan import LEASES, Plan, generator
@@ -19,12 +19,13 @@ from coterie.transactions.catalogue import schemes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from coterie.trace import Trace
 
 LEASE_DELAYS = 20  # one way, that a lease of classic nodes is longer than
 FAULT_SECONDS_LEASES = 8  # in which faults begin
-WORKLOADS: dict[str, type[Workload]] = {**USES, "leaders": Leaders}
+WORKLOADS: dict[str, type[Workload]] = {**USES, "leaders": Leaders, "leaders-apart": ApartLeaders}
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,9 @@ def _details(workload: str) -> list[str]:
             return classics(crash=True)
         case "classic-returns":
             return classics(crash=False) + classics(crash=True)
-        case "leaders":
-            return elections()
+        case "leaders" | "leaders-apart":
+            # A list of `ring` may be lost where a node takes its beginner for lost.
+            return elections() if workload == "leaders" else ["bully/watching"]
         case "store" | "store-lives" | "store-disks":
             return list(schemes())
         case _:
@@ -125,6 +127,7 @@ OF_NODES_ALONE = (
     "classic-late",
     "classic-returns",
     "leaders",
+    "leaders-apart",
 )
 MIXED = (
     "locks",
@@ -151,6 +154,7 @@ MIXED = (
     "classic-late",
     "classic-returns",
     "leaders",
+    "leaders-apart",
     "far-store",
     "store-lives",
     "store-disks",
@@ -184,10 +188,12 @@ def elections() -> list[str]:
     ]
 
 
-def run_plan(plan: Plan, *, traced: bool = False) -> tuple[Outcome, Trace, list[str]]:
+def run_plan(
+    plan: Plan, *, traced: bool = False, folder: Path | None = None
+) -> tuple[Outcome, Trace, list[str]]:
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
-    with World(plan.seed, traced=traced) as world, AccusationMonitor(world):
+    with World(plan.seed, traced=traced, folder=folder) as world, AccusationMonitor(world):
         scene = Scene(world, plan)
         world.network.delay, world.network.spread = plan.delay, plan.spread
         workload = WORKLOADS[plan.workload](scene)
@@ -223,10 +229,11 @@ def run_seed(
     workload: str | None = None,
     details: str | None = None,
     keep: Sequence[int] | None = None,
+    folder: Path | None = None,
 ) -> Outcome:
-    """Run a seed, with all its faults or only those with these numbers."""
+    """Run a seed, with all its faults or only those with these numbers; disks are in `folder`."""
     plan = draw(seed, workload, details)
-    return run_plan(plan if keep is None else plan.keeping(keep))[0]
+    return run_plan(plan if keep is None else plan.keeping(keep), folder=folder)[0]
 
 
 def shrink(plan: Plan, violation: str) -> list[int]:

@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from coterie.stack.machine import Process
     from coterie.stack.scene import Scene
 
+ENDS = (  # of processes and machines, and delays that no node takes for an end
+    "kill",
+    "kill-for-good",
+    "kill-in-sync",
+    "terminate",
+    "power",
+    "power-in-sync",
+    "reboot",
+    "hang",
+    "reset",
+    "slow-disk",
+    "full-disk",
+    "step-wall",
+)
 CALM_LEASES, CALM_SECONDS = 6, 6  # after the last fault, until all follow the same node
 
 
@@ -46,16 +60,22 @@ class ElectionMonitor:
             every = self.told[process, 0]
             if any(one == other for one, other in itertools.pairwise(told)):
                 raise ViolationError("changes", f"{process.name} was told twice: {told}")
-            if process in live and every[len(every) - len(told) :] != told:
+            if process in live and not _is_part(told, every):
                 raise ViolationError(
                     "changes", f"task {number} of {process.name} was told of {told}, not {every}"
                 )
 
 
+def _is_part(told: list[str], every: list[str]) -> bool:
+    """Return whether a task that may be behind has been told of every change since it began."""
+    starts = range(len(every) - len(told) + 1)
+    return any(every[start : start + len(told)] == told for start in starts)
+
+
 class Leaders(Workload):
     """The nodes of an election, which follow the highest that lives."""
 
-    kinds: ClassVar[tuple[str, ...]] = (*ALL, "kill", "kill-for-good")
+    kinds: ClassVar[tuple[str, ...]] = ENDS
     longest_leases = 3.0
     faults_most = 12
 
@@ -128,3 +148,9 @@ class Leaders(Workload):
         """Judge what all that live say."""
         live = [self.scene.process(name) for name in self.nodes]
         self._elections.judge([process for process in live if process is not None])
+
+
+class ApartLeaders(Leaders):
+    """The same with faults of all kinds: nodes take each other for lost, and find each other again."""
+
+    kinds: ClassVar[tuple[str, ...]] = (*ALL, "kill", "kill-for-good")

@@ -35,6 +35,11 @@ _STAMP = struct.Struct(">dIB")
 _LOGGER = logging.getLogger("coterie")
 
 
+def memory() -> Path:
+    """Return a folder for files that are needed for a moment only."""
+    return MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+
+
 class ViolationError(Exception):
     """Something was promised and did not hold; the run ends here."""
 
@@ -48,8 +53,10 @@ class ViolationError(Exception):
 class World:
     """Everything of one run; use it in `with`, for it has files and processes that have to be closed."""
 
-    def __init__(self, seed: int | str, *, traced: bool = False) -> None:
-        """Begin at time 0 with no machine."""
+    def __init__(
+        self, seed: int | str, *, traced: bool = False, folder: Path | None = None
+    ) -> None:
+        """Begin at time 0 with no machine; `folder` is where disks are, by default in memory."""
         self.seed = seed
         self.now = 0.0
         self.random = Random(f"{seed}/world")
@@ -65,6 +72,7 @@ class World:
         self._pids = 100
         self._numbers: dict[str, int] = {}  # of processes, by name
         self._graveyard: list[Process] = []
+        self._place = folder or memory()
         self._folder: Path | None = None
         self._collected = True
         self._log_level = logging.NOTSET
@@ -72,8 +80,7 @@ class World:
 
     def __enter__(self) -> Self:
         """Make room for the disks."""
-        where = MEMORY if MEMORY.is_dir() else None
-        self._folder = Path(tempfile.mkdtemp(prefix="coterie-stack-", dir=where))
+        self._folder = Path(tempfile.mkdtemp(prefix="coterie-stack-", dir=self._place))
         self._collected = gc.isenabled()
         gc.disable()  # what is collected when would depend on what ran before
         self._log_level = _LOGGER.level
