@@ -190,7 +190,9 @@ class _Search:
         """Look for a violation; return how many transitions are made until then, or in all."""
         end = self._end(made, fresh)
         errors = self.world.steps.errors
-        raised = np.flatnonzero(np.isin(made.results[:end], list(errors)))
+        raised = np.zeros(0, np.intp)
+        if errors:
+            raised = np.flatnonzero(np.isin(made.results[:end], list(errors)))
         if raised.size:
             end = int(raised[0])
         inside = self.world.inside(after.take(fresh[: np.searchsorted(fresh, end)], axis=1))
