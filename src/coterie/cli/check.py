@@ -8,7 +8,15 @@ import click
 import msgspec
 
 from coterie.catalogue import algorithms
-from coterie.cli.common.options import Choice, choose, parameter_options, trace_option, write_trace
+from coterie.cli.common import one_thread  # noqa: F401 - before numpy, which the explorer imports
+from coterie.cli.common.options import (
+    AlgorithmCommand,
+    Choice,
+    choose,
+    trace_option,
+    variant_option,
+    write_trace,
+)
 from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
@@ -23,13 +31,13 @@ if TYPE_CHECKING:
     from coterie.process import Process
 
 
-@click.command("check", short_help="Explore every interleaving of an algorithm.")
+@click.command("check", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False)
 @click.option(
     "--all", "everything", is_flag=True, help="Check every algorithm that needs no clock."
 )
 @click.option("-N", "size", type=int, default=3, show_default=True, help="Number of processes.")
-@parameter_options
+@variant_option
 @click.option(
     "--entries",
     default="1",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coterie.transactions.serializability import Anomaly, Report
 
 
-@click.command("history", short_help="Check whether a history is serializable.")
+@click.command("history")
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "-o",

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import os
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
+from coterie import system
 from coterie.aio import to_the_end
 from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
 from coterie.locks.body import Body
+from coterie.locks.engine import Prompt
 from coterie.locks.held import Held, Holding
 from coterie.locks.names import check_name
 
@@ -41,7 +41,7 @@ class Session:
         self.engine = engine
         self.url = url
         self.held: dict[tuple[Owner, str], Held] = {}
-        self._process = os.getpid()
+        self._process = system.pid()
         self._turned = 0.0  # when the event loop was last given a turn
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -63,13 +63,18 @@ class Session:
         self.held.clear()  # after it is opened again nothing is held
         await to_the_end(self.engine.close())
 
+    @property
+    def is_open(self) -> bool:
+        """Whether locks can be acquired."""
+        return self._loop is not None
+
     def should_yield(self) -> bool:
         """Return True if the event loop should run other tasks first.
 
         A lock that is free is acquired without waiting, so a task that takes one again and again
         would let no other task run, and not even the one that renews its lease.
         """
-        now = time.monotonic()
+        now = system.monotonic()
         if now - self._turned < TURN_SECONDS:
             return False
         self._turned = now
@@ -77,10 +82,10 @@ class Session:
 
     def check_process(self) -> None:
         """Refuse to work in a forked child: the locks are its parent's."""
-        if os.getpid() != self._process:
+        if system.pid() != self._process:
             raise MisuseError(
                 f"the coordinator {self.url} belongs to process {self._process}, and this is"
-                f" process {os.getpid()}; after a fork, connect again in the child"
+                f" process {system.pid()}; after a fork, connect again in the child"
             )
 
     def check(self) -> None:
@@ -106,7 +111,7 @@ class Patience:
     Waiting is also over when one of `spoilt` is done: what is waited for is of no use any more then.
     """
 
-    deadline: float = math.inf  # by time.monotonic()
+    deadline: float = math.inf  # by system.monotonic()
     wait: bool = True
     spoilt: tuple[asyncio.Future[None], ...] = ()
 
@@ -116,13 +121,13 @@ class Patience:
         if timeout is None:
             return FOREVER
         check_timeout(timeout)
-        return cls(time.monotonic() + timeout, wait=timeout > 0)
+        return cls(system.monotonic() + timeout, wait=timeout > 0)
 
     def remaining(self) -> float | None:
         """Return the seconds that are left, at least 0; None without end."""
         if self.deadline == math.inf:
             return None
-        return max(0.0, self.deadline - time.monotonic())
+        return max(0.0, self.deadline - system.monotonic())
 
     def unless(self, spoilt: asyncio.Future[None]) -> Patience:
         """Return the same patience, which also ends when that is done."""
@@ -278,6 +283,35 @@ class Lock(Acquirable[Held]):
         self._session.held[owner, self.name] = held
         if self._session.engine.waits.victims:
             self._session.engine.waits.obtained(owner, self.name)
+        return held
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether `take_now` can succeed: the engine needs no event loop, nor does a callback."""
+        return self.on_lost is None and isinstance(self._session.engine, Prompt)
+
+    def take_now(self, owner: Owner) -> Held | None:
+        """Acquire without the event loop, in any thread, if the lock is free and not held already.
+
+        None decides nothing: ask again in the event loop.
+        """
+        session, engine = self._session, self._session.engine
+        session.check_process()
+        if not session.is_open or (owner, self.name) in session.held:
+            return None
+        prompt = cast("Prompt", engine)
+        try:
+            claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
+            if claim is None:
+                return None
+            held = Held(session, claim, self.name, owner, shared=self._shared)
+            session.held[owner, self.name] = held
+            if engine.waits.victims:
+                engine.waits.obtained(owner, self.name)
+        except BaseException:  # also if the thread is interrupted between any two of these steps
+            session.held.pop((owner, self.name), None)
+            prompt.withdraw_now(self.name, owner)
+            raise
         return held
 
     async def release(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import heapq
+import logging
 import shutil
 import struct
 import tempfile
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.stack.machine import Machine, Process, as_current
 from coterie.stack.network import Network
-from coterie.stack.patches import patched
 from coterie.stack.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ LONG_TURN_SHARE = 0.001
 LONG_TURN_SECONDS = 0.01
 MEMORY = Path("/dev/shm")  # noqa: S108 - a disk that is simulated needs no real one
 _STAMP = struct.Struct(">dIB")
+_LOGGER = logging.getLogger("coterie")
 
 
 class ViolationError(Exception):
@@ -43,7 +44,7 @@ class ViolationError(Exception):
 
 
 class World:
-    """Everything of one run; use it in `with`, for it takes the place of clocks and randomness."""
+    """Everything of one run; use it in `with`, for it has files and processes that have to be closed."""
 
     def __init__(self, seed: int | str, *, traced: bool = False) -> None:
         """Begin at time 0 with no machine."""
@@ -63,17 +64,18 @@ class World:
         self._numbers: dict[str, int] = {}  # of processes, by name
         self._graveyard: list[Process] = []
         self._folder: Path | None = None
-        self._patches = patched()
         self._collected = True
+        self._log_level = logging.NOTSET
         self._violation: ViolationError | None = None
 
     def __enter__(self) -> Self:
-        """Take the place of clocks, randomness and files."""
+        """Make room for the disks."""
         where = MEMORY if MEMORY.is_dir() else None
         self._folder = Path(tempfile.mkdtemp(prefix="coterie-stack-", dir=where))
         self._collected = gc.isenabled()
         gc.disable()  # what is collected when would depend on what ran before
-        self._patches.__enter__()
+        self._log_level = _LOGGER.level
+        _LOGGER.setLevel(logging.CRITICAL + 1)  # simulated nodes complain a lot
         return self
 
     def __exit__(
@@ -86,7 +88,7 @@ class World:
         try:
             self._close_all()
         finally:
-            self._patches.__exit__(kind, error, traceback)
+            _LOGGER.setLevel(self._log_level)
             if self._collected:
                 gc.enable()
             assert self._folder is not None, "it was entered"

@@ -19,8 +19,7 @@ from coterie.cli.common.options import write_trace
 from coterie.cli.common.output import number, output_option, print_json
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
-from coterie.stack.campaign import Outcome, draw, run_plan, run_seed, shrink
-from coterie.stack.workload import WORKLOADS
+from coterie.stack.campaign import WORKLOADS, Outcome, draw, run_plan, run_seed, shrink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 FAILURES_SHOWN = 10
 
 
-@click.command("simulate-stack", short_help="Simulate a whole cluster as it is shipped.")
+@click.command("simulate-stack")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first, or the only one.")
 @click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")

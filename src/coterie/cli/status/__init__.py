@@ -41,7 +41,7 @@ class Source(Protocol):
         """Print the nodes as a table and return the exit status."""
 
 
-@click.command("status", short_help="Show nodes, locks, waiters or the wait-for graph.")
+@click.command("status")
 @click.argument("view", type=click.Choice(VIEWS), required=False)
 @click.option(
     "--url",

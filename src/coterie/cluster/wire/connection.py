@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from coterie.cluster.wire.complaints import legible
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -116,6 +117,12 @@ class Connection(asyncio.Protocol):
         except FAULTS as error:
             self.refuse(str(error))
             return
+        except Exception as error:
+            # A defect of ours that the peer has found. It costs the peer its connection, and nothing
+            # else: an event loop whose protocol raises would do no more, and not say what came.
+            logger.exception("connection with %s: a frame has made us stumble", self.peer)
+            self.refuse(f"a frame that makes no sense here: {error!r}")
+            return
         if rest < len(view) and not self.closed:
             self._incoming.extend(view[rest:])
 
@@ -185,7 +192,7 @@ class Connection(asyncio.Protocol):
 
     def complain(self, reason: str) -> None:
         """Say in the log what is wrong with the peer."""
-        self._complain(self, reason)
+        self._complain(self, legible(reason))
 
     def close(self, reason: str) -> None:
         """End the connection; what was sent before still leaves."""

@@ -14,6 +14,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
 from coterie.cluster.wire.frames import Letter, Receipt, Refusal, decode_letter, decode_receipt
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
@@ -175,8 +176,10 @@ class Peer:
         answer = decode_receipt(frame)
         if isinstance(answer, Refusal):
             self._link.give_up()
-            self._handlers.refused(answer.reason)
+            self._handlers.refused(legible(answer.reason))
             return
+        if answer.seq > self._posted:
+            raise ProtocolError(f"a receipt for letter {answer.seq}, which was not sent")
         if not self._is_met:
             self._is_met = True
             self._handlers.met(self._number)
@@ -225,7 +228,7 @@ class Peers:
         `admin` takes each frame of a program that only asks questions; without it there are none.
         """
         membership, security = config.membership, config.security
-        self._membership = membership
+        self._name = name
         self._outsiders = outsiders
         self._admin = admin
         self._incarnation = 0
@@ -276,7 +279,9 @@ class Peers:
             return
         if hello.role != "peer":
             raise ProtocolError(self._outsiders)
-        number = self._membership.voter(hello.label)
-        if number not in self._peers:
+        if hello.label == self._name:
             raise ProtocolError("another process runs this very node")
-        self._peers[number].admit(connection, hello)
+        peer = next((peer for peer in self if peer.name == hello.label), None)
+        if peer is None:
+            raise ProtocolError(f"no node is called {hello.label!r}")
+        peer.admit(connection, hello)

@@ -37,7 +37,7 @@ class PairMemo:
         values = self._dense.take(cells)
         if values.all():
             return values
-        for cell in np.unique(cells[values == 0]).tolist():
+        for cell in sorted(set(cells[values == 0].tolist())):
             self._dense[cell] = self._compute(*divmod(cell, self._width))
         return self._dense.take(cells)
 
