@@ -10,7 +10,7 @@ from coterie.errors import ConfigError, UsageError
 from coterie.locks.coordinator import Coordinator
 
 # The module of each scheme has `make_engine(url)`.
-SCHEMES = {"coterie": "coterie.cluster.url", "file": "coterie.engines.file"}
+SCHEMES = {"coterie": "coterie.cluster.url", "file": "coterie.engines.file.engine"}
 CONFIGURATION = Path("coterie.toml")
 DEFAULT_URL = "file:"
 
