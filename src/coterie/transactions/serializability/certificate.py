@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from coterie.transactions.serializability.columns import Columns, Flags, Numbers
 
 
-class Reads(NamedTuple):
-    """Reads of what others wrote, and what they saw: accesses by number."""
+class Seen(NamedTuple):
+    """Reads of what others wrote, and where it came from: accesses by number."""
 
-    readers: Numbers  # the transactions
-    keys: Numbers
+    reads: Numbers
     sources: Numbers  # the writes; -1 where the key was as in the beginning
 
 
@@ -32,13 +31,12 @@ def certify(content: bytes) -> Report | None:
     try:
         columns = read_columns(content)
         own, finals = _own_writes(columns)
-        reads = _sources(columns, own, finals)
-        counted, reads = _counted(columns, own, reads)
+        counted, seen = _counted(columns, own, _sources(columns, own, finals))
     except UnusualError:
         return None
     order = np.flatnonzero(counted)
     order = order[np.argsort(columns.ends[order])]
-    edges = _dependencies(columns, finals[counted[columns.owners[finals]]], reads, order)
+    edges = _dependencies(columns, finals[counted[columns.owners[finals]]], seen, order)
     serial = _serial(len(order), *edges)
     return None if serial is None else _report(columns, counted, order, serial)
 
@@ -64,7 +62,7 @@ def _own_writes(columns: Columns) -> tuple[Numbers, Numbers]:
     return own, by_group[latest[last]]
 
 
-def _sources(columns: Columns, own: Numbers, finals: Numbers) -> Reads:
+def _sources(columns: Columns, own: Numbers, finals: Numbers) -> Seen:
     """Find out which write each read saw, by the version that it states."""
     stride = int(columns.versions.max(initial=0)) + 1
     stated = columns.keys * stride + columns.versions
@@ -81,21 +79,21 @@ def _sources(columns: Columns, own: Numbers, finals: Numbers) -> Reads:
     if len(finals):
         found = (stated[finals[places]] == stated[reads]) & (columns.versions[reads] != NO_VERSION)
         sources[found] = finals[places[found]]
-    return Reads(reads, columns.keys[reads], sources)
+    return Seen(reads, sources)
 
 
-def _counted(columns: Columns, own: Numbers, reads: Reads) -> tuple[Flags, Reads]:
-    """Return which transactions count, and what those read from others; check what they saw.
+def _counted(columns: Columns, own: Numbers, seen: Seen) -> tuple[Flags, Seen]:
+    """Return which transactions count, and what those have read from others; check what they saw.
 
     One of unknown outcome counts if one that counts has read from it.
     """
     counted = columns.committed.copy()
-    readers = columns.owners[reads.readers]
-    seen = reads.sources >= 0
-    writers = np.where(seen, columns.owners[reads.sources], -1)
+    readers = columns.owners[seen.reads]
+    written = seen.sources >= 0
+    writers = np.where(written, columns.owners[seen.sources], -1)
     while True:
         read_from = np.zeros(len(counted), np.bool_)
-        read_from[writers[seen & counted[readers]]] = True
+        read_from[writers[written & counted[readers]]] = True
         if (read_from & columns.aborted).any():
             raise UnusualError  # a read of what was aborted
         if not (read_from & ~counted).any():
@@ -104,15 +102,19 @@ def _counted(columns: Columns, own: Numbers, reads: Reads) -> tuple[Flags, Reads
     chosen = counted[readers]
     if (writers[chosen] == readers[chosen]).any():
         raise UnusualError  # a read of what the reader itself writes later
-    accesses, sources = reads.readers[chosen], reads.sources[chosen]
-    values = columns.values
-    if (values[accesses] != values[sources])[sources >= 0].any():
-        raise UnusualError  # a read of another value than was written
-    _check_beginning(columns, accesses[sources < 0])
+    seen = Seen(seen.reads[chosen], seen.sources[chosen])
+    written = seen.sources >= 0
+    _check_equal(columns, seen.reads[written], seen.sources[written])
+    _check_beginning(columns, seen.reads[~written])
     again = np.flatnonzero(~columns.writes & (own >= 0) & counted[columns.owners])
-    if (values[again] != values[own[again]]).any():
-        raise UnusualError  # a read of another value than the own
-    return counted, Reads(readers[chosen], reads.keys[chosen], sources)
+    _check_equal(columns, again, own[again])
+    return counted, seen
+
+
+def _check_equal(columns: Columns, reads: Numbers, writes: Numbers) -> None:
+    """Raise if another value was read than was written."""
+    if (columns.values[reads] != columns.values[writes]).any():
+        raise UnusualError
 
 
 def _check_beginning(columns: Columns, reads: Numbers) -> None:
@@ -124,7 +126,7 @@ def _check_beginning(columns: Columns, reads: Numbers) -> None:
 
 
 def _dependencies(
-    columns: Columns, finals: Numbers, reads: Reads, order: Numbers
+    columns: Columns, finals: Numbers, seen: Seen, order: Numbers
 ) -> tuple[Numbers, Numbers]:
     """Return the ends of all edges, as in `dependencies`: transactions by their place in `order`."""
     numbers = np.full(len(columns.names), -1)
@@ -136,13 +138,14 @@ def _dependencies(
     successors[finals[replaced]] = writers[replaced + 1]
     oldest = np.full(int(columns.keys.max(initial=0)) + 1, -1)
     oldest[keys[::-1]] = writers[::-1]
-    readers = numbers[reads.readers]
-    seen = reads.sources >= 0
-    replacing = np.where(seen, successors[reads.sources], oldest[reads.keys])
+    readers = numbers[columns.owners[seen.reads]]
+    written = seen.sources >= 0
+    sources = seen.sources[written]
+    replacing = np.where(written, successors[seen.sources], oldest[columns.keys[seen.reads]])
     anti = (replacing >= 0) & (replacing != readers)
-    sources = (writers[replaced], numbers[columns.owners[reads.sources[seen]]], readers[anti])
-    targets = (writers[replaced + 1], readers[seen], replacing[anti])
-    return np.concatenate(sources), np.concatenate(targets)
+    before = (writers[replaced], numbers[columns.owners[sources]], readers[anti])
+    behind = (writers[replaced + 1], readers[written], replacing[anti])
+    return np.concatenate(before), np.concatenate(behind)
 
 
 def _serial(size: int, sources: Numbers, targets: Numbers) -> list[int] | None:

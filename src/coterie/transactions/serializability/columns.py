@@ -18,7 +18,7 @@ import numpy.typing as npt
 from coterie.transactions.history import Key, Name, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -156,7 +156,7 @@ def _numbers() -> defaultdict[Any, int]:
     return defaultdict(count().__next__)
 
 
-def _column(numbers: defaultdict[Any, int], things: list[Hashable]) -> Numbers:
+def _column(numbers: defaultdict[Any, int], things: Sequence[Hashable]) -> Numbers:
     return np.fromiter(map(numbers.__getitem__, things), np.int64, len(things))
 
 
