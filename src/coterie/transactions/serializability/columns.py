@@ -77,15 +77,15 @@ def read_columns(content: bytes) -> Columns:
         pieces = [reader.read(piece) for piece in _pieces(content)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, TypeError):
         raise UnusualError from None
-    if not pieces or len({piece.versions.shape[1] for piece in pieces if len(piece.versions)}) != 1:
+    tables = [piece.versions for piece in pieces if len(piece.versions)]
+    if not pieces or len({table.shape[1] for table in tables}) > 1:
         raise UnusualError
     codes, owners, keys, values, stated = (
         np.concatenate(column) for column in list(zip(*pieces, strict=True))[:5]
     )
     versions = np.full(len(keys), NO_VERSION)
-    versions[stated] = _merged(
-        np.concatenate([piece.versions for piece in pieces if len(piece.versions)])
-    )
+    if tables:
+        versions[stated] = _merged(np.concatenate(tables))
     accesses = np.flatnonzero((codes == READ) | (codes == WRITE))
     writes = codes[accesses] == WRITE
     if (versions[writes] == NO_VERSION).any():
