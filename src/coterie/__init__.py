@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Party,
         Semaphore,
     )
-    from coterie.locks.connect import connect
+    from coterie.locks.connection import connect
     from coterie.transactions import Store, Transaction
 
 __all__ = [

@@ -10,7 +10,8 @@ import pytest
 
 from coterie.cli.lock import job as job_module
 from coterie.cli.lock.guard import Guard
-from coterie.cli.lock.job import Job, hold
+from coterie.cli.lock.job import hold
+from coterie.cli.lock.program import Job
 from coterie.errors import CoterieError, LockLost, NoQuorum
 from tests.locks.memory import MemoryEngine, coordinator
 

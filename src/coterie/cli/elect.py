@@ -11,10 +11,11 @@ import msgspec
 
 from coterie.cli.common.output import output_option
 from coterie.cli.common.signals import Signals
-from coterie.cli.lock.job import Job, enter, hold, job_options, read_program
+from coterie.cli.lock.job import enter, hold, job_options
+from coterie.cli.lock.program import Job, read_program
 from coterie.errors import UsageError
-from coterie.locks.connect import choose_url, scheme_of
 from coterie.locks.engine import Elector
+from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

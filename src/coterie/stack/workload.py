@@ -22,7 +22,7 @@ from coterie.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from coterie.locks.connect import connect
+from coterie.locks.connection import connect
 from coterie.stack import faults
 from coterie.stack.monitors import HistoryMonitor, OrderMonitor
 from coterie.stack.world import ViolationError

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.common.duration import duration
-from coterie.cli.lock.job import Job, hold, job_options, read_program
+from coterie.cli.lock.job import hold, job_options
+from coterie.cli.lock.program import Job, read_program
 from coterie.errors import AcquireTimeout, DeadlockDetected, UsageError
 
 if TYPE_CHECKING:
