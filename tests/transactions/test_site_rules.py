@@ -9,7 +9,7 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError, ProtocolError
-from coterie.transactions.schemes.scheduler import Accepted, Found, Listed
+from coterie.transactions.schemes.scheduler import Accepted, Found, Listed, Refused
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.coordinator import Coordinator
 from coterie.transactions.site.events import Doubted, Installed
@@ -197,11 +197,31 @@ def gives_up_a_dead_site(kind: type[Any]) -> None:
     assert sites.site(1).is_open(holder)
 
 
+def tells_all_others_of_a_refusal(kind: type[Any]) -> None:
+    sites = world(sites=3, kind=kind)
+    writer = sites.write(1, {key_at(site, 3): b"1" for site in (1, 2, 3)}).name
+    sites.mail[2, 1] = [Reply(1, writer, 1, Refused(writer, "why", (), ()))]
+    sites.deliver(2, 1)
+    assert Decide(sites.site(1).clock, writer) in sites.mail[1, 3]
+    assert not sites.mail.get((1, 2)), "it knows"
+
+
 RULES = {
+    "a refusal is told to all sites but that which refuses": Rule(
+        tells_all_others_of_a_refusal,
+        Coordinator,
+        {
+            "for site in course.sites if site != sender]": "for site in course.sites if site == sender]",
+            "site for site in course.sites if site != sender": "*course.sites",
+        },
+    ),
     "an outcome is remembered while a site may ask about it": Rule(
         remembers_what_others_may_ask,
         Coordinator,
-        {"return min((*own": "return max((*own"},
+        {
+            "return min((*own": "return max((*own",
+            "if coordinator_of(name) == step.me]": "if coordinator_of(name) != step.me]",
+        },
     ),
     "no vote or decision counts before it was asked for": Rule(
         counts_votes_that_it_has_asked_for,
