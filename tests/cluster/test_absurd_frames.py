@@ -192,7 +192,10 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
     lines: dict[Connection, Hello] = {}  # at most one, but for the moment in which it is replaced
 
     def admit(connection: Connection, hello: Hello) -> None:
-        connection.use(lambda _: None, lambda _: lines.pop(connection))
+        def leave(_: str) -> None:
+            del lines[connection]
+
+        connection.use(lambda _: None, leave)
         lines[connection] = hello
 
     async def main() -> list[int]:
