@@ -9,7 +9,7 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError, ProtocolError
-from coterie.transactions.schemes.scheduler import Accepted, Found, Listed, Refused
+from coterie.transactions.schemes.scheduler import Accepted, Committed, Found, Listed, Refused
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.coordinator import Coordinator
 from coterie.transactions.site.events import Doubted, Installed
@@ -297,7 +297,41 @@ def hears_only_the_coordinator(kind: type[Any]) -> None:
     assert not sites.site(2).takes_part(writer)
 
 
+def answers_once_more_what_it_has_decided(kind: type[Any]) -> None:
+    """The only site has decided, and its answer is lost."""
+    sites = world(kind=kind)
+    writer = sites.write(1, {B: b"1"}).name
+    sites.call(1, "commit", writer)
+    sites.deliver(1, 2)
+    sites.lose(2, 1)
+    for _ in range(2):
+        sites.ring(1, SILENCE)
+    sites.run()
+    assert isinstance(sites.answer(writer), Committed)
+
+
+def tells_what_takes_effect(kind: type[Any]) -> None:
+    sites = world(kind=kind)
+    sites.put(1, {A: b"1", B: b"1"})
+    sites.put(1, {B: b"2"})
+    told = [(site, event.writes) for site, event in sites.told if isinstance(event, Installed)]
+    assert sorted(told) == [(1, ((A, b"1"),)), (2, ((B, b"1"),)), (2, ((B, b"2"),))]
+
+
 RULES = {
+    "each site tells what takes effect there": Rule(
+        tells_what_takes_effect,
+        Resource,
+        {
+            "            step.out.tell(Installed(name, number, tuple(writes.items())))": "            pass",
+            "            step.out.tell(Installed(name, number, tuple(prepared.writes.items())))": "            pass",
+        },
+    ),
+    "the only site says again what it has decided": Rule(
+        answers_once_more_what_it_has_decided,
+        Resource,
+        {"name, journal.decided[name].number))": "name))"},
+    ),
     "an outcome is remembered as long as its coordinator has not settled it": Rule(
         remembers_what_others_may_ask,
         Resource,
