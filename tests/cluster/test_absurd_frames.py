@@ -295,6 +295,7 @@ class Asked:
 
     def __init__(self, asking: queries.Queries) -> None:
         self.membership = convert(document(3)).membership
+        self.lease = self.membership.settings.lease
         self.participant = participant(self.membership.settings, 1)
         self.questions: list[FindOwners] = []
         self._asking = asking
