@@ -9,6 +9,7 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError, ProtocolError
+from coterie.process import encode
 from coterie.transactions.schemes.scheduler import Accepted, Committed, Found, Listed, Refused
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.coordinator import Coordinator
@@ -318,7 +319,43 @@ def tells_what_takes_effect(kind: type[Any]) -> None:
     assert sorted(told) == [(1, ((A, b"1"),)), (2, ((B, b"1"),)), (2, ((B, b"2"),))]
 
 
+def forgets_outcomes(kind: type[Any]) -> None:
+    sites = world(kind=kind)
+    for value in (b"1", b"2", b"3"):
+        sites.put(1, {A: value, B: value})
+    assert len(sites.site(2).journal.outcomes) == 1, "the last one: no site asks about the others"
+
+
+def does_nothing_for_one_that_has_voted(kind: type[Any]) -> None:
+    """A request that comes once more must not change what the vote is for."""
+    sites = world(sites=3, kind=kind)
+    writer = sites.call(1, "begin").name
+    sites.call(1, "write", writer, key_at(2, 3), b"1")
+    again = list(sites.mail[1, 2])
+    sites.run()
+    sites.call(1, "write", writer, key_at(3, 3), b"1")
+    sites.run()
+    sites.call(1, "commit", writer)
+    sites.deliver(1, 2)
+    before = encode(sites.site(2).resource), encode(sites.site(2).scheduler)
+    sites.mail[1, 2] = again
+    sites.deliver(1, 2)
+    assert (encode(sites.site(2).resource), encode(sites.site(2).scheduler)) == before
+
+
 RULES = {
+    "outcomes are forgotten": Rule(
+        forgets_outcomes,
+        Resource,
+        {
+            "if settled <= self.settled[coordinator - 1]:": "if settled > self.settled[coordinator - 1]:"
+        },
+    ),
+    "one that has voted is asked in vain": Rule(
+        does_nothing_for_one_that_has_voted,
+        Resource,
+        {"            return\n        elif not part.is_meant": "        elif not part.is_meant"},
+    ),
     "each site tells what takes effect there": Rule(
         tells_what_takes_effect,
         Resource,
