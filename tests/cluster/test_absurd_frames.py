@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 import coterie
+from coterie.cluster.client import queries
 from coterie.cluster.config import convert
 from coterie.cluster.membership import check_learnt
 from coterie.cluster.voter.frames import (
@@ -194,10 +195,10 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
     lines: dict[Connection, Hello] = {}  # at most one, but for the moment in which it is replaced
 
     def admit(connection: Connection, hello: Hello) -> None:
-        def gone(_: str) -> None:
+        def leave(_: str) -> None:
             del lines[connection]
 
-        connection.use(lambda _: None, gone)
+        connection.use(lambda _: None, leave)
         lines[connection] = hello
 
     async def main() -> list[int]:
@@ -287,6 +288,42 @@ def test_a_question_about_too_many_locks_is_refused() -> None:
             asking.say(FindOwners(1, (*locks, Wanted("one more")), search=True))
 
     asyncio.run(main())
+
+
+class Asked:
+    """Voters that know of no lock; which questions they were asked."""
+
+    def __init__(self, asking: queries.Queries) -> None:
+        self.membership = convert(document(3)).membership
+        self.lease = self.membership.settings.lease
+        self.participant = participant(self.membership.settings, 1)
+        self.questions: list[FindOwners] = []
+        self._asking = asking
+
+    def reachable(self) -> list[int]:
+        return [1, 2, 3]
+
+    def ask(self, voter: int, question: FindOwners) -> None:
+        self.questions.append(question)
+        known = tuple(LockReport(wanted, (), ()) for wanted in question.locks)
+        self._asking.learn(voter, Owners(question.question, known, {}))
+
+
+def test_a_search_asks_about_many_locks_in_several_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queries, "LOCKS_ASKED_MAX", 2)
+    locks = [Wanted(str(number)) for number in range(5)]
+
+    async def main() -> list[FindOwners]:
+        asking = queries.Queries()
+        host: Any = Asked(asking)
+        assert await asking.holds(host, locks) == {lock: [] for lock in locks}
+        return host.questions  # type: ignore[no-any-return]  # it is not the host that it plays
+
+    questions = asyncio.run(main())
+    assert max(len(question.locks) for question in questions) == 2
+    assert {lock for question in questions for lock in question.locks} == set(locks)
 
 
 def test_an_answer_does_not_grow_with_the_requesters_that_a_question_makes_up() -> None:

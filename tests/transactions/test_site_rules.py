@@ -9,12 +9,14 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError, ProtocolError
-from coterie.transactions.schemes.scheduler import Accepted, Found, Listed
+from coterie.process import encode
+from coterie.transactions.schemes.scheduler import Accepted, Committed, Found, Listed, Refused
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.coordinator import Coordinator
 from coterie.transactions.site.events import Doubted, Installed
 from coterie.transactions.site.journal import RECORDS_MAX, Journal
-from coterie.transactions.site.messages import Ask, Decide, Reply, Vote
+from coterie.transactions.site.messages import Ask, Decide, Inquire, Pending, Reply, Vote
+from coterie.transactions.site.resource import ENDED_MAX, Resource
 from coterie.transactions.site.site import SILENCE
 from coterie.transactions.site.step import RINGS_MAX
 from tests.transactions.broken_sites import Kinds, broken_sites
@@ -153,11 +155,13 @@ def remembers_what_others_may_ask(kind: type[Any]) -> None:
     """One site has not heard of a commit, and its coordinator is gone: a third one has to know it."""
     sites = world(sites=3, kind=kind)
     a, b, c = (key_at(site, 3) for site in (1, 2, 3))
+    before = sites.call(1, "begin").name
     first = sites.write(1, {b: b"1", c: b"1"}).name
     sites.call(1, "commit", first)
     for link in ((1, 2), (1, 3), (2, 1), (3, 1), (1, 2)):
         sites.deliver(*link)
     sites.lose(1, 3)
+    sites.call(1, "abort", before)
     second = sites.write(1, {a: b"2", b: b"2"}).name
     sites.call(1, "commit", second)
     sites.run()
@@ -197,11 +201,236 @@ def gives_up_a_dead_site(kind: type[Any]) -> None:
     assert sites.site(1).is_open(holder)
 
 
+def tells_all_others_of_a_refusal(kind: type[Any]) -> None:
+    sites = world(sites=3, kind=kind)
+    writer = sites.write(1, {key_at(site, 3): b"1" for site in (1, 2, 3)}).name
+    sites.mail[2, 1] = [Reply(1, writer, 1, Refused(writer, "why", (), ()))]
+    sites.deliver(2, 1)
+    assert Decide(sites.site(1).clock, writer) in sites.mail[1, 3]
+    assert not sites.mail.get((1, 2)), "it knows"
+
+
+def remembers_what_another_coordinator_decided(kind: type[Any]) -> None:
+    """What is over for one coordinator says nothing of the transactions of another."""
+    sites = world(sites=3, kind=kind)
+    b, c = key_at(2, 3), key_at(3, 3)
+    first = sites.write(1, {b: b"1", c: b"1"}).name
+    sites.call(1, "commit", first)
+    for link in ((1, 2), (1, 3), (2, 1), (3, 1), (1, 2)):
+        sites.deliver(*link)
+    sites.lose(1, 3)
+    second = sites.write(3, {key_at(2, 3, 1): b"2", key_at(3, 3, 1): b"2"}).name
+    sites.call(3, "commit", second)
+    sites.run()
+    sites.crash(1)
+    for _ in range(RINGS_MAX):
+        if SILENCE in sites.timers[3]:
+            sites.ring(3, SILENCE)
+            sites.run()
+    assert not sites.site(3).in_doubt()
+
+
+def helps_another_out_of_doubt_by_an_abort(kind: type[Any]) -> None:
+    """A voter that has heard of the abort knows it, though it keeps no record of it."""
+    sites = world(sites=3, kind=kind)
+    writer = sites.write(1, {key_at(2, 3): b"1", key_at(3, 3): b"1"}).name
+    sites.call(1, "commit", writer)
+    sites.deliver(1, 2)
+    sites.deliver(1, 3)
+    sites.call(1, "abort", writer)
+    sites.lose(2, 1)
+    sites.deliver(1, 2)
+    sites.crash(1)
+    sites.lose(1, 3)
+    for _ in range(RINGS_MAX):
+        if SILENCE in sites.timers[3]:
+            sites.ring(3, SILENCE)
+            sites.run()
+    assert not sites.site(3).in_doubt()
+
+
+def forgets_the_oldest_ends(kind: type[Any]) -> None:
+    sites = world(kind=kind)
+    ended = sites.site(1).resource.ended
+    ended |= {f"{time}.2": True for time in range(ENDED_MAX)}
+    sites.put(1, {A: b"1"})
+    assert len(ended) == ENDED_MAX
+    assert "0.2" not in ended
+
+
+def asks_a_silent_coordinator_and_leaves_it(kind: type[Any]) -> None:
+    """Before its vote a site may end a transaction whose coordinator is gone, but not at once."""
+    sites = world(kind=kind)
+    writer = sites.write(1, {B: b"1"}).name
+    sites.crash(1)
+    asked = []
+    for _ in range(RINGS_MAX):
+        sites.ring(2, SILENCE)
+        asked.append(sites.count(Inquire))
+        assert sites.site(2).takes_part(writer)
+    assert asked == list(range(RINGS_MAX)), "one ring may come at once"
+    sites.ring(2, SILENCE)
+    assert not sites.site(2).takes_part(writer)
+
+
+def asks_others_when_the_coordinator_is_silent(kind: type[Any]) -> None:
+    sites = world(sites=3, kind=kind)
+    writer = sites.write(1, {key_at(site, 3): b"1" for site in (1, 2, 3)}).name
+    sites.call(1, "commit", writer)
+    sites.deliver(1, 2)
+    sites.crash(1)
+    asked = []
+    for _ in range(3):
+        sites.ring(2, SILENCE)
+        asked.append([to for sender, to, message in sites.sent if isinstance(message, Inquire)])
+    assert asked == [[], [1], [1, 1, 3]]
+
+
+def hears_only_the_coordinator(kind: type[Any]) -> None:
+    """Another site that knows nothing is no reason to be patient."""
+    sites = world(sites=3, kind=kind)
+    writer = sites.write(1, {key_at(2, 3): b"1"}).name
+    sites.crash(1)
+    for _ in range(RINGS_MAX + 1):
+        sites.mail[3, 2] = [Pending(1, writer)]
+        sites.deliver(3, 2)
+        sites.ring(2, SILENCE)
+    assert not sites.site(2).takes_part(writer)
+
+
+def answers_once_more_what_it_has_decided(kind: type[Any]) -> None:
+    """The only site has decided, and its answer is lost."""
+    sites = world(kind=kind)
+    writer = sites.write(1, {B: b"1"}).name
+    sites.call(1, "commit", writer)
+    sites.deliver(1, 2)
+    sites.lose(2, 1)
+    for _ in range(2):
+        sites.ring(1, SILENCE)
+    sites.run()
+    assert isinstance(sites.answer(writer), Committed)
+
+
+def tells_what_takes_effect(kind: type[Any]) -> None:
+    sites = world(kind=kind)
+    sites.put(1, {A: b"1", B: b"1"})
+    sites.put(1, {B: b"2"})
+    told = [(site, event.writes) for site, event in sites.told if isinstance(event, Installed)]
+    assert sorted(told) == [(1, ((A, b"1"),)), (2, ((B, b"1"),)), (2, ((B, b"2"),))]
+
+
+def forgets_outcomes(kind: type[Any]) -> None:
+    sites = world(kind=kind)
+    for value in (b"1", b"2", b"3"):
+        sites.put(1, {A: value, B: value})
+    assert len(sites.site(2).journal.outcomes) == 1, "the last one: no site asks about the others"
+
+
+def does_nothing_for_one_that_has_voted(kind: type[Any]) -> None:
+    """A request that comes once more must not change what the vote is for."""
+    sites = world(sites=3, kind=kind)
+    writer = sites.call(1, "begin").name
+    sites.call(1, "write", writer, key_at(2, 3), b"1")
+    again = list(sites.mail[1, 2])
+    sites.run()
+    sites.call(1, "write", writer, key_at(3, 3), b"1")
+    sites.run()
+    sites.call(1, "commit", writer)
+    sites.deliver(1, 2)
+    before = encode(sites.site(2).resource), encode(sites.site(2).scheduler)
+    sites.mail[1, 2] = again
+    sites.deliver(1, 2)
+    assert (encode(sites.site(2).resource), encode(sites.site(2).scheduler)) == before
+
+
 RULES = {
+    "outcomes are forgotten": Rule(
+        forgets_outcomes,
+        Resource,
+        {
+            "if settled <= self.settled[coordinator - 1]:": "if settled > self.settled[coordinator - 1]:"
+        },
+    ),
+    "one that has voted is asked in vain": Rule(
+        does_nothing_for_one_that_has_voted,
+        Resource,
+        {"            return\n        elif not part.is_meant": "        elif not part.is_meant"},
+    ),
+    "each site tells what takes effect there": Rule(
+        tells_what_takes_effect,
+        Resource,
+        {
+            "            step.out.tell(Installed(name, number, tuple(writes.items())))": "            pass",
+            "            step.out.tell(Installed(name, number, tuple(prepared.writes.items())))": "            pass",
+        },
+    ),
+    "the only site says again what it has decided": Rule(
+        answers_once_more_what_it_has_decided,
+        Resource,
+        {"name, journal.decided[name].number))": "name))"},
+    ),
+    "an outcome is remembered as long as its coordinator has not settled it": Rule(
+        remembers_what_others_may_ask,
+        Resource,
+        {"time_of(name) < settled": "time_of(name) <= settled"},
+    ),
+    "outcomes are forgotten by the word of their own coordinator": Rule(
+        remembers_what_another_coordinator_decided,
+        Resource,
+        {"if coordinator_of(name) == coordinator and": "if"},
+    ),
+    "a voter that was told of an abort tells others": Rule(
+        helps_another_out_of_doubt_by_an_abort,
+        Resource,
+        {
+            "writes\n        self._end(name, aborted=number is None)": "writes\n        self._end(name, aborted=False)",
+            "elif self.ended.get(name):": "elif False:",
+        },
+    ),
+    "ends are forgotten, the oldest first": Rule(
+        forgets_the_oldest_ends,
+        Resource,
+        {
+            "            del self.ended[next(iter(self.ended))]": "            pass",
+        },
+    ),
+    "a silent coordinator is asked, then left": Rule(
+        asks_a_silent_coordinator_and_leaves_it,
+        Resource,
+        {
+            "            if part.silence == 1:\n                continue\n": "",
+            "elif part.silence > RINGS_MAX:": "elif part.silence >= RINGS_MAX:",
+            "                self.refuse(name, ABANDONED, step)": "                pass",
+        },
+    ),
+    "others are asked when the coordinator is silent": Rule(
+        asks_others_when_the_coordinator_is_silent,
+        Resource,
+        {
+            "if part.silence > 2:": "if part.silence >= 2:",
+            "if site not in (step.me, coordinator)": "if site != step.me",
+        },
+    ),
+    "the word of the coordinator alone makes a site patient": Rule(
+        hears_only_the_coordinator,
+        Resource,
+        {"part is not None and sender == coordinator_of(name)": "part is not None"},
+    ),
+    "a refusal is told to all sites but that which refuses": Rule(
+        tells_all_others_of_a_refusal,
+        Coordinator,
+        {
+            "for site in course.sites if site != sender]": "for site in course.sites if site == sender]",
+            "site for site in course.sites if site != sender": "*course.sites",
+        },
+    ),
     "an outcome is remembered while a site may ask about it": Rule(
         remembers_what_others_may_ask,
         Coordinator,
-        {"return min((*own": "return max((*own"},
+        {
+            "return min((*own": "return max((*own",
+            "if coordinator_of(name) == step.me]": "if coordinator_of(name) != step.me]",
+        },
     ),
     "no vote or decision counts before it was asked for": Rule(
         counts_votes_that_it_has_asked_for,
