@@ -78,6 +78,7 @@ NOT_GERUNDS = {
 # Rule 5: which room imports which others when it runs. A new arrow is a decision, not an accident.
 ROOMS = {
     "__main__": "cli",
+    "alarm": "system",
     "catalogue": "errors",
     "cli": "catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
@@ -90,11 +91,11 @@ ROOMS = {
     " process system",
     "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
     " deadlock.service errors locks mutex system",
-    "cluster.runtime": "errors process system",
+    "cluster.runtime": "alarm errors process system",
     "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
     " transactions.schemes transactions.site transactions.store",
-    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors mutex"
-    " system",
+    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors locks"
+    " mutex system",
     "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
     "deadlock": "errors",
@@ -102,9 +103,9 @@ ROOMS = {
     "deadlock.service": "deadlock errors system",
     "diagram": "errors trace",
     "election": "catalogue clocks errors process",
-    "engines": "deadlock deadlock.service errors locks",
+    "engines": "aio alarm deadlock deadlock.service errors locks system",
     "explore": "clocks errors process trace",
-    "locks": "aio errors system",
+    "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "process": "errors",
     "scenario": "catalogue errors process trace",

@@ -177,7 +177,7 @@ def test_a_signal_while_waiting_withdraws_the_request(locks: Directory, number: 
 
 
 def lose(locks: Directory) -> None:
-    shutil.rmtree(locks.folder / "queues")
+    shutil.rmtree(locks.folder)
 
 
 def test_on_loss_the_child_is_asked_to_end(locks: Directory) -> None:

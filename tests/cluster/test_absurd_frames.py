@@ -17,17 +17,11 @@ import coterie
 from coterie.cluster.config import convert
 from coterie.cluster.membership import check_learnt
 from coterie.cluster.voter.frames import (
-    LOCKS_ASKED_MAX,
     Abstention,
-    AskOwner,
     Figures,
     FindOwners,
-    LockReport,
     NodeStatus,
-    OwnerReport,
-    Owners,
     SessionReport,
-    Standing,
     TokenBound,
     decode_to_voter,
 )
@@ -41,6 +35,14 @@ from coterie.cluster.wire.listener import Listener
 from coterie.deadlock.condition import all_of
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Requester, Wanted
 from coterie.errors import ProtocolError
+from coterie.locks.leases.frames import (
+    LOCKS_ASKED_MAX,
+    AskOwner,
+    LockReport,
+    OwnerReport,
+    Owners,
+    Standing,
+)
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -189,11 +191,14 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
 ) -> None:
     config = convert(document(3))
     clocks = iter([(1 << 64) - 1, 0, 1 << 63] * 1000)
-    lines: list[tuple[Connection, Hello]] = []
+    lines: dict[Connection, Hello] = {}  # at most one, but for the moment in which it is replaced
 
     def admit(connection: Connection, hello: Hello) -> None:
-        connection.use(lambda _: None, lambda _: lines.clear())
-        lines[:] = [(connection, hello)]
+        def gone(_: str) -> None:
+            del lines[connection]
+
+        connection.use(lambda _: None, gone)
+        lines[connection] = hello
 
     async def main() -> list[int]:
         liar = Listener(config, "a", "a start", lambda: next(clocks), admit)
@@ -205,9 +210,10 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
         tokens = []
         async with coterie.connect(f"coterie://{addresses}") as coordinator:
             await until(lambda: lines, "the program to call the liar")
-            for number, lie in enumerate(lies(lines[0][1].identity, config)):
+            [hello] = lines.values()
+            for number, lie in enumerate(lies(hello.identity, config)):
                 await until(lambda: lines, "the program to call again")
-                lines[0][0].send(lie)
+                list(lines)[-1].send(lie)
                 async with coordinator.lock(f"x{number % 3}") as held:
                     assert held.valid
                     assert held.token is not None

@@ -21,7 +21,7 @@ from tests.cluster.virtual_time import run, sleep_through
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from coterie.cluster.client.lease_group import LeaseGroup
+    from coterie.cluster.client.engine import ClusterGroup
     from coterie.cluster.client.participant import ParticipantHost
 
 
@@ -32,13 +32,13 @@ class World:
         self.nodes = nodes
         self.programs = programs
 
-    def group(self, program: int = 0) -> LeaseGroup:
+    def group(self, program: int = 0) -> ClusterGroup:
         engine = self.programs[program].engine
         assert isinstance(engine, ClusterEngine)
         return engine.group
 
     def host(self, program: int = 0) -> ParticipantHost:
-        return self.group(program).host
+        return self.group(program).supply
 
     async def linked(self, program: int, links: int) -> None:
         """Wait until a program has that many links."""

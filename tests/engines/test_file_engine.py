@@ -1,9 +1,10 @@
-"""The tickets of the `file:` coordinator, within one process."""
+"""The `file:` coordinator within one process."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,10 @@ import pytest
 
 import coterie
 from coterie import LockLost, MisuseError, Unavailable
-from coterie.engines.file import gate
+from coterie.engines.file import waiting_room
 from coterie.engines.file.directory import Directory
-from coterie.engines.file.place import Place
-from coterie.engines.file.queue import Queue
+from coterie.engines.file.line import Ticket
+from coterie.engines.file.words import Words
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -97,10 +98,10 @@ async def test_those_who_share_enter_together_but_overtake_nobody(tmp_path: Path
 @in_loop
 async def test_a_try_that_fails_leaves_nothing_in_the_queue(tmp_path: Path) -> None:
     async with coterie.connect(f"file:{tmp_path}") as c, c.lock("a"):
-        before = files(tmp_path)
         assert await asyncio.create_task(c.lock("a").acquire(blocking=False)) is None
         assert await asyncio.create_task(c.lock("a").acquire(timeout=0.01)) is None
-        assert files(tmp_path) == before
+        assert files(tmp_path / "lines") == []
+        assert await c.waiters("a") == []
 
 
 @in_loop
@@ -109,16 +110,31 @@ async def test_names_leave_nothing_behind(tmp_path: Path) -> None:
         for name in (".", "..", "/", "a/b", "x" * 255, *(f"name-{n}" for n in range(50))):
             async with c.lock(name, timeout=0):
                 assert await c.locked(name)
-    assert files(tmp_path) == ["counter", "reserve"]
+            async with c.lock(name, shared=True, timeout=0):
+                pass
+    assert files(tmp_path) == ["queues", "reserve", "words"]
 
 
 @in_loop
-async def test_a_ticket_that_somebody_removes_is_a_lock_lost(tmp_path: Path) -> None:
+async def test_a_line_is_gone_when_all_have_been_served(tmp_path: Path) -> None:
+    async with coterie.connect(f"file:{tmp_path}") as c:
+        held = await acquired(c, "a")
+        tasks = [asyncio.create_task(acquired(c, "a")) for _ in range(3)]
+        await until_waiting(c, "a", 3)
+        assert len(list((tmp_path / "lines").iterdir())) == 1
+        await held.release()
+        for task in tasks:
+            await (await task).release()
+        assert list((tmp_path / "lines").iterdir()) == []
+
+
+@in_loop
+async def test_a_file_that_is_removed_is_a_lock_lost(tmp_path: Path) -> None:
     async with coterie.connect(f"file:{tmp_path}") as c:
 
         async def work() -> None:
             async with c.lock("a") as held:
-                Queue(tmp_path, "a").place(held.token, shared=False).path.unlink()
+                (tmp_path / "words").unlink()
                 assert not held.valid
                 await asyncio.Event().wait()
 
@@ -129,41 +145,50 @@ async def test_a_ticket_that_somebody_removes_is_a_lock_lost(tmp_path: Path) -> 
 
 
 @in_loop
-async def test_a_waiter_whose_ticket_was_removed_asks_again(tmp_path: Path) -> None:
+async def test_a_line_that_is_removed_lets_nobody_in_together_and_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
-        waiting = asyncio.create_task(c.lock("a").acquire())
+        waiting = asyncio.create_task(acquired(c, "a"))
         await until_waiting(c, "a", 1)
-        Queue(tmp_path, "a").tickets()[1].remove()
+        (line,) = (tmp_path / "lines").iterdir()
+        line.unlink()
+        late = asyncio.create_task(acquired(c, "a"))
+        await until_waiting(c, "a", 2)
+        assert not waiting.done()
         await held.release()
-        again = await waiting
-        assert again is not None
-        assert again.valid
-        assert again.token > held.token + 1
+        done, rest = await asyncio.wait({waiting, late}, return_when="FIRST_COMPLETED")
+        assert len(done) == len(rest) == 1
+        await done.pop().result().release()
+        await (await rest.pop()).release()
 
 
 @in_loop
-async def test_what_the_dead_left_while_joining_is_swept_away(tmp_path: Path) -> None:
-    async with coterie.connect(f"file:{tmp_path}") as c:
-        async with c.lock("a") as held:
-            queue = Queue(tmp_path, "a")
-        unborn = queue.place(held.token - 1, shared=False)
-        unborn.stem.with_suffix(".new").touch()
-        os.mkfifo(unborn.pipe)
-        dead = queue.place(held.token - 2, shared=False)
-        dead.path.touch()
-        os.mkfifo(dead.pipe)
-        async with c.lock("a", timeout=1):
-            assert len(files(queue.folder)) == 2
+async def test_what_the_dead_left_is_swept_away(tmp_path: Path) -> None:
+    async with coterie.connect(f"file:{tmp_path}") as c, c.lock("a"):
+        (board,) = [path for path in (tmp_path / "boards").iterdir() if not path.suffix]
+        (tmp_path / "boards" / ("0" * 16)).write_bytes(board.read_bytes())
+        os.mkfifo(tmp_path / "boards" / f"{'0' * 16}.life")
+        for _ in range(2):  # not of the living, though the copy names a descriptor that is open
+            async with coterie.connect(f"file:{tmp_path}") as other:
+                assert await other.locked("a")
+    async with coterie.connect(f"file:{tmp_path}"):
+        assert len(files(tmp_path / "boards")) == 2
 
 
 @in_loop
-async def test_a_missing_pipe_delays_but_does_not_lose_anybody(tmp_path: Path) -> None:
+async def test_a_bell_that_is_missing_delays_but_does_not_lose_anybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
-        Queue(tmp_path, "a").place(held.token, shared=False).pipe.unlink()
         waiting = asyncio.create_task(c.lock("a").acquire())
         await until_waiting(c, "a", 1)
+        for bell in (tmp_path / "boards").glob("*.bell"):
+            bell.unlink()
         assert not waiting.done()
         await held.release()
         assert await waiting is not None
@@ -200,27 +225,15 @@ async def test_followers_see_every_leader(tmp_path: Path) -> None:
 @in_loop
 async def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Unavailable, match="file/locks: Not a directory") as caught:
+    with pytest.raises(Unavailable, match="locks: Not a directory") as caught:
         await coterie.connect(f"file:{tmp_path}/file/locks").open()
     assert caught.value.exit_status == 69
-    async with coterie.connect(f"file:{tmp_path}") as c:
-        (tmp_path / "queues").touch()
-        with pytest.raises(Unavailable, match="lock 'a'.*queues"):  # noqa: RUF043 - a pattern
+    folder = tmp_path / "locks"
+    async with coterie.connect(f"file:{folder}") as c:
+        shutil.rmtree(folder)
+        (tmp_path / "file").rename(folder)
+        with pytest.raises(Unavailable, match="Not a directory"):
             await c.lock("a").acquire()
-
-
-@in_loop
-async def test_a_process_that_is_stopped_at_the_gate_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gate, "STUCK_AFTER_SECONDS", 0.01)
-    async with coterie.connect(f"file:{tmp_path}") as c:
-        async with gate.gate(Directory(tmp_path)):
-            with pytest.raises(Unavailable, match="counter has been locked"):
-                await c.lock("a").acquire()
-            assert await asyncio.create_task(c.lock("a").acquire(timeout=0.001)) is None
-        async with c.lock("a"):
-            pass
 
 
 @in_loop
@@ -233,29 +246,54 @@ async def test_the_directory_is_private_unless_it_was_there(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_who_waits_long_looks_at_the_one_before_it_and_not_at_the_queue_again(
+async def test_one_that_waits_long_does_next_to_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks, readings = 0, 0
-    waited, read = Place.wait, Queue.files
+    """It asks the kernel about the line, the lock and the file, and reads no board again."""
+    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.001)
+    async with (
+        coterie.connect(f"file:{tmp_path}") as one,
+        coterie.connect(f"file:{tmp_path}") as other,
+    ):
+        held = await acquired(one, "a")
+        first = asyncio.create_task(acquired(other, "a"))
+        await until_waiting(one, "a", 1)
+        second = asyncio.create_task(acquired(other, "a"))
+        await until_waiting(one, "a", 2)
+        looks = 0
+        looked = Ticket.is_next
 
-    async def wait(place: Place, _: float) -> None:
-        nonlocal looks
-        looks += 1
-        await waited(place, 0.001)
+        def count(ticket: Ticket) -> bool:
+            nonlocal looks
+            looks += 1
+            return looked(ticket)
 
-    def files(queue: Queue) -> list[tuple[int, str]]:
-        nonlocal readings
-        readings += 1
-        return read(queue)
-
-    async with coterie.connect(f"file:{tmp_path}") as c:
-        held = await acquired(c, "a")
-        monkeypatch.setattr(Place, "wait", wait)
-        monkeypatch.setattr(Queue, "files", files)
-        task = asyncio.create_task(acquired(c, "a"))
+        monkeypatch.setattr(Ticket, "is_next", count)
         while looks < 20:  # noqa: ASYNC110 - files have no events
             await asyncio.sleep(0.001)
-        assert readings <= 3, "to sweep, and to find the blocker"
         await held.release()
-        await (await task).release()
+        await (await first).release()
+        await (await second).release()
+
+
+@in_loop
+async def test_a_waiter_that_is_stopped_when_its_turn_comes_is_passed_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is not served by its event loop any more, as if its process was stopped."""
+    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
+    async with coterie.connect(f"file:{tmp_path}") as c:
+        held = await acquired(c, "a")
+        words = Words(Directory(str(tmp_path)), "host:1")
+        stopped = words.seat()
+        assert stopped.join(words.word("a"), 1, shared=False, owner=1, task=b"")
+        waiting = asyncio.create_task(acquired(c, "a"))
+        await until_waiting(c, "a", 2)
+        await held.release()
+        late = await waiting
+        assert stopped.look(words.word("a"), shared=False) is None, "the lock is held"
+        await late.release()
+        token = stopped.look(words.word("a"), shared=False)
+        assert token is not None
+        assert token > late.token
+        words.close()

@@ -1,53 +1,130 @@
 """A fork while another thread is at work in the lock directory: the child must not keep what it got.
 
-A lock by `flock` belongs to an open file, which a child shares: it is free when it is unlocked, or
+A byte lock belongs to an open file description, which a child shares: it is free when it is unlocked, or
 when the last copy of the descriptor is closed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
+import threading
 from typing import TYPE_CHECKING
 
-import coterie
+import pytest
+
 from coterie.engines.file.directory import Directory
-from coterie.engines.file.gate import gate
-from coterie.engines.file.place import Place
-from coterie.engines.file.ticket import Ticket
-from tests.locks.memory import in_loop
+from coterie.engines.file.words import Seat, Words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    import pytest
+
+@pytest.fixture
+def words(tmp_path: Path) -> Iterator[Words]:
+    opened = Words(Directory(str(tmp_path)), "host:1")
+    yield opened
+    opened.close()
 
 
-@in_loop
-async def test_a_child_forked_at_the_gate_does_not_keep_it_shut(tmp_path: Path) -> None:
-    async with coterie.connect(f"file:{tmp_path}") as c:
-        async with gate(Directory(tmp_path)) as entered:
-            inherited = os.dup(entered.counter)  # as a child does
+@pytest.fixture
+def others(tmp_path: Path) -> Iterator[Words]:
+    opened = Words(Directory(str(tmp_path)), "host:2")
+    yield opened
+    opened.close()
+
+
+def open_files() -> set[str]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         try:
-            async with asyncio.timeout(5), c.lock("a"):
-                pass
-        finally:
-            os.close(inherited)
+            found.add(os.readlink(f"/proc/self/fd/{name}"))  # noqa: PTH115
+        except FileNotFoundError:
+            continue
+    return found
 
 
-def test_a_child_forked_while_a_ticket_is_dropped_finds_nothing_of_it_to_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def in_child(look: int) -> None:
+    """Tell the parent, through a pipe, which files of the directory the child still has open."""
+    kept = [name for name in open_files() if name.endswith(("/words", ".life", ".bell"))]
+    os.write(look, b"\n".join(name.encode() for name in kept) or b"none")
+    os._exit(0)
+
+
+def kept_by_child() -> str:
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if not child:
+        in_child(theirs)
+    os.close(theirs)
+    try:
+        return os.read(ours, 10_000).decode()
+    finally:
+        os.close(ours)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")  # noqa: PTH110
+def test_a_child_keeps_nothing_that_is_held_waited_for_or_idle(words: Words, others: Words) -> None:
+    held, idle = words.try_acquire("a"), words.seat()
+    words.give(idle)
+    blocked = others.seat()
+    others.bell()
+    assert held is not None
+    assert blocked.join(others.word("a"), 1, shared=False, owner=1, task=b"")
+    assert kept_by_child() == "none"
+    assert others.try_acquire("a") is None, "the parent has it still"
+    held.release()
+    assert blocked.look(others.word("a"), shared=False) is not None
+    blocked.release()
+
+
+def test_a_lock_is_free_when_it_is_released_though_a_child_has_a_copy(
+    words: Words, others: Words
 ) -> None:
-    """Else it would close files of others that have got the same numbers, or fail and keep the rest."""
-    with Directory(tmp_path).open() as bucket:
-        dropped = Ticket(Place(tmp_path / "1", 1, shared=False), b"somebody", bucket)
-    seen: list[tuple[int, int]] = []
-    close = os.close
+    held = words.try_acquire("a")
+    assert held is not None
+    copies = [os.dup(descriptor) for descriptor in held.lend()]  # as a child has them
+    held.release()
+    taken = others.try_acquire("a")
+    assert taken is not None
+    taken.release()
+    assert not held.is_reusable, "or the child would keep the next lock of this seat, too"
+    for copy in copies:
+        os.close(copy)
 
-    def look_and_close(descriptor: int) -> None:
-        seen.append(dropped.descriptors)
-        close(descriptor)
 
-    monkeypatch.setattr(os, "close", look_and_close)
-    dropped.drop()
-    assert seen[-2:] == [(-1, -1)] * 2
+def test_what_a_child_has_inherited_keeps_the_lock_when_the_parent_is_gone(
+    words: Words, others: Words
+) -> None:
+    held = words.try_acquire("a")
+    assert held is not None
+    copies = [os.dup(descriptor) for descriptor in held.lend()]
+    words.abandon()  # as the kernel does when a process is killed
+    assert others.try_acquire("a") is None
+    for copy in copies:
+        os.close(copy)
+    assert others.try_acquire("a") is not None
+
+
+def test_no_fork_happens_between_opening_a_seat_and_remembering_it(
+    words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, forked = threading.Event(), threading.Event()
+    opened = Words.open_again
+
+    def slowly(self: Words) -> int:
+        descriptor = opened(self)
+        inside.set()
+        forked.wait(0.05)  # in vain: the fork has to wait for us
+        return descriptor
+
+    monkeypatch.setattr(Words, "open_again", slowly)
+    seats: list[Seat] = []
+    opening = threading.Thread(target=lambda: seats.append(words.seat()))
+    opening.start()
+    assert inside.wait(10)
+    kept = kept_by_child()
+    forked.set()
+    opening.join()
+    assert kept == "none"

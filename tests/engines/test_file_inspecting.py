@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 import coterie
-from coterie.engines.file import engine
-from coterie.engines.file.place import Place
-from coterie.engines.file.queue import all_tickets
+from coterie.engines.file import board, engine, parties
 from coterie.engines.file.status import DirectoryState, inspect, inspect_waits
 from coterie.errors import Unavailable
 from tests.locks.memory import in_loop
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.deadlock.wait_for import Graph
-    from coterie.engines.file.place import Content
 
 
 @pytest.fixture(autouse=True)
@@ -84,34 +82,37 @@ async def test_looking_changes_nothing_and_makes_nothing(tmp_path: Path) -> None
         assert everything(tmp_path) == before
 
 
-def test_tickets_of_the_dead_are_not_shown_and_not_removed(tmp_path: Path) -> None:
-    ticket = tmp_path / "queues" / "ab" / "cd-7.x"
-    ticket.parent.mkdir(parents=True)
-    ticket.write_text('{"owner": "host:1", "since": 0.0, "lock": "a"}')
-    (ticket.parent / "notes.txt").touch()
+@in_loop
+async def test_boards_of_the_dead_are_not_shown_and_not_removed(tmp_path: Path) -> None:
+    async with coterie.connect(f"file:{tmp_path}") as c, c.lock("a"):
+        (written,) = [path for path in (tmp_path / "boards").iterdir() if not path.suffix]
+        dead = tmp_path / "boards" / ("0" * 16)
+        dead.write_bytes(written.read_bytes())
+    (tmp_path / "boards" / "notes.txt").touch()
     assert inspect(tmp_path).locks == []
-    assert ticket.exists()
+    assert dead.exists()
 
 
 @in_loop
 async def test_files_may_vanish_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Place.content
+    listed = board.programs
 
-    def remove_and_read(place: Place) -> Content | None:
-        place.remove()
-        return read(place)
+    def remove_and_list(boards: int) -> list[int]:
+        found = listed(boards)
+        shutil.rmtree(tmp_path)
+        return found
 
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await c.lock("a").acquire()
         assert held is not None
-        monkeypatch.setattr(Place, "content", remove_and_read)
+        monkeypatch.setattr(parties, "programs", remove_and_list)
         assert inspect(tmp_path).locks == []
         with pytest.raises(coterie.LockLost):
             await held.release()
 
 
 def test_a_directory_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    (tmp_path / "queues").write_text("of another program")
+    (tmp_path / "boards").write_text("of another program")
     with pytest.raises(Unavailable, match="the lock directory"):
         inspect(tmp_path)
 
@@ -196,8 +197,9 @@ async def test_only_what_lasts_is_in_the_graph(
     async with coterie.connect(f"file:{tmp_path}") as c, c.lock("a"):
         waiting = asyncio.create_task(c.lock("a").acquire())
         await seen(tmp_path, lambda state: state.locks[0].waiters)
-        _, ticket = all_tickets(tmp_path)
-        monkeypatch.setattr("time.sleep", lambda _: ticket.remove())
+        boards = tmp_path / "boards"
+        monkeypatch.setattr("time.sleep", lambda _: boards.rename(tmp_path / "elsewhere"))
         assert inspect_waits(tmp_path).nodes() == ()
+        (tmp_path / "elsewhere").rename(boards)
         waiting.cancel()
         await asyncio.wait({waiting})

@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.engines.file import claim
-from coterie.engines.file.directory import Directory
-from coterie.engines.file.numbers import next_number
-from coterie.engines.file.place import Place
-from coterie.engines.file.queue import Queue
-from coterie.engines.file.ticket import Ticket
+from coterie.engines.file import engine, waiting_room
+from coterie.engines.file.words import Words
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -81,7 +77,7 @@ async def check_two_holders(folder: Path, remove: Callable[[Path], None]) -> Non
 async def test_a_waiter_goes_on_in_the_directory_that_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
     folder = tmp_path / "locks"
     async with coterie.connect(f"file:{folder}") as c:
         first = await acquired(c, "a")
@@ -96,37 +92,35 @@ async def test_a_waiter_goes_on_in_the_directory_that_is_made_again(
             await first.release()
 
 
-def replace_counter(folder: Path) -> None:
-    """Open a second gate, in which nothing is locked."""
-    (folder / "counter").unlink()
-    (folder / "counter").touch()
+def replace_words(folder: Path) -> None:
+    """Put another file in the place of the one in which the locks are."""
+    (folder / "words").unlink()
+    (folder / "words").touch()
 
 
-@pytest.mark.parametrize("remove", [shutil.rmtree, replace_counter])
-def test_a_process_at_the_gate_joins_again_if_the_gate_is_removed(
+@pytest.mark.parametrize("remove", [shutil.rmtree, replace_words])
+def test_one_whose_lock_is_in_a_file_that_was_replaced_meanwhile_takes_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remove: Callable[[Path], None]
 ) -> None:
-    """Else two could draw numbers at the same time, and neither would see the other."""
+    """Else two could hold it in two files, and neither would see the other."""
     folder = tmp_path / "locks"
-    draw = next_number
-    drawn: list[int] = []
+    in_place = Words.in_place
+    asked: list[bool] = []
 
-    def draw_and_remove(counter: int, *rest: object) -> int:
-        drawn.append(draw(counter, *rest))  # type: ignore[arg-type]
-        if len(drawn) == 1:
+    def remove_and_look(words: Words) -> bool:
+        if not asked:
             remove(folder)
-        return drawn[-1]
-
-    monkeypatch.setattr(claim, "next_number", draw_and_remove)
+        asked.append(in_place(words))
+        return asked[-1]
 
     @in_loop
     async def acquire() -> None:
-        async with coterie.connect(f"file:{folder}") as c, c.lock("a", timeout=10) as held:
-            assert held.valid
-            assert drawn == sorted(set(drawn))
-            assert len(drawn) == 2
-            assert held.token == drawn[-1]
-            assert len(Queue(folder, "a").tickets()) == 1
+        async with coterie.connect(f"file:{folder}") as c:
+            monkeypatch.setattr(Words, "in_place", remove_and_look)
+            async with c.lock("a", timeout=10) as held:
+                assert asked == [False, True]
+                assert held.valid
+                assert [party.token for party in await c.holders("a")] == [held.token]
 
     acquire()
 
@@ -135,17 +129,29 @@ def test_a_process_at_the_gate_joins_again_if_the_gate_is_removed(
 async def test_a_directory_that_is_removed_again_and_again_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = next_number
-
-    def draw_and_remove(counter: int, *rest: object) -> int:
-        number = draw(counter, *rest)  # type: ignore[arg-type]
+    def remove_and_look(_: Words) -> bool:
         shutil.rmtree(tmp_path / "locks")
-        return number
+        return False
 
-    monkeypatch.setattr(claim, "next_number", draw_and_remove)
     async with coterie.connect(f"file:{tmp_path}/locks") as c:
+        monkeypatch.setattr(engine, "TRIES", 5)
+        monkeypatch.setattr(Words, "in_place", remove_and_look)
         with pytest.raises(coterie.Unavailable, match="again and again"):
             await c.lock("a").acquire()
+
+
+@in_loop
+async def test_a_directory_that_was_removed_often_leaves_no_descriptors_open(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "locks"
+    async with coterie.connect(f"file:{folder}") as c:
+        counts = []
+        for _ in range(5):
+            shutil.rmtree(folder)
+            async with c.lock("a", timeout=10):
+                counts.append(len(os.listdir("/proc/self/fd")))  # noqa: PTH208
+        assert counts[-1] <= counts[0]
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o2770, 0o1777])
@@ -165,34 +171,14 @@ def test_it_is_made_again_for_the_users_who_had_it(tmp_path: Path, mode: int) ->
 
 
 @in_loop
-async def test_numbers_that_were_set_back_let_nobody_overtake_a_holder(tmp_path: Path) -> None:
+async def test_tokens_that_were_set_back_let_nobody_in_together(tmp_path: Path) -> None:
     async with coterie.connect(f"file:{tmp_path}") as c:
         first = await acquired(c, "a")
-        record = (tmp_path / "counter").read_text().split()
-        low = f"{1:020d} {first.token:020d} {record[2]:<40}\n"
-        (tmp_path / "counter").write_text(low)
+        with (tmp_path / "words").open("r+b") as words:
+            words.seek(4096)
+            words.write(bytes(32 << 16))
         assert await asyncio.create_task(c.lock("a").acquire(blocking=False)) is None
-        waiting = asyncio.create_task(c.lock("a").acquire())
-        while not await c.waiters("a"):  # noqa: ASYNC110 - files have no events
-            await asyncio.sleep(0.001)
         assert [party.token for party in await c.holders("a")] == [first.token]
-        await first.release()
-        second = await waiting
-        assert second is not None
-        assert second.token > first.token
-
-
-@in_loop
-async def test_a_counter_that_makes_no_sense_is_not_believed(tmp_path: Path) -> None:
-    async with coterie.connect(f"file:{tmp_path}") as c:
-        async with c.lock("a") as first:
-            boot = (tmp_path / "counter").read_text().split()[2]
-        (tmp_path / "counter").write_text(f"many more {boot}")
-        async with c.lock("a", timeout=10) as second:
-            assert second.token > first.token
-        (tmp_path / "counter").write_text(f"{2**53 - 1:020d} {2**60:020d} {boot:<40}\n")
-        with pytest.raises(coterie.ConfigError, match="2\\^53"):
-            await c.lock("a").acquire()
 
 
 def test_the_umask_is_not_touched(tmp_path: Path) -> None:
@@ -203,16 +189,3 @@ def test_the_umask_is_not_touched(tmp_path: Path) -> None:
             assert os.umask(0o027) == 0o027
     finally:
         os.umask(before)
-
-
-def test_a_lost_ticket_does_not_take_away_what_has_its_name_now(tmp_path: Path) -> None:
-    """Numbers may come again in a directory that is made again when the clock was set back."""
-    place = Place(tmp_path / "1", 1, shared=False)
-    with Directory(tmp_path).open() as bucket:
-        lost = Ticket(place, b"first", bucket)
-        place.remove()
-        other = Ticket(place, b"second", bucket)
-    lost.drop()
-    assert other.in_place()
-    other.drop()
-    assert not list(tmp_path.iterdir())

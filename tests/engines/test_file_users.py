@@ -18,13 +18,13 @@ import pytest
 import coterie
 from coterie.deadlock.condition import any_of
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
-from coterie.engines.file import engine
+from coterie.engines.file.board import SLOT_BYTES
 from coterie.engines.file.directory import COMMON, Directory
-from coterie.engines.file.queue import Queue
 from coterie.engines.file.status import inspect
 from coterie.engines.file.wait_board import Notice, read_wait
+from coterie.engines.file.words import Word, Words
 from tests.locks.memory import in_loop
-from tests.processes import BOUND_SECONDS, kill, line
+from tests.processes import BOUND_SECONDS, kill, line, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,10 +38,10 @@ needs_root = pytest.mark.skipif(
 # A lock is taken first as the user that runs the tests, which imports all that is needed: the interpreter may
 # lie where only root can read. The umask is the strictest, as that of root often is.
 AS_USER = """
-import os, sys, asyncio, pathlib, pwd, tempfile, traceback
+import os, sys, asyncio, pwd, tempfile, traceback
 import coterie, coterie.sync, coterie.deadlock.service.waits, coterie.engines.file.waits
-from coterie.engines.file import engine
-engine.DEFAULT_FOLDER = pathlib.Path(sys.argv[1])
+from coterie.engines.file import directory
+directory.DEFAULT_FOLDER = sys.argv[1]
 os.environ.pop("COTERIE_DIR", None)
 user, url = int(sys.argv[2]), sys.argv[3]
 with tempfile.TemporaryDirectory() as warm, coterie.sync.connect(f"file:{warm}") as c, c.lock("warm"):
@@ -200,22 +200,41 @@ def test_a_user_is_named_to_others_by_the_system_and_not_by_itself(machine: Mach
 
 
 @needs_root
-def test_no_user_can_remove_the_ticket_of_another(machine: Machine) -> None:
-    machine.default.mkdir()
-    machine.default.rmdir()
-    holder, token = machine.hold(ROOT)
-    ticket = Queue(machine.default, "a").place(token, shared=False).path
+def test_no_user_can_remove_the_files_of_another(machine: Machine) -> None:
+    holder, _ = machine.hold(ROOT)
+    folder = machine.default
+    boards = list((folder / "boards").iterdir())
+    assert len(boards) == 2
 
     def remove() -> None:
-        for path in (ticket, machine.default / "counter", ticket.parent, machine.default):
+        for path in (folder / "words", *boards, folder / "lines", folder / "boards", folder):
             with pytest.raises(PermissionError):
                 path.rename(machine.temporary / "stolen")
+        for path in (folder / "words", *boards):
+            with pytest.raises(PermissionError):
+                path.unlink()
         with pytest.raises(PermissionError):
-            ticket.unlink()
+            boards[0].open("r+b")
 
     as_user(ANN, remove)
     assert holder.poll() is None
     assert machine.attempt(BOB) != "inside"
+
+
+@needs_root
+def test_users_wait_for_each_other_in_one_line(machine: Machine) -> None:
+    """Each is woken by a bell, and leaves a line that may belong to another."""
+    before, token = machine.hold(ROOT)
+    for user in (ANN, BOB, ROOT, BOB):
+        waiter = machine.start(user, HOLD)
+        until(lambda: inspect(machine.default).locks[0].waiters)
+        before.communicate("\n", timeout=BOUND_SECONDS)
+        assert int(line(waiter)) > token
+        before = waiter
+    before.communicate("\n", timeout=BOUND_SECONDS)
+    assert machine.attempt(ANN) == "inside"
+    left = [path.stat().st_size for path in (machine.default / "lines").iterdir()]
+    assert left in ([], [0]), "emptied, if it is of another user"
 
 
 def link_directory(folder: Path, victim: Path) -> None:
@@ -223,47 +242,38 @@ def link_directory(folder: Path, victim: Path) -> None:
     folder.symlink_to(victim)
 
 
-def link_counter(folder: Path, victim: Path) -> None:
-    (folder / "counter").symlink_to(victim / "file")
+def link_words(folder: Path, victim: Path) -> None:
+    (folder / "words").symlink_to(victim / "file")
 
 
-def link_new_counter(folder: Path, victim: Path) -> None:
-    (folder / "counter").symlink_to(victim / "absent")
+def link_new_words(folder: Path, victim: Path) -> None:
+    (folder / "words").symlink_to(victim / "absent")
 
 
 def link_reserve(folder: Path, victim: Path) -> None:
     (folder / "reserve-0").symlink_to(victim / "number")
 
 
-def link_queues(folder: Path, victim: Path) -> None:
+def link_lines(folder: Path, victim: Path) -> None:
+    (folder / "lines").symlink_to(victim)
+
+
+def link_boards(folder: Path, victim: Path) -> None:
+    (folder / "boards").symlink_to(victim)
+
+
+def link_earlier_queues(folder: Path, victim: Path) -> None:
     (folder / "queues").symlink_to(victim)
-
-
-def link_bucket(folder: Path, victim: Path) -> None:
-    bucket = Queue(folder, "a").folder
-    bucket.parent.mkdir()
-    bucket.symlink_to(victim)
-
-
-def link_tickets(folder: Path, victim: Path) -> None:
-    """Foresee the next numbers, and put links in their places."""
-    queue = Queue(folder, "a")
-    queue.folder.mkdir(parents=True)
-    (folder / "reserve").write_text("1000\n")
-    for number in range(1001, 1100):
-        place = queue.place(number, shared=False)
-        for path in (place.stem.with_suffix(".new"), place.path, place.pipe):
-            path.symlink_to(victim / f"new-{number}")
 
 
 TRAPS = [
     link_directory,
-    link_counter,
-    link_new_counter,
+    link_words,
+    link_new_words,
     link_reserve,
-    link_queues,
-    link_bucket,
-    link_tickets,
+    link_lines,
+    link_boards,
+    link_earlier_queues,
 ]
 
 
@@ -301,46 +311,72 @@ def test_a_link_of_ones_own_may_lead_to_the_directory(tmp_path: Path) -> None:
         assert other.lock("a").acquire(blocking=False) is None
 
 
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_line_is_said_and_not_written_to(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "file").write_text("of root")
+    folder = tmp_path / "locks"
+    with coterie.sync.connect(f"file:{folder}") as c, c.lock("a"):
+        trap = folder / "lines" / Word("a").line
+        if kind == "link":
+            trap.symlink_to(tmp_path / "file")
+        elif kind == "pipe":
+            os.mkfifo(trap)
+        else:
+            trap.mkdir()
+        words = Words(Directory(str(folder)), "host:1")
+        with pytest.raises(OSError, match=str(trap.name)):
+            words.seat().join(words.word("a"), 1, shared=False, owner=1, task=b"")
+        words.close()
+        assert (tmp_path / "file").read_text() == "of root"
+
+
+def test_a_bell_that_is_no_pipe_is_not_rung(tmp_path: Path) -> None:
+    """It would be a file of another user that we write to."""
+    with coterie.sync.connect(f"file:{tmp_path}") as c, c.lock("a"):
+        words = Words(Directory(str(tmp_path)), "host:1")
+        bell = tmp_path / "boards" / f"{words.program:016x}.bell"
+        bell.write_text("of root")
+        assert words.seat().join(words.word("a"), 1, shared=False, owner=1, task=b"")
+    assert bell.read_text() == "of root"
+    words.close()
+
+
 @in_loop
-async def test_what_is_no_ticket_stops_nobody(tmp_path: Path) -> None:
+async def test_what_is_no_board_stops_nobody(tmp_path: Path) -> None:
     """A pipe would block the process that opens it for reading; the rest is only odd."""
-    queue = Queue(tmp_path, "a")
-    queue.folder.mkdir(parents=True)
-    os.mkfifo(queue.place(1, shared=False).path)
-    queue.place(2, shared=False).path.symlink_to("/dev/zero")
-    queue.place(3, shared=False).path.mkdir()
-    queue.place(2**60, shared=False).path.touch()
-    odd = queue.place(4, shared=False).path
-    odd.with_name(
-        odd.name.replace("-4.", "-²."),
-    ).touch()
     async with asyncio.timeout(BOUND_SECONDS), coterie.connect(f"file:{tmp_path}") as c:
+        boards = tmp_path / "boards"
+        os.mkfifo(boards / ("0" * 15 + "1"))
+        (boards / ("0" * 15 + "2")).symlink_to("/dev/zero")
+        (boards / ("0" * 15 + "3")).mkdir()
+        (boards / ("0" * 15 + "4")).write_bytes(os.urandom(8 * SLOT_BYTES))
+        (boards / "²".rjust(16, "0")).touch()
         assert await c.holders("a") == []
         async with c.lock("a") as held:
             assert [party.token for party in await c.holders("a")] == [held.token]
             assert held.token < 2**53
             assert len(inspect(tmp_path).locks) == 1
+            other = Words(Directory(str(tmp_path)), "host:1")
+            assert other.try_acquire("a") is None
+            other.close()
 
 
 @in_loop
-async def test_a_ticket_that_says_nonsense_or_names_another_lock_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "LOOK_FOR_DEADLOCKS_SECONDS", 0.0)
-    async with coterie.connect(f"file:{tmp_path}") as c, c.lock("a") as held:
-        path = Queue(tmp_path, "a").place(held.token, shared=False).path
-        path.write_text('{"owner": "root", "since": 0.0, "lock": "b"}')
+async def test_a_board_that_names_another_lock_is_not_believed(tmp_path: Path) -> None:
+    async with coterie.connect(f"file:{tmp_path}") as c, c.lock("abc"):
+        (board,) = [path for path in (tmp_path / "boards").iterdir() if not path.suffix]
+        content = board.read_bytes()
+        assert content.count(b"abc") == 1
+        board.write_bytes(content.replace(b"abc", b"xyz"))
         assert inspect(tmp_path).locks == []
-        path.write_bytes(b"\xff{")
-        assert [party.owner for party in await c.holders("a")] == ["unknown"]
-        assert inspect(tmp_path).locks == []
+        assert await c.lock("xyz").acquire(blocking=False)
 
 
-def test_only_the_user_of_a_ticket_says_what_its_owner_waits_for(tmp_path: Path) -> None:
+def test_only_the_user_of_a_board_says_what_its_owner_waits_for(tmp_path: Path) -> None:
     owner = OwnerId("1-aa", 1)
     wait = LockWait(7, any_of(Wanted("a")), 1, 0.0)
-    with Directory(tmp_path).open() as board:
-        notice = Notice(board, tmp_path, LockOwner(owner, "host:1", "ann", wait))
-    assert read_wait(tmp_path, owner, os.geteuid()) is not None
-    assert read_wait(tmp_path, owner, os.geteuid() + 1) is None
+    with Directory(str(tmp_path)).open() as board:
+        notice = Notice(board, str(tmp_path), LockOwner(owner, "host:1", "ann", wait))
+    assert read_wait(str(tmp_path), owner, os.geteuid()) is not None
+    assert read_wait(str(tmp_path), owner, os.geteuid() + 1) is None
     notice.take_down()

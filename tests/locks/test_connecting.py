@@ -10,7 +10,8 @@ import pytest
 
 import coterie
 from coterie import ConfigError, UsageError
-from coterie.engines.file.engine import default_folder, make_engine
+from coterie.engines.file.directory import default_folder
+from coterie.engines.file.engine import make_engine
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ def test_directories_of_the_file_coordinator(
     assert make_engine("file:///a%20b").folder == Path("/a b")
     assert make_engine("file:here").folder == tmp_path / "here"
     monkeypatch.delenv("COTERIE_DIR", raising=False)
-    assert default_folder() == Path("/var/tmp/coterie")  # noqa: S108 - for all users of the machine
+    assert default_folder() == "/var/tmp/coterie"  # noqa: S108 - for all users of the machine
     monkeypatch.setenv("COTERIE_DIR", "/chosen")
     assert make_engine("file:").folder == Path("/chosen")
 
@@ -63,6 +64,25 @@ def test_importing_coterie_imports_neither_asyncio_nor_numpy() -> None:
         "import sys, coterie; sys.exit(bool({'asyncio', 'numpy', 'click'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_lock_of_this_machine_needs_neither_an_event_loop_nor_any_package(tmp_path: Path) -> None:
+    program = (
+        "import sys; from coterie.engines.file.words import Words;"
+        " from coterie.engines.file.directory import directory_at, folder_of;"
+        f" words = Words(directory_at(folder_of('file:{tmp_path}/locks')), 'host:1');"
+        " seat = words.try_acquire('a'); assert seat.token > 0; seat.release(); words.close();"
+        " sys.exit(bool({'asyncio', 'click', 'msgspec', 'numpy', 'pathlib', 'threading'}"
+        " & set(sys.modules)))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-S", "-c", program],
+            check=False,
+            env={"PYTHONPATH": str(Path(coterie.__file__).parents[1])},
+        ).returncode
+        == 0
+    )
 
 
 def test_a_configuration_that_does_not_say_where_the_locks_are_is_refused(tmp_path: Path) -> None:

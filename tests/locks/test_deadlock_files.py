@@ -1,4 +1,4 @@
-"""Deadlocks among processes that share a lock directory: tickets name holders, notices name waits."""
+"""Deadlocks among processes that share a lock directory: boards name holders, notices name waits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import coterie
 from coterie.deadlock.condition import any_of
 from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
-from coterie.engines.file import FileEngine
 from coterie.engines.file.directory import Directory
-from coterie.engines.file.queue import Queue
+from coterie.engines.file.engine import FileEngine
 from coterie.engines.file.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.waits import WaitBoard
 from coterie.errors import DeadlockDetected
@@ -30,28 +29,28 @@ ANN = OwnerId("1-aa", 1)
 def notice(board: Path, *locks: str) -> Notice:
     board.mkdir(exist_ok=True)
     wait = LockWait(7, any_of(*map(Wanted, locks)), 1, 0.0)
-    with Directory(board).open() as opened:
-        return Notice(opened, board, LockOwner(ANN, "host:1", "ann", wait))
+    with Directory(str(board)).open() as opened:
+        return Notice(opened, str(board), LockOwner(ANN, "host:1", "ann", wait))
 
 
 def test_a_notice_says_in_which_wait_its_owner_is_until_it_is_taken_down(tmp_path: Path) -> None:
     board = tmp_path / "waits"
     up = notice(board, "a", "b")
-    wait = read_wait(board, ANN, os.geteuid())
+    wait = read_wait(str(board), ANN, os.geteuid())
     assert wait is not None
     assert wait.number == 7
     assert wait.condition == any_of(Wanted("a"), Wanted("b"))
     up.take_down()
     up.take_down()
-    assert read_wait(board, ANN, os.geteuid()) is None
+    assert read_wait(str(board), ANN, os.geteuid()) is None
     assert not list(board.iterdir())
 
 
 def test_the_notice_of_a_dead_process_is_not_believed_and_swept_away(tmp_path: Path) -> None:
     board = tmp_path / "waits"
     notice(board, "a").abandon()  # as the kernel does when a process dies
-    assert read_wait(board, ANN, os.geteuid()) is None
-    with Directory(board).open() as opened:
+    assert read_wait(str(board), ANN, os.geteuid()) is None
+    with Directory(str(board)).open() as opened:
         sweep(opened)
     assert not list(board.iterdir())
 
@@ -59,9 +58,9 @@ def test_the_notice_of_a_dead_process_is_not_believed_and_swept_away(tmp_path: P
 def test_the_notice_of_a_living_process_is_not_swept_away(tmp_path: Path) -> None:
     board = tmp_path / "waits"
     up = notice(board, "a")
-    with Directory(board).open() as opened:
+    with Directory(str(board)).open() as opened:
         sweep(opened)
-    assert read_wait(board, ANN, os.geteuid()) is not None
+    assert read_wait(str(board), ANN, os.geteuid()) is not None
     up.take_down()
 
 
@@ -70,7 +69,7 @@ def test_a_notice_in_the_format_of_another_version_is_not_understood(tmp_path: P
     up = notice(board, "a")
     (path,) = board.iterdir()
     path.write_text('[["1-aa",1],"host:1","ann",[7,[1,["a"]],1,0.0]]')  # a lock was a plain name
-    assert read_wait(board, ANN, os.geteuid()) is None
+    assert read_wait(str(board), ANN, os.geteuid()) is None
     up.take_down()
 
 
@@ -87,7 +86,7 @@ def test_a_forked_child_does_not_keep_the_notices_of_its_parent(tmp_path: Path) 
     try:
         os.read(begun[0], 1)
         up.abandon()
-        assert read_wait(board, ANN, os.geteuid()) is None, "though the child lives"
+        assert read_wait(str(board), ANN, os.geteuid()) is None, "though the child lives"
     finally:
         for descriptor in (*begun, *ended):
             os.close(descriptor)
@@ -100,15 +99,15 @@ async def check_holder(folder: Path) -> None:
     async with coterie.connect(f"file:{folder}") as c, c.lock("a") as held:
         engine = c.engine
         assert isinstance(engine, FileEngine)
-        questions = WaitBoard(Directory(folder), engine.waits, list)
+        questions = WaitBoard(Directory(str(folder)), engine.waits, list)
         task = asyncio.current_task()
         assert task
         mine = engine.waits.describe(task)
         for wanted, is_told in (("b", True), ("a", False)):
             told = LockOwner(mine.id, "host:1", "ann", LockWait(7, any_of(Wanted(wanted)), 1, 0.0))
             (folder / "waits").mkdir(exist_ok=True)
-            with Directory(folder / "waits").open() as board:
-                up = Notice(board, folder / "waits", told)
+            with Directory(str(folder / "waits")).open() as board:
+                up = Notice(board, str(folder / "waits"), told)
             (hold,) = (await questions.holds([Wanted("a")]))[Wanted("a")]
             assert hold.token == held.token
             assert hold.owner.id == mine.id
@@ -116,7 +115,7 @@ async def check_holder(folder: Path) -> None:
             up.take_down()
 
 
-def test_who_is_first_in_the_queue_it_waits_in_is_about_to_go_on(tmp_path: Path) -> None:
+def test_one_that_holds_what_it_is_said_to_wait_for_is_about_to_go_on(tmp_path: Path) -> None:
     """A process may be stopped between its turn and its notice being taken down."""
     check_holder(tmp_path)
 
@@ -207,7 +206,7 @@ def test_of_two_processes_that_cross_lock_files_one_gives_way(tmp_path: Path) ->
 
 
 @in_loop
-async def test_a_task_does_not_give_way_to_one_whose_ticket_was_removed(tmp_path: Path) -> None:
+async def test_a_task_does_not_give_way_to_one_that_has_lost_its_lock(tmp_path: Path) -> None:
     """One task has lost `a` and waits for `b`; the other holds `b` and may have `a`."""
     async with coterie.connect(f"file:{tmp_path}") as c:
         b_is_held = asyncio.Event()
@@ -215,13 +214,14 @@ async def test_a_task_does_not_give_way_to_one_whose_ticket_was_removed(tmp_path
         async def first() -> None:
             a = await c.lock("a").acquire()
             assert a is not None
-            Queue(tmp_path, "a").place(a.token, shared=False).path.unlink()
+            (tmp_path / "words").unlink()
             await a.lost
             await b_is_held.wait()
             async with c.lock("b"):
                 pass
 
         async def second() -> None:
+            await until(lambda: not (tmp_path / "words").exists())
             async with c.lock("b"):
                 b_is_held.set()
                 await until(lambda: bool(c.engine.waits.blocked()))

@@ -28,6 +28,21 @@ def test_bytes_arrive_in_order_whatever_is_joined_or_split() -> None:
         assert not world.errors
 
 
+def test_a_process_killed_as_it_sends_has_sent_that_and_does_no_more() -> None:
+    with World(1) as world:
+        talk = Talk(world)
+        talk.caller.die_after_sends(1)
+
+        def speak() -> None:
+            for word in (b"one ", b"two ", b"three"):
+                talk.mouths[0].transport.write(word)
+
+        talk.do(talk.caller, speak)
+        world.run(world.now + 1)
+        assert talk.ears[0].heard == b"one two "
+        assert not talk.caller.is_alive
+
+
 def test_a_black_hole_holds_back_one_direction_until_it_is_open() -> None:
     with World(1) as world:
         talk = Talk(world)

@@ -121,7 +121,7 @@ def test_a_loss_is_called_back_and_raised(c: coterie.sync.Coordinator, tmp_path:
 
     def work() -> None:
         with c.lock("a", on_lost=tell) as held:
-            shutil.rmtree(tmp_path / "locks" / "queues")
+            shutil.rmtree(tmp_path / "locks")
             assert held.lost.wait(BOUND_SECONDS)
             assert not held.valid
             with pytest.raises(LockLost, match="removed"):
@@ -137,7 +137,7 @@ def test_what_the_body_raised_goes_before_the_loss(
 ) -> None:
     def work() -> None:
         with c.lock("a"):
-            shutil.rmtree(tmp_path / "locks" / "queues")
+            shutil.rmtree(tmp_path / "locks")
             raise KeyError
 
     with pytest.raises(KeyError):

@@ -10,7 +10,16 @@ from coterie.errors import ConfigError, UsageError
 from coterie.locks.coordinator import Coordinator
 
 # The module of each scheme has `make_engine(url)`.
-SCHEMES = {"coterie": "coterie.cluster.url", "file": "coterie.engines.file"}
+SCHEMES = {
+    "coterie": "coterie.cluster.url",
+    "etcd": "coterie.engines.etcd",
+    "etcds": "coterie.engines.etcd",
+    "file": "coterie.engines.file.engine",
+    "redis": "coterie.engines.redis",
+    "rediss": "coterie.engines.redis",
+    "valkey": "coterie.engines.redis",
+    "valkeys": "coterie.engines.redis",
+}
 CONFIGURATION = Path("coterie.toml")
 DEFAULT_URL = "file:"
 

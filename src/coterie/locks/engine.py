@@ -113,6 +113,20 @@ class Elector(Protocol):
         """Yield the present leader, and every one that is elected after it."""
 
 
+@runtime_checkable
+class Prompt(Protocol):
+    """An engine that takes a lock which is free without its event loop, in the thread of the caller."""
+
+    def place_now(self, name: str, *, owner: Owner, shared: bool) -> Claim | None:
+        """Return a claim that is granted; None if the lock is not free, and nothing is left behind.
+
+        Its `release` may be called in any thread, and returns None.
+        """
+
+    def withdraw_now(self, name: str, owner: Owner) -> None:
+        """Release what such a call has taken for an owner, if anything: the call was interrupted."""
+
+
 class Engine(Protocol):
     """Grants the locks of one coordinator to the claims of this process."""
 

@@ -227,6 +227,20 @@ class Held(Holding):
         if self._session.should_yield():
             await asyncio.sleep(0)
 
+    def give_back_now(self, owner: Owner) -> bool:
+        """Release without the event loop what `Lock.take_now` has acquired.
+
+        Return False, with nothing done, if that takes more than a release: a loss, or another owner.
+        """
+        self._session.check_process()
+        if self._depth != 1 or owner is not self._owner or not self._claim.valid():
+            return False
+        self._depth = 0
+        if self._session.held.get((owner, self.name)) is self:
+            del self._session.held[owner, self.name]
+        self._claim.release()
+        return True
+
     def _is_known_lost(self) -> bool:
         return self._lost is not None and self._lost.is_set()
 

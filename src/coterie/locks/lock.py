@@ -11,12 +11,13 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from coterie import system
 from coterie.aio import to_the_end
 from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
 from coterie.locks.body import Body
+from coterie.locks.engine import Prompt
 from coterie.locks.held import Held, Holding
 from coterie.locks.names import check_name
 
@@ -61,6 +62,11 @@ class Session:
         self._loop = None
         self.held.clear()  # after it is opened again nothing is held
         await to_the_end(self.engine.close())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether locks can be acquired."""
+        return self._loop is not None
 
     def should_yield(self) -> bool:
         """Return True if the event loop should run other tasks first.
@@ -277,6 +283,35 @@ class Lock(Acquirable[Held]):
         self._session.held[owner, self.name] = held
         if self._session.engine.waits.victims:
             self._session.engine.waits.obtained(owner, self.name)
+        return held
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether `take_now` can succeed: the engine needs no event loop, nor does a callback."""
+        return self.on_lost is None and isinstance(self._session.engine, Prompt)
+
+    def take_now(self, owner: Owner) -> Held | None:
+        """Acquire without the event loop, in any thread, if the lock is free and not held already.
+
+        None decides nothing: ask again in the event loop.
+        """
+        session, engine = self._session, self._session.engine
+        session.check_process()
+        if not session.is_open or (owner, self.name) in session.held:
+            return None
+        prompt = cast("Prompt", engine)
+        try:
+            claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
+            if claim is None:
+                return None
+            held = Held(session, claim, self.name, owner, shared=self._shared)
+            session.held[owner, self.name] = held
+            if engine.waits.victims:
+                engine.waits.obtained(owner, self.name)
+        except BaseException:  # also if the thread is interrupted between any two of these steps
+            session.held.pop((owner, self.name), None)
+            prompt.withdraw_now(self.name, owner)
+            raise
         return held
 
     async def release(self) -> None:

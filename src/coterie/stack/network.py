@@ -90,6 +90,7 @@ class Socket:
             return 0
         chunk = bytes(data[:room])
         self.pipe.send(chunk, self.process.true_now())
+        self.process.note_send()
         return len(chunk)
 
     def close(self, at: float) -> None:

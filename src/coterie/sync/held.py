@@ -17,16 +17,33 @@ class Holding:
     """One lock or several, held together by one thread."""
 
     def __init__(self, loop: Loop, inner: locks.Holding) -> None:
-        """Stand for what is held; made in the thread of the loop."""
+        """Stand for what is held; made in the thread of the loop, or in that of its owner."""
         self.name = inner.name
-        self.lost = threading.Event()
         self._loop = loop
         self.inner = inner
-        inner.lost.call(self.lost.set)
+        self._lost: threading.Event | None = None
+        if loop.is_here():
+            self._watch()
 
     def __repr__(self) -> str:
         """Show what is held and how it stands."""
         return repr(self.inner)
+
+    @property
+    def lost(self) -> threading.Event:
+        """Is set when it is lost; what was taken without the event loop is watched from now on."""
+        if self._lost is None:
+            self._loop.run(self._watch_in_loop)
+        assert self._lost is not None, "made just now"
+        return self._lost
+
+    async def _watch_in_loop(self) -> None:
+        self._watch()
+
+    def _watch(self) -> None:
+        if self._lost is None:
+            self._lost = threading.Event()
+            self.inner.lost.call(self._lost.set)
 
     @property
     def tokens(self) -> Mapping[str, int]:
@@ -51,6 +68,10 @@ class Holding:
     def release(self) -> None:
         """Give it back; `NotHeld` in another thread, `LockLost` if it was lost before."""
         owner = threading.current_thread()
+        if isinstance(self.inner, locks.Held) and self._lost is None:
+            self._loop.check()
+            if self.inner.give_back_now(owner):
+                return
         self._loop.run(lambda: self.inner.give_back(owner))
 
     async def _ensure(self) -> None:

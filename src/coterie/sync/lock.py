@@ -31,6 +31,7 @@ class Acquirable(Generic[Kept_co]):
         self.name = inner.name
         self.inner = inner
         self._loop = loop
+        self._prompt = inner if isinstance(inner, locks.Lock) and inner.is_prompt else None
         self._entered: defaultdict[threading.Thread, list[Kept_co]] = defaultdict(list)
 
     def __repr__(self) -> str:
@@ -74,6 +75,11 @@ class Acquirable(Generic[Kept_co]):
 
     def _take(self, patience: Patience) -> Kept_co | None:
         owner = threading.current_thread()
+        if self._prompt is not None:
+            self._loop.check()
+            held = self._prompt.take_now(owner)
+            if held is not None:
+                return cast("Kept_co", Held(self._loop, held))
 
         async def take() -> Holding | None:
             inner = await self.inner.take(owner, patience)

@@ -19,8 +19,7 @@ from coterie.cli.common.options import write_trace
 from coterie.cli.common.output import number, output_option, print_json
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
-from coterie.stack.campaign import Outcome, draw, run_plan, run_seed, shrink
-from coterie.stack.workload import WORKLOADS
+from coterie.stack.campaign import WORKLOADS, Outcome, draw, run_plan, run_seed, shrink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable

@@ -10,23 +10,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import Consultation, consult
-from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.voter.abstention import no_votes
-from coterie.cluster.voter.frames import (
-    Abstention,
-    Figures,
-    FindOwners,
-    GetStatus,
-    NodeStatus,
-    OwnerReport,
-    Owners,
-)
+from coterie.cluster.voter.frames import Abstention, Figures, FindOwners, GetStatus, NodeStatus
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.trouble import explain
 from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
 from coterie.errors import ProtocolError
 from coterie.locks.engine import LockState
+from coterie.locks.leases.frames import OwnerReport, Owners
+from coterie.locks.leases.survey import Survey
 
 if TYPE_CHECKING:
     import ssl

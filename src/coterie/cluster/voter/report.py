@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.abstention import abstention
-from coterie.cluster.voter.frames import Figures, LockReport, SessionReport
+from coterie.cluster.voter.frames import Figures, SessionReport
 from coterie.deadlock.service.lock_waits import Wanted
+from coterie.locks.leases.frames import LockReport
 
 if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost

@@ -1,192 +1,250 @@
-"""A claim to a lock of the directory: join the queue, wait for those before us, hold, leave."""
+"""A claim to a lock of the directory: taken at once, or after having waited in its line."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import math
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from coterie.deadlock.service.lock_waits import Wanted
-from coterie.engines.file.directory import QUEUES
-from coterie.engines.file.gate import gate
-from coterie.engines.file.numbers import next_number
-from coterie.engines.file.ticket import Ticket
-from coterie.errors import MisuseError, Unavailable
+from coterie.engines.file import byte_lock
+from coterie.engines.file.words import ReplacedError
+from coterie.errors import CoterieError, MisuseError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
-    from coterie.engines.file.directory import Directory
-    from coterie.engines.file.gate import Gate
-    from coterie.engines.file.queue import Queue
+    from coterie.engines.file.engine import FileEngine
+    from coterie.engines.file.waiting_room import WaitingRoom
+    from coterie.engines.file.words import Seat, Words
     from coterie.locks.lock import Owner
 
-# A broken pipe wakes us at once; looking again from time to time covers file systems whose pipes
-# are not shared by all machines that see the queue.
-LOOK_AGAIN_SECONDS = 1.0
-WATCH_SECONDS = 0.25
-JOIN_TRIES = 100
-
-
-class Author(msgspec.Struct):
-    """What a ticket says: which task wants which lock."""
-
-    owner: str
-    since: float
-    participant: str = ""  # with the number: which task or thread it is
-    number: int = 0
-    task: str = ""
-    lock: str = ""  # its name, of which the name of the file has a digest
+JOIN_AGAIN_SECONDS = 0.001
+FIRST_PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.005, 1.0
 
 
 class FileClaim:
-    """One request of this process for one lock."""
+    """One request of this process for one lock.
 
-    expires_at = math.inf
+    One that is granted at once needs no event loop: what only a wait or a loss needs is made then.
+    """
+
+    __slots__ = (
+        "_engine",
+        "_granted",
+        "_loss",
+        "_lost",
+        "_pause",
+        "_request",
+        "_room",
+        "_seat",
+        "_timer",
+        "_vacant",
+        "_word",
+        "lock",
+        "owner",
+        "shared",
+        "token",
+    )
 
     def __init__(
         self,
-        directory: Directory,
-        queue: Queue,
+        engine: FileEngine,
+        seat: Seat | None,
+        name: str,
         owner: Owner,
-        author: Author,
-        on_end: Callable[[FileClaim], None],
         *,
         shared: bool,
-        wait: bool,
+        token: int | None = None,
     ) -> None:
-        """Begin to ask; the author is what the ticket will say of the owner."""
+        """Take over a seat that holds the lock already, or one that is to wait; or none."""
         self.owner = owner
-        self._author = author
-        self._loop = asyncio.get_running_loop()
-        self.token: int | None = None
-        self.granted: asyncio.Future[int | None] = self._loop.create_future()
-        self.lost: asyncio.Future[str] = self._loop.create_future()
-        self._directory = directory
-        self._queue = queue
+        self.lock = name
         self.shared = shared
-        self._wait = wait
-        self.lock = queue.name
-        self.awaits = Wanted(queue.name, shared)
-        self._on_end = on_end
-        self._ticket: Ticket | None = None
+        self.token = token
+        self._engine = engine
+        self._seat = seat
+        self._word = None if seat is None else seat.words.word(name)
+        self._granted: asyncio.Future[int | None] | None = None
+        self._lost: asyncio.Future[str] | None = None
+        self._loss = ""
+        self._room: WaitingRoom | None = None
+        self._request = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._asking = self._loop.create_task(self._ask())
+        self._pause = FIRST_PAUSE_SECONDS
+        self._vacant = 0
+
+    @property
+    def expires_at(self) -> float:
+        """Infinite: there is no lease."""
+        return math.inf
+
+    @property
+    def awaits(self) -> Wanted:
+        """What it waits for, as deadlock detection sees it."""
+        return Wanted(self.lock, self.shared)
+
+    @property
+    def granted(self) -> asyncio.Future[int | None]:
+        """Becomes the token; None if there is nothing to wait for."""
+        if self._granted is None:
+            self._granted = self._engine.loop.create_future()
+            if self.token is not None or self._seat is None:
+                self._granted.set_result(self.token)
+        return self._granted
+
+    @property
+    def lost(self) -> asyncio.Future[str]:
+        """Becomes the reason when the file `words` is removed under the hold."""
+        if self._lost is None:
+            self._lost = self._engine.loop.create_future()
+            if self._loss:
+                self._lost.set_result(self._loss)
+            else:
+                self._engine.watch_for_loss(self)
+        return self._lost
 
     @property
     def lifelines(self) -> tuple[int, ...]:
-        """The lock and the pipe of our ticket: a process that has them stands in the queue for us."""
-        return () if self._ticket is None else self._ticket.descriptors
+        """The descriptor that holds the lock, and a pipe that breaks when all copies are closed."""
+        return () if self._seat is None or self.token is None else self._seat.lend()
+
+    @property
+    def words(self) -> Words | None:
+        """The open directory in which it has a seat."""
+        return None if self._seat is None else self._seat.words
 
     def valid(self) -> bool:
-        """Return True if the lock is ours: entered, and the ticket still there for all to see."""
-        ticket = self._ticket  # another thread may end the claim meanwhile
-        return ticket is not None and self.granted.done() and ticket.in_place()
+        """Return True if the lock is ours: entered, and its file still there for all to see."""
+        seat = self._seat  # another thread may end the claim meanwhile
+        return seat is not None and self.token is not None and seat.words.in_place()
 
     def holds(self) -> bool:
         """Return True if the lock was granted and no loss of it has been noticed."""
-        return self.token is not None and not self.lost.done()
+        return self.token is not None and self._seat is not None and not self._loss
 
     def obstacle(self) -> None:
         """Return None: nothing but a holder ever blocks a claim."""
 
-    async def release(self) -> None:
-        """Leave the queue, wherever we stand in it."""
-        self._end()
-        await asyncio.wait({self._asking})
-
-    def close(self) -> None:
-        """End the claim because its coordinator is closed."""
-        if not self.granted.done():
-            self.granted.set_exception(MisuseError(f"{self._name()}: the coordinator was closed"))
-        elif self._ticket is not None and not self.lost.done():
-            self.lost.set_result("the coordinator was closed")
-        self._end()
-
-    def _end(self) -> None:
-        self._on_end(self)
-        self._asking.cancel()
-        self.granted.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._ticket is not None:
-            self._ticket.drop()
-            self._ticket = None
-
-    async def _ask(self) -> None:
-        try:
-            token = await self._enter()
-        except OSError as error:
-            self.fail(Unavailable(f"{self._name()}: {self._directory.complaint(error)}"))
-        except Exception as error:  # noqa: BLE001 - what was not foreseen must not look like a long wait
-            self.fail(error)
-        else:
-            if not self.granted.done():
-                self.token = token
-                self.granted.set_result(token)
-            self._watch()
-
-    async def _enter(self) -> int | None:
-        """Join the queue, then wait until no living ticket is before ours; return our number."""
-        ticket = await self._join()
-        if ticket is None:
-            return None
-        self._ticket = ticket
-        while (before := self._queue.blocker(ticket.place)) is not None:
-            # None joins before us, so as long as it lives there is no need to read the queue again:
-            # a crowd that did so every second would do nothing else.
-            while before.content() is not None:
-                await before.wait(LOOK_AGAIN_SECONDS)
-        return ticket.place.number
-
-    async def _join(self) -> Ticket | None:
-        """Draw a number and show it; a claim that does not wait does so only if the lock is free.
-
-        If the directory or the gate is removed meanwhile, the others do not see us: try again.
-        """
-        for _ in range(JOIN_TRIES):
-            with contextlib.suppress(FileNotFoundError):
-                async with gate(self._directory) as entered:
-                    ticket = self._join_at(entered)
-                    if ticket is None:
-                        return None
-                    if entered.in_place() and ticket.in_place():
-                        return ticket
-                    ticket.drop()
-        raise Unavailable(
-            f"{self._name()}: the lock directory {self._directory.path}, or a file in it, is removed"
-            " again and again while we use it"
-        )
-
-    def _join_at(self, entered: Gate) -> Ticket | None:
-        with (
-            entered.folder.enter(QUEUES, make=True) as queues,
-            queues.enter(self._queue.folder.name, make=True) as bucket,
-        ):
-            highest = self._queue.sweep()
-            if not self._wait and self._queue.is_busy(shared=self.shared):
-                return None
-            number = next_number(entered.counter, entered.folder, highest)
-            place = self._queue.place(number, shared=self.shared)
-            return Ticket(place, msgspec.json.encode(self._author), bucket)
-
-    def _watch(self) -> None:
-        """Notice if the ticket was removed: then others no longer see that we are inside."""
-        if self._ticket is None:
+    def release(self) -> None:
+        """Give the lock back, or leave the line; any thread may give back what it holds."""
+        if not self._engine.forget(self):
             return
-        if self._ticket.in_place():
-            self._timer = self._loop.call_later(WATCH_SECONDS, self._watch)
-        elif not self.lost.done():
-            self.lost.set_result(f"its file {self._ticket.place.path} was removed")
+        seat, self._seat = self._seat, None
+        if seat is None:
+            return
+        if self.token is not None:
+            seat.release()
+        else:
+            self._stop_waiting(seat)
+            if self._granted is not None:
+                self._granted.cancel()
+        seat.words.give(seat)
 
     def fail(self, error: Exception) -> None:
         """Give up waiting with this error."""
         if not self.granted.done():
             self.granted.set_exception(error)
-        self._end()
+        self.release()
 
-    def _name(self) -> str:
-        return f"lock {self._queue.name!r}"
+    def lose(self, reason: str) -> None:
+        """Take note that the hold is lost."""
+        self._loss = reason
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(reason)
+
+    def close(self) -> None:
+        """End the claim because its coordinator is closed."""
+        if self.token is not None:
+            self.lose(self._loss or "the coordinator was closed")
+            self.release()
+        else:
+            self.fail(MisuseError(f"lock {self.lock!r}: the coordinator was closed"))
+
+    # Waits, in the event loop
+
+    def join(self, room: WaitingRoom, owner: int, task: bytes) -> None:
+        """Join the line of the lock in that room's directory, and leave the one before."""
+        seat = self._seat
+        if seat is None:
+            return
+        if seat.words is not room.words:
+            self._stop_waiting(seat)
+            seat.words.give(seat)
+            seat = self._seat = room.words.seat()
+        word = self._word = room.words.word(self.lock)
+        self._timer = None
+        self._request, self._room = next(room.words.requests), room
+        if seat.join(word, self._request, shared=self.shared, owner=owner, task=task):
+            room.enter(self, self._request)
+            self.look()
+        else:
+            self._later(JOIN_AGAIN_SECONDS, self._engine.join_again)
+
+    def look(self, *, overtakes: bool = False) -> None:
+        """Take the lock if it is our turn and it is free; else find out whose end to watch for."""
+        if self._seat is None or self.token is not None or self._word is None:
+            return
+        try:
+            token = self._seat.look(self._word, shared=self.shared, overtakes=overtakes)
+            if token is not None:
+                self._grant(token)
+            else:
+                self._watch(self._seat)
+        except ReplacedError:
+            self._engine.join_again(self)
+        except OSError as error:
+            self.fail(self._engine.unavailable(self.lock, error))
+        except CoterieError as error:
+            self.fail(error)
+
+    def look_again(self) -> None:
+        """Look after a second in which nothing may have told us anything."""
+        if self._seat is None or self.token is not None or self._word is None:
+            return
+        words = self._seat.words
+        if not words.in_place():
+            self._engine.join_again(self)
+            return
+        # The lock was free at two such looks in a row, and no token was drawn between: the one before
+        # us has been stopped. Exclusion does not need it to go first.
+        is_free = not byte_lock.blocked(words.descriptor, self._word.alone)
+        last = self._word.cell.read(words.descriptor)[0] if is_free else 0
+        overtakes, self._vacant = bool(last) and last == self._vacant, last
+        self.look(overtakes=overtakes)
+
+    def _grant(self, token: int) -> None:
+        self.token = token
+        self._end_wait()
+        if not self.granted.done():
+            self.granted.set_result(token)
+
+    def _watch(self, seat: Seat) -> None:
+        """Watch the one before us in the line; without one, the holder."""
+        assert self._room is not None, "it has joined"
+        assert self._word is not None, "as above"
+        if not self._room.watch(self, seat.predecessor(), self._word):
+            # What we should watch has just gone, or cannot be found: look again soon.
+            self._later(self._pause, FileClaim._look_soon)
+            self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
+
+    def _look_soon(self) -> None:
+        self._timer = None
+        self.look()
+
+    def _later(self, seconds: float, act: Callable[[FileClaim], None]) -> None:
+        if self._timer is None:
+            self._timer = self._engine.loop.call_later(seconds, act, self)
+
+    def _stop_waiting(self, seat: Seat) -> None:
+        self._end_wait()
+        if self._word is not None:
+            seat.withdraw(self._word)
+
+    def _end_wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._room is not None:
+            self._room.leave(self, self._request)
+            self._room = None

@@ -15,19 +15,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
-from coterie.errors import Unavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from coterie.errors import ConfigError, Unavailable, UsageError
 
 PRIVATE, COMMON = 0o700, 0o1777  # the modes of a directory for one user, and for all
-QUEUES, WAITS = "queues", "waits"
-BUCKETS = tuple(f"{number:02x}" for number in range(256))
+# The one directory that every user may write and that is emptied neither when the user logs out nor when
+# the machine starts, for the tokens would begin again.
+DEFAULT_FOLDER = "/var/tmp/coterie"  # noqa: S108 - what that takes is described above
+BOARDS, LINES, WAITS = "boards", "lines", "waits"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a pipe in the place of a file would stop the process that opens it.
@@ -138,19 +135,19 @@ class Folder:
 
     def unlink(self, name: str) -> None:
         """Remove a file of this folder if it is there and if we may."""
-        # Another process may do so at the same time, or the file may be of another user.
-        with contextlib.suppress(FileNotFoundError, PermissionError):
+        # Another process may do so at the same time, or it may be of another user, or no file.
+        with contextlib.suppress(FileNotFoundError, PermissionError, IsADirectoryError):
             os.unlink(name, dir_fd=self.descriptor)
 
     def names(self) -> list[str]:
         """List what is in this folder."""
-        return os.listdir(self.descriptor)  # noqa: PTH208 - a path would be looked up again
+        return os.listdir(self.descriptor)
 
 
 class Directory:
     """A lock directory, which may be removed and made again while we use it."""
 
-    def __init__(self, path: Path, mode: int = PRIVATE) -> None:
+    def __init__(self, path: str, mode: int = PRIVATE) -> None:
         """Use that path; if nothing is there, a directory of that mode is made."""
         self.path = path
         self._mode = mode
@@ -172,7 +169,7 @@ class Directory:
     def complaint(self, error: OSError) -> str:
         """Describe an error in this directory, and how users share one if that is what is wrong."""
         name = error.filename
-        where = f": {name}" if isinstance(name, str) and name != str(self.path) else ""
+        where = f": {name}" if isinstance(name, str) and name != self.path else ""
         text = f"the lock directory {self.path}: {error.strerror}{where}"
         if not isinstance(error, PermissionError):
             return text
@@ -201,46 +198,61 @@ class Directory:
 
     def _make(self) -> None:
         if not self._mode & 0o022:
-            self.path.mkdir(mode=self._mode, parents=True, exist_ok=True)
+            os.makedirs(self.path, self._mode, exist_ok=True)
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        new = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}")
-        new.mkdir(mode=PRIVATE)
+        parent, name = os.path.split(self.path)
+        os.makedirs(parent, exist_ok=True)
+        new = f"{parent}/.{name}.{os.urandom(8).hex()}"
+        os.mkdir(new, PRIVATE)
         # All folders belong to the user who makes the directory: in one that is sticky no other user
         # but root can remove what is in them.
-        for folder in (WAITS, QUEUES, *(f"{QUEUES}/{bucket}" for bucket in BUCKETS), ""):
-            path = new / folder
-            path.mkdir(exist_ok=True)
-            path.chmod(self._mode)
+        for folder in (BOARDS, LINES, WAITS, ""):
+            if folder:
+                os.mkdir(f"{new}/{folder}")
+            os.chmod(f"{new}/{folder}", self._mode)
         try:
-            new.rename(self.path)  # complete, so that no user finds it half open
+            os.rename(new, self.path)  # complete, so that no user finds it half open
         except OSError:
+            import shutil  # noqa: PLC0415 - seldom needed
+
             shutil.rmtree(new)
-            if not self.path.exists():
+            if not os.path.exists(self.path):
                 raise
 
 
-@contextlib.contextmanager
-def bucket_of(stem: Path) -> Iterator[Folder]:
-    """Open the folder of a ticket: its last two parts are never links, the rest is as we were told."""
-    queues, bucket = stem.parts[-3:-1]
-    with (
-        Directory(stem.parents[2]).open() as directory,
-        directory.enter(queues) as folder,
-        folder.enter(bucket) as opened,
-    ):
-        yield opened
+def default_folder() -> str:
+    """Return the directory of `file:`: COTERIE_DIR, or the one that all users of the machine share.
+
+    A directory of each user would let the job of root and the shell of a person into one lock together.
+    """
+    chosen = os.environ.get("COTERIE_DIR")
+    return os.path.abspath(chosen) if chosen else DEFAULT_FOLDER
 
 
-def read_regular(path: Path) -> int:
-    """Open a plain file to be read; raise `FileNotFoundError` if something else is there."""
-    try:
-        descriptor = os.open(path, READ)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK):  # a link, a socket
-            raise FileNotFoundError(errno.ENOENT, "not a plain file", str(path)) from None
-        raise
+def folder_of(url: str) -> str:
+    """Return the path of the directory that a URL names: `file:`, or `file:/path`."""
+    path = url.removeprefix("file:")
+    if "%" in path:
+        from urllib.parse import unquote  # noqa: PLC0415 - seldom needed
+
+        path = unquote(path)
+    if path.startswith("//"):
+        path = path.removeprefix("//")
+        if not path.startswith("/"):
+            raise UsageError(
+                f"{url}: expected a directory of this machine, such as file:/var/lib/x"
+            )
+    return os.path.abspath(path) if path else default_folder()
+
+
+def directory_at(path: str) -> Directory:
+    """Use the directory at a path; that of all users is for all of them if it has to be made."""
+    return Directory(path, COMMON if path == DEFAULT_FOLDER else PRIVATE)
+
+
+def plain(descriptor: int, path: str) -> int:
+    """Return the descriptor if it is of a plain file; else close it and raise `ConfigError`."""
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise FileNotFoundError(errno.ENOENT, "not a plain file", str(path))
+    raise ConfigError(f"{path} is not a plain file: another program, or user, has put it there")

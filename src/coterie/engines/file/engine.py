@@ -4,104 +4,257 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 from coterie.deadlock.service.waits import Waits, task_name
-from coterie.engines.file.claim import LOOK_AGAIN_SECONDS, Author, FileClaim
-from coterie.engines.file.directory import COMMON, PRIVATE, Directory
-from coterie.engines.file.queue import Queue
-from coterie.engines.file.tickets_alive import divide, living, party
-from coterie.errors import Unavailable, UsageError
+from coterie.engines.file import byte_lock
+from coterie.engines.file.claim import FileClaim
+from coterie.engines.file.directory import Directory, directory_at, folder_of
+from coterie.engines.file.parties import line_of, party
+from coterie.engines.file.waiting_room import WaitingRoom
+from coterie.engines.file.words import ReplacedError, Words
+from coterie.errors import MisuseError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.service.waits import DeadlockSearch
-    from coterie.engines.file.tickets_alive import Standing
     from coterie.engines.file.waits import WaitBoard
     from coterie.locks.engine import Party
     from coterie.locks.lock import Owner
 
-VACANCY_SECONDS = 0.1
+WATCH_SECONDS = 0.25
+FOLLOW_SECONDS = 0.1
 LOOK_FOR_DEADLOCKS_SECONDS = 0.05
-# The one directory that every user may write and that is emptied neither when the user logs out nor when
-# the machine starts, for the tokens would begin again.
-DEFAULT_FOLDER = Path("/var/tmp/coterie")  # noqa: S108 - directory.py is about what that takes
+TRIES = 100
 
 
 class FileEngine:
-    """Grants locks to the processes that share a directory of this machine."""
+    """Grants locks to the processes that share a directory of this machine.
 
-    def __init__(self, folder: Path, mode: int = PRIVATE) -> None:
-        """Use that directory; it is made with that mode when the engine is opened."""
-        self.folder = folder
-        self._directory = Directory(folder, mode)
+    A lock that is free is taken and given back without the event loop, in any thread; waits, notices
+    of loss and deadlock detection are the loop's business.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        """Use that directory; it is made when the engine is opened."""
+        self.folder = Path(directory.path)
+        self._directory = directory
         self.waits = Waits(
             f"{os.getpid()}-{os.urandom(4).hex()}",
             self._blockers,
             on_block=self._search_later,
             on_change=self._withdraw_notice,
         )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._words: Words | None = None
+        self._replaced: list[Words] = []  # in which claims may still have seats
+        self._room: WaitingRoom | None = None  # made for the first wait
+        self._watch: asyncio.TimerHandle | None = None
+        self._watched: dict[FileClaim, None] = {}  # whose holders want to be told of a loss
         self._look: asyncio.TimerHandle | None = None
         self._search: DeadlockSearch | None = None  # made when a wait lasts for a while
         self._board: WaitBoard | None = None
-        self._claims: dict[str, list[FileClaim]] = {}  # that have not ended, by lock
+        self._guard = RLock()  # of the claims and the words, which threads use
+        self._claims: dict[str, dict[FileClaim, None]] = {}  # that have not ended, by lock
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop in which it was opened."""
+        if self._loop is None:
+            raise MisuseError(f"the coordinator of {self.folder} is not open")
+        return self._loop
 
     def claims(self) -> list[FileClaim]:
         """List the claims of this process that have not ended."""
-        return [claim for claims in self._claims.values() for claim in claims]
+        with self._guard:
+            return [claim for claims in self._claims.values() for claim in claims]
 
     async def open(self) -> None:
-        """Make the directory unless it is there already."""
+        """Open the directory, which is made unless it is there already."""
+        self._loop = asyncio.get_running_loop()
         try:
-            with self._directory.open(make=True):
-                pass
+            self._words = self._open_words()
         except OSError as error:
             raise Unavailable(self._directory.complaint(error)) from None
 
     async def close(self) -> None:
         """End all claims."""
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+        for timer in (self._look, self._watch):
+            if timer is not None:
+                timer.cancel()
+        self._look = self._watch = None
         if self._search is not None:
             self._search.stop()
             self._search = None
         for claim in self.claims():
             claim.close()
+        if self._room is not None:
+            self._room.close()
+            self._room = None
+        for words in (*self._replaced, *filter(None, [self._words])):
+            words.close()
+        self._replaced, self._words = [], None
 
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
     ) -> FileClaim:
         """Ask for a lock. The lease does not matter: the system knows at once which process is dead."""
-        queue, number = Queue(self.folder, name), self.waits.name(owner).number
-        author = Author(
-            self.waits.process, time.time(), self.waits.participant, number, task_name(owner), name
-        )
-        claim = FileClaim(
-            self._directory, queue, owner, author, self._forget, shared=shared, wait=wait
-        )
-        self._claims.setdefault(name, []).append(claim)
-        return claim
+        claim = self.place_now(name, owner=owner, shared=shared)
+        if claim is not None:
+            return claim
+        if not wait:
+            return FileClaim(self, None, name, owner, shared=shared)
+        for _ in range(TRIES):
+            words = self._current()
+            try:
+                claim = FileClaim(self, words.seat(), name, owner, shared=shared)
+            except ReplacedError:
+                self._open_again(words)
+                continue
+            self._remember(claim)
+            self.join_again(claim)
+            return claim
+        raise self._removed_again_and_again(name)
 
-    def _forget(self, claim: FileClaim) -> None:
-        claims = self._claims.get(claim.lock, [])
-        if claim in claims:
-            claims.remove(claim)
-        if not claims:
-            self._claims.pop(claim.lock, None)
+    def place_now(self, name: str, *, owner: Owner, shared: bool) -> FileClaim | None:
+        """Take a lock if it is free and no task waits for it, else return None; in any thread."""
+        number, task = self.waits.name(owner).number, task_name(owner).encode()
+        for _ in range(TRIES):
+            words = self._current()
+            try:
+                seat = words.try_acquire(name, shared=shared, owner=number, task=task)
+            except ReplacedError:
+                self._open_again(words)
+                continue
+            except OSError as error:
+                raise self.unavailable(name, error) from None
+            if seat is None:
+                return None
+            claim = FileClaim(self, seat, name, owner, shared=shared, token=seat.token)
+            self._remember(claim)
+            return claim
+        raise self._removed_again_and_again(name)
+
+    def join_again(self, claim: FileClaim) -> None:
+        """Let a claim join the line of its lock, in the directory as it is now."""
+        number, task = self.waits.name(claim.owner).number, task_name(claim.owner).encode()
+        error: Exception = self._removed_again_and_again(claim.lock)
+        for _ in range(TRIES):
+            words = self._current()
+            try:
+                words.check_place()
+                claim.join(self._room_of(words), number, task)
+            except ReplacedError:
+                self._open_again(words)
+                continue
+            except OSError as problem:
+                error = self.unavailable(claim.lock, problem)
+                break
+            return
+        claim.fail(error)
+
+    def withdraw_now(self, name: str, owner: Owner) -> None:
+        """Release what an owner has taken of a lock: the call that took it was interrupted."""
+        with self._guard:
+            claims = [claim for claim in self._claims.get(name, ()) if claim.owner is owner]
+        for claim in claims:
+            claim.release()
+
+    def forget(self, claim: FileClaim) -> bool:
+        """Take note that a claim has ended; False if another thread was faster."""
+        self._watched.pop(claim, None)
+        with self._guard:
+            claims = self._claims.get(claim.lock)
+            if claims is None or claim not in claims:
+                return False
+            del claims[claim]
+            if not claims:
+                del self._claims[claim.lock]
+        return True
+
+    def unavailable(self, name: str, error: OSError) -> Unavailable:
+        """Make the error for a lock that the directory does not let us have."""
+        return Unavailable(f"lock {name!r}: {self._directory.complaint(error)}")
+
+    def watch_for_loss(self, claim: FileClaim) -> None:
+        """Look from time to time whether others still see that this lock is held."""
+        self._watched[claim] = None
+        if self._watch is None:
+            self._watch = self.loop.call_later(WATCH_SECONDS, self._look_for_losses)
+
+    def _look_for_losses(self) -> None:
+        self._watch = None
+        watched = list(self._watched)
+        for claim in watched:
+            if claim.holds() and not claim.valid():
+                self._watched.pop(claim, None)
+                claim.lose(f"its file {self.folder}/words was removed or replaced")
+        if self._watched:
+            self._watch = self.loop.call_later(WATCH_SECONDS, self._look_for_losses)
+
+    def _remember(self, claim: FileClaim) -> None:
+        with self._guard:
+            self._claims.setdefault(claim.lock, {})[claim] = None
+
+    def _removed_again_and_again(self, name: str) -> Unavailable:
+        return Unavailable(
+            f"lock {name!r}: the lock directory {self.folder}, or a file in it, is removed again and"
+            " again while we use it"
+        )
+
+    def _open_words(self) -> Words:
+        for _ in range(TRIES):
+            try:
+                return Words(self._directory, self.waits.process, self.waits.participant)
+            except (FileNotFoundError, ReplacedError):
+                continue  # removed while we opened it
+        return Words(self._directory, self.waits.process, self.waits.participant)
+
+    def _current(self) -> Words:
+        words = self._words
+        if words is None:
+            raise MisuseError(f"the coordinator of {self.folder} is closed")
+        return words
+
+    def _open_again(self, words: Words) -> None:
+        """Open the directory that is at the path now, in place of one that was removed."""
+        with self._guard:
+            if self._words is not words:
+                return  # another thread was faster
+            try:
+                self._words = self._open_words()
+            except OSError as error:
+                raise Unavailable(self._directory.complaint(error)) from None
+            # Claims of the one before still have seats there; they are lost, or join again.
+            self._replaced.append(words)
+            used = {claim.words for claim in self.claims()}
+            for old in [old for old in self._replaced if old not in used]:
+                self._replaced.remove(old)
+                old.close()
+
+    def _room_of(self, words: Words) -> WaitingRoom:
+        """Return the room of the directory as it is now; what waits in that of another moves."""
+        before = self._room
+        if before is None or before.words is not words:
+            self._room = WaitingRoom(words, self.loop)
+            if before is not None:
+                before.close()
+                for claim in before.claims():
+                    self.loop.call_soon(self.join_again, claim)
+            return self._room
+        return before
+
+    # Deadlocks
 
     def _blockers(self, wanted: Wanted) -> list[FileClaim]:
         """List the claims of this process that hold a lock; sharers do not block each other."""
-        return [
-            claim
-            for claim in self._claims.get(wanted.lock, ())
-            if claim.holds() and not (wanted.shared and claim.shared)
-        ]
+        with self._guard:
+            claims = list(self._claims.get(wanted.lock, ()))
+        return [claim for claim in claims if claim.holds() and not (wanted.shared and claim.shared)]
 
     def _held(self) -> list[FileClaim]:
         """List the claims of this process that hold a lock."""
@@ -112,8 +265,7 @@ class FileEngine:
         if self._search is not None:
             self._search.plan(owner)
         elif self._look is None:
-            loop = asyncio.get_running_loop()
-            self._look = loop.call_later(LOOK_FOR_DEADLOCKS_SECONDS, self._look_for_deadlocks)
+            self._look = self.loop.call_later(LOOK_FOR_DEADLOCKS_SECONDS, self._look_for_deadlocks)
 
     def _look_for_deadlocks(self) -> None:
         self._look = None
@@ -136,35 +288,38 @@ class FileEngine:
     def obstacle(self, name: str) -> None:
         """Return what blocks a lock besides its holders: nothing."""
 
+    # What others hold
+
     async def holders(self, name: str) -> list[Party]:
-        """List the holders: the first, or all that share before the first that does not."""
-        return [party(name, each, inside=True) for each in self._divided(name)[0]]
+        """List the holders: one, or all that share."""
+        return [party(entry) for entry in line_of(self._directory, name).inside]
 
     async def waiters(self, name: str) -> list[Party]:
         """List those that wait, the next first."""
-        return [party(name, each, inside=False) for each in self._divided(name)[1]]
+        return [party(entry) for entry in line_of(self._directory, name).waiting]
 
     async def watch(
         self, name: str, check: Callable[[], None]
     ) -> AsyncGenerator[Party | None, None]:
-        """Follow the holder: its end is noticed at once, a successor within a tenth of a second."""
-        queue = Queue(self.folder, name)
+        """Follow the holder; a change is noticed within a tenth of a second."""
         seen: Party | None = None
-        first = True
+        known: tuple[int, bool] | None = None
         while True:
             check()
-            holders = await self.holders(name)
-            now = holders[0] if holders else None
-            if first or now != seen:
-                yield now
-            first, seen = False, now
-            if now is None or now.token is None:
-                await asyncio.sleep(VACANCY_SECONDS)
-            else:
-                await queue.place(now.token, shared=now.shared).wait(LOOK_AGAIN_SECONDS)
-
-    def _divided(self, name: str) -> tuple[list[Standing], list[Standing]]:
-        return divide(living(Queue(self.folder, name).tickets()))
+            words = self._current()
+            word = words.word(name)
+            # As long as no token is drawn and the lock stays locked, or free, nothing has changed.
+            busy = byte_lock.blocked(words.descriptor, word.alone)
+            now = (word.cell.read(words.descriptor)[0], busy)
+            if now != known or not words.in_place():
+                holders = await self.holders(name)
+                found = holders[0] if holders else None
+                if known is None or found != seen:
+                    yield found
+                seen = found
+                # A holder that was about to write its token is looked at again.
+                known = now if bool(holders) == busy else (0, busy)
+            await asyncio.sleep(FOLLOW_SECONDS)
 
 
 def make_engine(url: str) -> FileEngine:
@@ -172,21 +327,4 @@ def make_engine(url: str) -> FileEngine:
 
     A directory that is named and does not exist is made for this user alone.
     """
-    path = unquote(url.removeprefix("file:"))
-    if path.startswith("//"):
-        path = path.removeprefix("//")
-        if not path.startswith("/"):
-            raise UsageError(
-                f"{url}: expected a directory of this machine, such as file:/var/lib/x"
-            )
-    folder = Path(path).absolute() if path else default_folder()
-    return FileEngine(folder, COMMON if folder == DEFAULT_FOLDER else PRIVATE)
-
-
-def default_folder() -> Path:
-    """Return the directory of `file:`: COTERIE_DIR, or the one that all users of the machine share.
-
-    A directory of each user would let the job of root and the shell of a person into one lock together.
-    """
-    chosen = os.environ.get("COTERIE_DIR")
-    return Path(chosen).absolute() if chosen else DEFAULT_FOLDER
+    return FileEngine(directory_at(folder_of(url)))

@@ -11,8 +11,8 @@ from coterie.deadlock.condition import any_of
 from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
 from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
-from coterie.engines.file.queue import Queue, all_tickets
-from coterie.engines.file.tickets_alive import divide, living, party
+from coterie.engines.file.directory import Directory
+from coterie.engines.file.parties import Standing, all_lines, party
 from coterie.errors import Unavailable
 from coterie.locks.engine import LockState
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.deadlock.wait_for import Graph
-    from coterie.engines.file.tickets_alive import Standing
+    from coterie.engines.file.board import Entry
 
-# An owner that waits for any one of several locks and gets one leaves the other queues a moment later;
+# An owner that waits for any one of several locks and gets one leaves the other lines a moment later;
 # after this pause it no longer looks as if it waited.
 PAUSE_SECONDS = 0.05
 
@@ -38,76 +38,63 @@ class DirectoryState(msgspec.Struct, frozen=True):
 
 def inspect(folder: Path) -> DirectoryState:
     """List the locks that are held or waited for."""
-    locks = []
-    for name, line in sorted(_lines(folder).items()):
-        inside, waiting = divide(line)
-        holders = [party(name, standing, inside=True) for standing in inside]
-        waiters = [party(name, standing, inside=False) for standing in waiting]
-        locks.append(LockState(name, holders, [], waiters))
+    locks = [
+        LockState(name, list(map(party, inside)), [], list(map(party, waiting)))
+        for name, (inside, waiting) in sorted(_lines(folder).items())
+    ]
     return DirectoryState(str(folder), locks)
 
 
 def inspect_waits(folder: Path) -> Graph[str]:
     """Look twice which owners wait for which, and return what lasted.
 
-    Numbers are never used again, so a ticket that is seen twice was there all the time between.
+    Numbers of requests are never used again, so a wait that is seen twice has lasted all the time
+    between.
     """
     first = _collect(_lines(folder))
     time.sleep(PAUSE_SECONDS)
     return lasting_graph(first, _collect(_lines(folder)))
 
 
-def _lines(folder: Path) -> dict[str, list[Standing]]:
-    """Read the living tickets of each lock, in the order of their numbers."""
-    lines: dict[str, list[Standing]] = {}
+def _lines(folder: Path) -> dict[str, Standing]:
     try:
-        for standing in living(all_tickets(folder)):
-            if not _is_of_its_lock(folder, standing):
-                continue
-            lines.setdefault(standing.author.lock, []).append(standing)
+        return all_lines(Directory(str(folder)))
     except OSError as error:
         raise Unavailable(f"the lock directory {folder}: {error}") from None
-    return lines
 
 
-def _is_of_its_lock(folder: Path, standing: Standing) -> bool:
-    """Return True if a ticket stands in the queue of the lock that it names."""
-    place, lock = standing.place, standing.author.lock
-    return Queue(folder, lock).place(place.number, shared=place.shared) == place
-
-
-def _collect(lines: dict[str, list[Standing]]) -> Collection:
-    divided = {lock: divide(line) for lock, line in sorted(lines.items())}
-    waits: dict[OwnerId, dict[str, Standing]] = {}
-    for lock, (_, waiting) in divided.items():
-        for standing in waiting:
-            waits.setdefault(_owner_id(standing), {})[lock] = standing
+def _collect(lines: dict[str, Standing]) -> Collection:
+    waits: dict[OwnerId, dict[str, Entry]] = {}
+    for lock, (_, waiting) in sorted(lines.items()):
+        for entry in waiting:
+            waits.setdefault(_owner_id(entry), {})[lock] = entry
     collection = Collection(
-        _owner(standing, waits) for _, waiting in divided.values() for standing in waiting
+        _owner(entry, waits) for _, (_, waiting) in sorted(lines.items()) for entry in waiting
     )
-    for lock, (inside, _) in divided.items():
+    for lock, (inside, _) in sorted(lines.items()):
         wanted = Wanted(lock)
-        holds = [Hold(wanted, each.place.number, _owner(each, waits)) for each in inside]
-        collection.hear(wanted, holds)
+        collection.hear(
+            wanted, [Hold(wanted, entry.token, _owner(entry, waits)) for entry in inside]
+        )
     return collection
 
 
-def _owner(standing: Standing, waits: dict[OwnerId, dict[str, Standing]]) -> LockOwner:
-    author, owner = standing.author, _owner_id(standing)
-    return LockOwner(owner, author.owner, author.task, _wait(waits.get(owner, {})))
+def _owner(entry: Entry, waits: dict[OwnerId, dict[str, Entry]]) -> LockOwner:
+    owner = _owner_id(entry)
+    return LockOwner(owner, entry.process, entry.task, _wait(waits.get(owner, {})))
 
 
-def _owner_id(standing: Standing) -> OwnerId:
-    return OwnerId(standing.author.participant, standing.author.number)
+def _owner_id(entry: Entry) -> OwnerId:
+    return OwnerId(entry.participant, entry.owner)
 
 
-def _wait(places: dict[str, Standing]) -> LockWait | None:
-    """Describe the wait of an owner by its tickets: any one of their locks would do.
+def _wait(entries: dict[str, Entry]) -> LockWait | None:
+    """Describe the wait of an owner by its places in lines: any one of their locks would do.
 
-    Another wait for the same locks has another ticket, and its number is greater than all before.
+    Another wait for the same locks has another request, whose number is greater than all before.
     """
-    if not places:
+    if not entries:
         return None
-    numbers = [standing.place.number for standing in places.values()]
-    since = min(standing.author.since for standing in places.values())
-    return LockWait(max(numbers), any_of(*map(Wanted, places)), min(numbers), since)
+    numbers = [entry.request for entry in entries.values()]
+    since = min(entry.since for entry in entries.values())
+    return LockWait(max(numbers), any_of(*map(Wanted, entries)), int(since * 1e9), since)

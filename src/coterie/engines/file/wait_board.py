@@ -2,7 +2,7 @@
 
 A notice says which wait its owner is in. It is locked as long as the process lives, and it is taken
 down before the owner goes on: so a process that reads one knows that the owner is in that wait, or that it
-has just been granted what it waits for; then its ticket is the first in that queue.
+has just been granted what it waits for; then its board says that it holds that lock.
 """
 
 from __future__ import annotations
@@ -10,31 +10,30 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import weakref
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId
-from coterie.engines.file.directory import READ, read_regular
-from coterie.engines.file.place import CONTENT_BYTES_MAX
+from coterie.engines.file.directory import READ
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from coterie.engines.file.directory import Folder
 
 UNBORN = ".new"
+CONTENT_BYTES_MAX = 1 << 20
 
 
 class Notice:
     """A notice of this process."""
 
-    def __init__(self, board: Folder, path: Path, owner: LockOwner) -> None:
+    def __init__(self, board: Folder, path: str, owner: LockOwner) -> None:
         """Put it up at the open board, which is at that path."""
         self.owner = owner
         name = _name(owner.id)
-        self._path = path / name
+        self._path = f"{path}/{name}"
         unborn = f"{name}-{os.urandom(4).hex()}{UNBORN}"
         self._lock = board.create(unborn)
         _notices.add(self)
@@ -54,7 +53,7 @@ class Notice:
             return
         with contextlib.suppress(OSError):  # gone, or another one is in its place
             if os.path.samestat(os.lstat(self._path), os.fstat(self._lock)):
-                self._path.unlink()
+                os.unlink(self._path)
         self.abandon()
 
     def abandon(self) -> None:
@@ -64,18 +63,18 @@ class Notice:
             os.close(lock)
 
 
-def read_wait(board: Path, owner: OwnerId, user: int) -> LockWait | None:
+def read_wait(board: str, owner: OwnerId, user: int) -> LockWait | None:
     """Read in which wait an owner is; None if it has put up no notice, or is dead.
 
     Only that user may speak for it.
     """
     try:
-        notice = read_regular(board / _name(owner))
+        notice = os.open(f"{board}/{_name(owner)}", READ)
     except OSError:
         return None
     try:
         found = os.fstat(notice)
-        if found.st_uid != user:
+        if found.st_uid != user or not stat.S_ISREG(found.st_mode):
             return None
         fcntl.flock(notice, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

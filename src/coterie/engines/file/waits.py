@@ -1,7 +1,7 @@
 """Which owners of all processes that share a lock directory hold a lock, and what they wait for.
 
-The first living ticket of a queue is the holder's, and says which task it is; its notice says in
-which wait that task is.
+The board of the holder's program says which task holds a lock; its notice says in which wait that task
+is.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING
 
 from coterie.deadlock.service.lock_waits import Hold, LockOwner, OwnerId, Wanted
 from coterie.engines.file.directory import WAITS
-from coterie.engines.file.queue import Queue
-from coterie.engines.file.tickets_alive import Standing, author_of
+from coterie.engines.file.parties import line_of
 from coterie.engines.file.wait_board import Notice, read_wait, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from coterie.deadlock.service.waits import Waits
-    from coterie.engines.file.claim import Author
+    from coterie.engines.file.board import Entry
     from coterie.engines.file.directory import Directory
-    from coterie.engines.file.place import Place
     from coterie.locks.engine import Claim
     from coterie.locks.lock import Owner
 
 
 class WaitBoard:
-    """Reads the tickets and notices of others, and puts up our own before."""
+    """Reads the boards and notices of others, and puts up our own notices before."""
 
     round_trip = 0.0  # reading files waits for no other process
 
@@ -36,7 +34,7 @@ class WaitBoard:
     ) -> None:
         """Speak for these owners; `held` returns the claims that hold a lock."""
         self._directory = directory
-        self._board = directory.path / WAITS
+        self._board = f"{directory.path}/{WAITS}"
         self._waits = waits
         self._held = held
         self._notices: dict[Owner, Notice] = {}
@@ -69,27 +67,15 @@ class WaitBoard:
 
     def _holds(self, wanted: Wanted) -> list[Hold]:
         return [
-            self._hold(wanted, place, author, user)
-            for place, author, user in _inside(Queue(self._directory.path, wanted.lock))
-            if not (wanted.shared and place.shared)
+            self._hold(wanted, entry)
+            for entry in line_of(self._directory, wanted.lock).inside
+            if not (wanted.shared and entry.shared)
         ]
 
-    def _hold(self, wanted: Wanted, place: Place, author: Author, user: int) -> Hold:
-        owner = OwnerId(author.participant, author.number)
-        wait = read_wait(self._board, owner, user)
+    def _hold(self, wanted: Wanted, entry: Entry) -> Hold:
+        owner = OwnerId(entry.participant, entry.owner)
+        wait = read_wait(self._board, owner, entry.user)
         if wait is not None and wanted in wait.condition.targets():
             wait = None  # it has just been granted this very lock, and is about to go on
-        told = LockOwner(owner, author.owner, author.task, wait)
-        return Hold(wanted, place.number, told, place.shared)
-
-
-def _inside(queue: Queue) -> list[Standing]:
-    """List the tickets inside: the first that lives, or all that share before the first that does not."""
-    found: list[Standing] = []
-    for place in queue.tickets():
-        if found and not (place.shared and found[0].place.shared):
-            break
-        content = place.content()
-        if content is not None:
-            found.append(Standing(place, author_of(content), content.user))
-    return found
+        told = LockOwner(owner, entry.process, entry.task, wait)
+        return Hold(wanted, entry.token, told, entry.shared)

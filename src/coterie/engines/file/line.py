@@ -1,0 +1,186 @@
+"""The line of a lock: the order in which those are served that have to wait.
+
+It is a file that exists only as long as there is something to wait for. A waiter appends a record, which
+the system does for one process after the other, and the offset of the record is its place. It keeps the
+byte at its place locked as long as it waits, alone or in shared mode as it wants the lock. So whether a
+waiter may go to the lock is one question to the kernel: is a byte before its own locked in a way that
+does not share with it? Places of the dead are not locked, and hold no waiter up.
+
+Argument for the order. Let A have its place locked before B looks at the line for the first time. Then
+B's place is behind A's, since A appended before. B asks the kernel about all places before its own when it
+looks, finds that of A as long as A waits, and does not try the lock. A task that has not joined does not
+try the lock either once it sees that some task waits (`words.py`). So A is served first, or leaves.
+
+The line is removed, or emptied where its file is of another user, by a holder that sees that no task
+waits: it takes the waiters' byte alone, which every waiter shares from before it opens the file until it
+has left the line. So no waiter ever stands in a file that is not the line any more, unless a user or a
+program other than coterie removes it: then those in it still enter one at a time, since the lock itself
+is the byte in `words`, and find out within a second that none is before them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import struct
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from coterie.engines.file import byte_lock
+
+if TYPE_CHECKING:
+    from coterie.engines.file.directory import Folder
+
+OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+READ_LINE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+RECORD = struct.Struct("<QQ16x")  # the program and its request
+OPEN_TRIES = 100
+PAUSE_SECONDS = 0.001
+
+
+class Waiter(NamedTuple):
+    """What the record at a place says."""
+
+    program: int
+    request: int
+
+
+class Ticket:
+    """A place in a line that this process occupies."""
+
+    __slots__ = ("_descriptor", "_shared", "position")
+
+    def __init__(self, lines: Folder, name: str, waiter: Waiter, *, shared: bool) -> None:
+        """Join the line of that name; the caller shares the waiters' byte already."""
+        self._shared = byte_lock.SHARED if shared else byte_lock.ALONE
+        self.position = 0
+        self._descriptor = _open(lines, name)
+        try:
+            record = RECORD.pack(*waiter)
+            os.write(self._descriptor, record)
+            # Where our own write has ended, whatever others have appended since.
+            end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            self.position = end - len(record)
+            byte_lock.call(
+                self._descriptor, byte_lock.SET, byte_lock.request(self._shared, self.position)
+            )
+        except BaseException:
+            self.leave(look_back=False)
+            raise
+
+    def is_next(self) -> bool:
+        """Return True if no waiter is before us, or only such as we share with."""
+        return byte_lock.obstacle(self._descriptor, self._shared, 0, self.position) is None
+
+    def predecessor(self) -> Waiter | None:
+        """Return the nearest waiter before us, of either mode; None if there is none."""
+        nearest = self.position - RECORD.size
+        if not self._is_taken(nearest):
+            found, low = None, 0
+            while (low_one := self._obstacle(low)) is not None:
+                found, low = low_one, low_one + 1
+            if found is None:
+                return None
+            nearest = found
+        return _read(self._descriptor, nearest)
+
+    def leave(self, *, look_back: bool = True) -> Waiter | None:
+        """Leave the line; return the first waiter after us unless told not to `look_back`.
+
+        Safe to do twice. The descriptor is forgotten first, for a child that is forked meanwhile.
+        """
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return None
+        try:
+            # Unlocked, not just closed: a child that is being forked may have a copy. And before we
+            # look: one that joins later no longer sees us, and does not need to be told.
+            byte_lock.attempt(descriptor, _UNLOCK_ALL)
+            return first_waiter(descriptor, self.position) if look_back else None
+        finally:
+            os.close(descriptor)
+
+    def abandon(self) -> None:
+        """Close what a forked child has inherited; the place remains its parent's."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _is_taken(self, position: int) -> bool:
+        if position < 0:
+            return False
+        wanted = byte_lock.request(byte_lock.ALONE, position)
+        return byte_lock.blocked(self._descriptor, wanted)
+
+    def _obstacle(self, low: int) -> int | None:
+        return byte_lock.obstacle(self._descriptor, byte_lock.ALONE, low, self.position)
+
+
+def first_in(lines: Folder, name: str) -> Waiter | None:
+    """Return the first waiter in the line of that name, if there is one."""
+    try:
+        descriptor = os.open(name, READ_LINE, dir_fd=lines.descriptor)
+    except OSError:  # there is no line any more, or no file is in its place
+        return None
+    try:
+        return first_waiter(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def first_waiter(descriptor: int, start: int) -> Waiter | None:
+    """Return the first waiter of an open line at or after an offset, if there is one."""
+    first = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, None)
+    if first is None:
+        return None
+    # The kernel names a lock in the range, not always the first of them.
+    while (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None:
+        first = before
+    return _read(descriptor, first)
+
+
+def remove(lines: Folder, name: str) -> None:
+    """Remove the line; only with the waiters' byte taken alone."""
+    try:
+        os.unlink(name, dir_fd=lines.descriptor)
+    except FileNotFoundError:
+        pass
+    except PermissionError:  # of another user
+        try:
+            descriptor = os.open(name, OPEN, dir_fd=lines.descriptor)
+        except OSError:
+            return
+        os.ftruncate(descriptor, 0)
+        os.close(descriptor)
+
+
+def _read(descriptor: int, position: int) -> Waiter | None:
+    content = os.pread(descriptor, RECORD.size, position)
+    return Waiter(*RECORD.unpack(content)) if len(content) == RECORD.size else None
+
+
+def _open(lines: Folder, name: str) -> int:
+    """Open the line, or make it for all users of the directory."""
+    for _ in range(OPEN_TRIES):
+        try:
+            return _checked(os.open(name, OPEN, dir_fd=lines.descriptor), name)
+        except FileNotFoundError:
+            pass
+        except PermissionError:  # made by another user a moment ago, and not yet opened to us
+            time.sleep(PAUSE_SECONDS)
+            continue
+        with contextlib.suppress(FileExistsError):
+            os.close(lines.create(name, to_write=True))
+    return _checked(os.open(name, OPEN, dir_fd=lines.descriptor), name)
+
+
+def _checked(descriptor: int, name: str) -> int:
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a plain file", name)
+
+
+_UNLOCK_ALL = byte_lock.request(byte_lock.FREE, 0, 0)

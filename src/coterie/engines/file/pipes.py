@@ -1,0 +1,110 @@
+"""Named pipes of programs: one that breaks when its program ends, and one by which it is woken.
+
+The life of a program is a pipe that it keeps open for writing; readers of it are woken when the last
+writer has closed it or died, which an event loop can wait for. The bell of a program is a pipe that it
+reads; each message in it names a request that should look again whether it may enter. Nothing but
+promptness rests on either: a waiter looks again once a second in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from _thread import allocate_lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coterie.engines.file.directory import Folder
+
+LIFE, BELL = "life", "bell"
+KEEP = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+READ_END = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+WRITE_END = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+MESSAGE = struct.Struct("<Q")
+
+
+def make_pipe(boards: Folder, path: str, name: str) -> int:
+    """Make a pipe in the folder of that path, and keep it open for reading and writing.
+
+    For both: the writing end alone cannot be opened before a reader.
+    """
+    if os.mkfifo in os.supports_dir_fd:
+        os.mkfifo(name, 0o666, dir_fd=boards.descriptor)
+    else:  # older versions of macOS; it fails if the name is taken, also by a link
+        os.mkfifo(f"{path}/{name}", 0o666)
+    descriptor = os.open(name, KEEP, dir_fd=boards.descriptor)
+    boards.sharing.admit(descriptor, to_write=name.endswith(BELL))
+    return descriptor
+
+
+def open_life(boards: int, name: str) -> int | None:
+    """Open the life of another program to be watched; None if it has ended, or is none of ours."""
+    try:
+        descriptor = os.open(f"{name}.{LIFE}", READ_END, dir_fd=boards)
+    except OSError:  # gone, a link, or closed to us
+        return None
+    try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode) and has_writer(descriptor):
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def has_writer(descriptor: int) -> bool:
+    """Return True if the pipe can still break: a reader that opens it too late is never woken."""
+    try:
+        os.read(descriptor, 1)
+    except BlockingIOError:
+        return True
+    return False
+
+
+class Bells:
+    """The bells of other programs, kept open as long as they are used; any thread may ring."""
+
+    OPEN_MAX = 64
+
+    def __init__(self, boards: int) -> None:
+        """Look for them in that open folder."""
+        self._boards = boards
+        self._open: dict[int, int] = {}
+        self._guard = allocate_lock()
+
+    def ring(self, program: int, request: int) -> None:
+        """Let a request of a program look again; one that has ended does not mind."""
+        with self._guard:
+            descriptor = self._open.pop(program, None)
+            if descriptor is None:
+                descriptor = self._find(program)
+            if descriptor is None:
+                return
+            try:
+                os.write(descriptor, MESSAGE.pack(request))
+            except BlockingIOError:
+                pass  # it has been rung some thousand times, and will look again by itself
+            except OSError:  # it has ended
+                os.close(descriptor)
+                return
+            self._open[program] = descriptor
+            if len(self._open) > self.OPEN_MAX:
+                os.close(self._open.pop(next(iter(self._open))))
+
+    def close(self) -> None:
+        """Close all; forgotten first, for a child that is forked meanwhile."""
+        descriptors, self._open = self._open, {}
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+
+    def _find(self, program: int) -> int | None:
+        try:
+            descriptor = os.open(f"{program:016x}.{BELL}", WRITE_END, dir_fd=self._boards)
+        except OSError:  # it has ended, or has never waited
+            return None
+        # What is no pipe is nothing that we write to.
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        return None

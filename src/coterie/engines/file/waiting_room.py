@@ -1,0 +1,129 @@
+"""The requests of a program that wait in lines, as its event loop serves them.
+
+A request is told to look again by the bell of the program, by the end of a program that it watches, and
+once a second in any case. What it watches is the one before it in the line, and the holder if it is the
+first. If the one before it leaves the line without the lock, or shares the lock with it, that rings the
+bell; if it dies, its pipe breaks; if it takes the lock, it has become the holder. The holder rings the
+bell of the first when it gives the lock back. So no death and no departure leaves the line asleep.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from coterie.engines.file.board import ASKS, HOLDS, programs, read_board
+from coterie.engines.file.pipes import MESSAGE, open_life
+from coterie.engines.file.words import lent
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from coterie.engines.file.claim import FileClaim
+    from coterie.engines.file.line import Waiter
+    from coterie.engines.file.words import Word, Words
+
+LOOK_AGAIN_SECONDS = 1.0
+MESSAGES_AT_ONCE = 512
+
+
+class WaitingRoom:
+    """The requests that wait in lines of one open lock directory."""
+
+    def __init__(self, words: Words, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen to the bell, which others can find from now on."""
+        self.words = words
+        self._loop = loop
+        self._requests: dict[int, FileClaim] = {}
+        self._watched: dict[FileClaim, str] = {}
+        self._lives: dict[str, int] = {}  # open pipes, by the name of the program
+        self._tick: asyncio.TimerHandle | None = None
+        self._bell = words.bell()
+        loop.add_reader(self._bell, self._hear)
+
+    def enter(self, claim: FileClaim, request: int) -> None:
+        """Take note of a request that has joined a line."""
+        self._requests[request] = claim
+        if self._tick is None:
+            self._tick = self._loop.call_later(LOOK_AGAIN_SECONDS, self._look_again)
+
+    def leave(self, claim: FileClaim, request: int) -> None:
+        """Take note that a request waits no longer."""
+        self._requests.pop(request, None)
+        self._watched.pop(claim, None)
+
+    def watch(self, claim: FileClaim, before: Waiter | None, word: Word) -> bool:
+        """Watch the one before a claim in the line, or else the holder; False if it has just gone."""
+        name = self._holder(word) if before is None else f"{before.program:016x}"
+        if name is None:
+            return False
+        if name != f"{self.words.program:016x}" and name not in self._lives:
+            # It stays open for the next wait: programs that meet at a lock meet there again.
+            life = open_life(self.words.boards.descriptor, name)
+            if life is None:
+                return False
+            self._lives[name] = life
+            self._loop.add_reader(life, self._end_of, name)
+        self._watched[claim] = name
+        return True
+
+    def claims(self) -> list[FileClaim]:
+        """List the claims that wait."""
+        return list(self._requests.values())
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._tick is not None:
+            self._tick.cancel()
+        self._loop.remove_reader(self._bell)
+        for name in list(self._lives):
+            self._close(name)
+
+    def _holder(self, word: Word) -> str | None:
+        """Name the life of a holder, by the boards; None if the lock seems to be free."""
+        _, drawer, drawn_for = word.cell.read(self.words.descriptor)
+        boards = self.words.boards.descriptor
+        # Most often it is the program that drew the last token, and no other board need be read.
+        likely = self._life_of_holder(drawer, word) if drawn_for == word.offset else None
+        if likely is not None:
+            return likely
+        found = (self._life_of_holder(program, word) for program in programs(boards))
+        return next((name for name in found if name is not None), None)
+
+    def _life_of_holder(self, program: int, word: Word) -> str | None:
+        """Name the life of a program if it holds a lock, or is about to; that of a seat if it was lent."""
+        for entry in read_board(self.words.boards.descriptor, program, self.words.descriptor):
+            if entry.word == word.offset and entry.state in (ASKS, HOLDS):
+                return lent(program, entry.life) if entry.lent else f"{program:016x}"
+        return None
+
+    def _hear(self) -> None:
+        """Let the requests look for which the bell was rung."""
+        try:
+            content = os.read(self._bell, MESSAGES_AT_ONCE * MESSAGE.size)
+        except BlockingIOError:
+            return
+        for (request,) in MESSAGE.iter_unpack(content[: len(content) // 8 * 8]):
+            claim = self._requests.get(request)
+            if claim is not None:
+                claim.look()
+
+    def _end_of(self, name: str) -> None:
+        """Let those look that watched a program that has ended: its locks and places are free."""
+        self._close(name)
+        for claim in [claim for claim, watched in self._watched.items() if watched == name]:
+            claim.look()
+
+    def _look_again(self) -> None:
+        self._tick = None
+        for claim in self.claims():
+            claim.look_again()
+        for name in set(self._lives) - set(self._watched.values()):
+            self._close(name)
+        if self._requests and self._tick is None:
+            self._tick = self._loop.call_later(LOOK_AGAIN_SECONDS, self._look_again)
+
+    def _close(self, name: str) -> None:
+        life = self._lives.pop(name)
+        self._loop.remove_reader(life)
+        os.close(life)

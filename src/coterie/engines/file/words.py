@@ -1,0 +1,521 @@
+"""The file `words`, whose bytes are the locks; and the seats of a program, which take them.
+
+The lock of a name is a byte of the file, at an offset made from a hash of the name; two names with the
+same hash, of which there are 2^61, would be one lock. The byte behind it is the waiters' byte: every
+task that waits for the lock shares it. A seat is a descriptor of the file, opened for it alone, so that
+the seats of one program exclude each other as those of different programs do; it holds one lock, or
+waits for one, and is used again for the next.
+
+Argument for exclusion. A lock is held from when its byte is locked by the descriptor of a seat, alone or
+in shared mode, until it is unlocked or the last copy of the descriptor is closed. The kernel allows
+no two descriptors to lock a byte unless both share. So two holders could only be in two files: a holder
+that finds after locking, and whenever it is asked later, that the file at the path is its own was there
+before any program could open another.
+
+Argument for the wake-up. A waiter first shares the waiters' byte, then tries the lock. A holder first
+unlocks the lock, then asks whether the waiters' byte is locked. Both orders are those of the kernel, so
+either the waiter finds the lock free, or the holder finds the waiter and rings its bell.
+
+This module and those that it imports need neither an event loop nor any package but coterie.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import itertools
+import os
+import time
+import weakref
+from _thread import RLock
+from typing import TYPE_CHECKING
+
+from coterie.engines.file import byte_lock, line
+from coterie.engines.file.board import LIFE_BITS, LIFE_OFFSET, SHARES, Board, programs, read_board
+from coterie.engines.file.directory import BOARDS, LINES, plain
+from coterie.engines.file.line import Ticket, Waiter
+from coterie.engines.file.pipes import BELL, LIFE, Bells, make_pipe, open_life
+from coterie.engines.file.tokens import Cell, Tokens
+
+if TYPE_CHECKING:
+    from coterie.engines.file.directory import Directory, Folder
+
+WORDS = "words"
+WORD_OFFSET = 1 << 62
+WORD_BITS = 61
+OPEN_WORDS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+KNOWN_MAX = 4096  # names whose words are remembered
+OPEN_TRIES = 100
+SWEPT_AT_ONCE = 8  # boards of others that are looked at when a program comes
+
+
+class ReplacedError(Exception):
+    """The file `words` at the path is not the one that is open: others do not see us."""
+
+
+class Word:
+    """The two bytes of a name, and the calls that lock, unlock and ask about them."""
+
+    __slots__ = (
+        "alone",
+        "cell",
+        "free",
+        "line",
+        "name",
+        "offset",
+        "shared",
+        "text",
+        "waiters_alone",
+        "waiters_free",
+        "waiters_shared",
+    )
+
+    def __init__(self, name: str) -> None:
+        """Find the bytes by a hash of the name."""
+        self.name = name
+        self.text = name.encode()
+        digest = int.from_bytes(hashlib.blake2b(self.text, digest_size=8).digest(), "big")
+        self.offset = WORD_OFFSET + 2 * (digest & ((1 << WORD_BITS) - 1))
+        self.line = f"{digest & ((1 << WORD_BITS) - 1):016x}"
+        self.cell = Cell(digest)
+        self.alone = byte_lock.request(byte_lock.ALONE, self.offset)
+        self.shared = byte_lock.request(byte_lock.SHARED, self.offset)
+        self.free = byte_lock.request(byte_lock.FREE, self.offset)
+        self.waiters_alone = byte_lock.request(byte_lock.ALONE, self.offset + 1)
+        self.waiters_shared = byte_lock.request(byte_lock.SHARED, self.offset + 1)
+        self.waiters_free = byte_lock.request(byte_lock.FREE, self.offset + 1)
+
+
+class Words:
+    """A lock directory, opened by one program; any thread may take and give back seats."""
+
+    def __init__(self, directory: Directory, process: str, participant: str = "") -> None:
+        """Open the directory, and make it if there is none.
+
+        Args:
+            directory: Where the locks are.
+            process: This process, as people find it: host:pid.
+            participant: A name for deadlock detection that no other program has.
+        """
+        self.program = int.from_bytes(os.urandom(8), "big")
+        self.requests = itertools.count(1)
+        self._path = f"{directory.path}/{WORDS}"
+        self._boards_path = f"{directory.path}/{BOARDS}"
+        self._known: dict[str, Word] = {}
+        self._idle: list[Seat] = []
+        self._seats: weakref.WeakSet[Seat] = weakref.WeakSet()
+        self._bell = -1
+        self._descriptors: list[int] = []
+        with _no_fork:
+            try:
+                folder = self._keep(directory.open(make=True))
+                self.descriptor = open_words(folder, self._path)  # locks nothing that lasts
+                self._descriptors.append(self.descriptor)
+                self._identity = _identity(self.descriptor)
+                self.tokens = Tokens(self.descriptor, folder, self._path)
+                self.lines = self._keep(folder.enter(LINES, make=True))
+                self.boards = self._keep(folder.enter(BOARDS, make=True))
+                # Before the board: a board without a living pipe is swept away by others.
+                self._pipe(LIFE)
+                self.board = Board(self.boards, self.program, process, participant)
+            except BaseException:
+                self._close_all()
+                raise
+            self._folder = folder
+            self.bells = Bells(self.boards.descriptor)
+            _all_words.add(self)
+        self._sweep()
+
+    def word(self, name: str) -> Word:
+        """Return the word of a name."""
+        word = self._known.get(name)
+        if word is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known = {}
+            word = self._known[name] = Word(name)
+        return word
+
+    def in_place(self) -> bool:
+        """Return True if the file at the path is the one that is open: if not, others do not see us."""
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            return False
+        return (found.st_ino, found.st_dev) == self._identity
+
+    def check_place(self) -> None:
+        """Raise `ReplacedError` if it is not."""
+        if not self.in_place():
+            raise ReplacedError
+
+    def try_acquire(
+        self, name: str, *, shared: bool = False, owner: int = 0, task: bytes = b""
+    ) -> Seat | None:
+        """Take the lock of a name if it is free and no task waits for it.
+
+        Return the seat, which has the token; release it, then give it back. `owner` and `task` say on
+        the board on whose behalf. Raise `ReplacedError` if the directory was removed or replaced.
+        """
+        seat = self.seat()
+        try:
+            token = seat.try_acquire(self.word(name), shared=shared, owner=owner, task=task)
+        except BaseException:
+            seat.close()
+            raise
+        if token is not None:
+            return seat
+        self.give(seat)
+        return None
+
+    def seat(self) -> Seat:
+        """Return a seat that is free, or open another."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            pass
+        with _no_fork:
+            seat = Seat(self)
+            self._seats.add(seat)
+        return seat
+
+    def give(self, seat: Seat) -> None:
+        """Take a seat back that holds nothing any more."""
+        if seat.is_reusable:
+            self._idle.append(seat)
+        else:
+            seat.close()
+
+    def open_again(self) -> int:
+        """Open the file once more; raise `ReplacedError` if it is another one by now."""
+        try:
+            descriptor = os.open(WORDS, OPEN_WORDS, dir_fd=self._folder.descriptor)
+        except FileNotFoundError:
+            raise ReplacedError from None
+        if _identity(descriptor) == self._identity:
+            return descriptor
+        os.close(descriptor)
+        raise ReplacedError
+
+    def bell(self) -> int:
+        """Return the pipe that others write to when a request of this program should look again."""
+        if self._bell < 0:
+            with _no_fork:
+                self._bell = self._pipe(BELL)
+        return self._bell
+
+    def ring_first(self, word: Word) -> None:
+        """Let the first in the line of a word look whether it may enter."""
+        waiter = line.first_in(self.lines, word.line)
+        if waiter is not None:
+            self.bells.ring(*waiter)
+
+    def make_lent_pipe(self, life: int) -> int:
+        """Make a pipe that a child inherits together with a seat: it breaks when both have ended."""
+        with _no_fork:
+            return make_pipe(self.boards, self._boards_path, f"{lent(self.program, life)}.{LIFE}")
+
+    def remove_lent_pipe(self, life: int) -> None:
+        """Remove such a pipe."""
+        self.boards.unlink(f"{lent(self.program, life)}.{LIFE}")
+
+    def close(self) -> None:
+        """Close everything, and take the board away; safe to do twice."""
+        if not self._descriptors:
+            return
+        for seat in list(self._seats):
+            seat.close()
+        name = f"{self.program:016x}"
+        for file in (name, f"{name}.{LIFE}", f"{name}.{BELL}"):
+            self.boards.unlink(file)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close our descriptors without touching the files, as a forked child does."""
+        for seat in list(self._seats):
+            seat.abandon()
+        self.board.close()
+        self.bells.close()
+        self._close_all()
+
+    def _close_all(self) -> None:
+        # Forgotten first: a child forked meanwhile must not close what has their numbers then.
+        descriptors, self._descriptors, self._idle = self._descriptors, [], []
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _keep(self, folder: Folder) -> Folder:
+        self._descriptors.append(folder.descriptor)
+        return folder
+
+    def _pipe(self, kind: str) -> int:
+        pipe = make_pipe(self.boards, self._boards_path, f"{self.program:016x}.{kind}")
+        self._descriptors.append(pipe)
+        return pipe
+
+    def _sweep(self) -> None:
+        """Remove the boards of programs that have ended without doing so; of some, at random."""
+        boards = self.boards.descriptor
+        found = programs(boards)
+        first = self.program % len(found)
+        for program in (found + found)[first : first + min(SWEPT_AT_ONCE, len(found))]:
+            life = open_life(boards, f"{program:016x}")
+            if life is not None:
+                os.close(life)
+            elif not read_board(boards, program, self.descriptor):
+                for suffix in ("", f".{LIFE}", f".{BELL}"):
+                    self.boards.unlink(f"{program:016x}{suffix}")
+
+
+class Seat:
+    """A descriptor of `words` of its own, which holds a lock, or waits for one, or is free."""
+
+    __slots__ = (
+        "__weakref__",
+        "_came_by_line",
+        "_descriptor",
+        "_lent",
+        "_life",
+        "_shared",
+        "_slot",
+        "_ticket",
+        "_word",
+        "token",
+        "words",
+    )
+
+    def __init__(self, words: Words) -> None:
+        """Open the file for this seat alone, and lock a byte that says that it is open."""
+        self._lent = self._descriptor = -1
+        self._ticket: Ticket | None = None  # while it waits
+        self.words = words
+        self._life = int.from_bytes(os.urandom(8), "big") >> (64 - LIFE_BITS)
+        self._slot = words.board.slot(self._life)
+        self._word: Word | None = None  # that it holds
+        self._shared = False
+        self._came_by_line = False
+        self.token: int | None = None
+        self._descriptor = words.open_again()
+        byte_lock.attempt(
+            self._descriptor, byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + self._life)
+        )
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether no child can have a copy of the descriptor."""
+        return self._lent < 0 and self._descriptor >= 0
+
+    def __del__(self) -> None:
+        """Close what was dropped: a thread that is interrupted may not get to give it back."""
+        self.abandon()
+
+    def try_acquire(
+        self, word: Word, *, shared: bool = False, owner: int = 0, task: bytes = b""
+    ) -> int | None:
+        """Take the lock if it is free and no task waits for it; return its token, or None.
+
+        Raise `ReplacedError` if the file was removed or replaced.
+        """
+        # Some task came before us: we do not overtake it, even if the lock is free just now.
+        if byte_lock.blocked(self._descriptor, word.waiters_alone):
+            return None
+        self._slot.ask(word.offset, word.text, task, owner, 0, time.time(), SHARES * shared)
+        token = self._enter(word, shared=shared)
+        if token is None:
+            self._slot.clear()
+        return token
+
+    def join(self, word: Word, request: int, *, shared: bool, owner: int, task: bytes) -> bool:
+        """Join the line of a lock; False if a holder is just removing it: try again in a moment."""
+        # From here on newcomers queue, and the line is not removed.
+        if not byte_lock.attempt(self._descriptor, word.waiters_shared):
+            return False
+        self._slot.ask(word.offset, word.text, task, owner, request, time.time(), SHARES * shared)
+        try:
+            with _no_fork:
+                self._ticket = Ticket(
+                    self.words.lines,
+                    word.line,
+                    Waiter(self.words.program, request),
+                    shared=shared,
+                )
+        except BaseException:
+            byte_lock.attempt(self._descriptor, word.waiters_free)
+            self._slot.clear()
+            raise
+        self._slot.wait(self._ticket.position)
+        return True
+
+    def look(self, word: Word, *, shared: bool, overtakes: bool = False) -> int | None:
+        """Take the lock if it is our turn and it is free; return its token, or None.
+
+        One that `overtakes` does not ask whether it is its turn.
+        """
+        ticket = self._ticket
+        if ticket is None or not (overtakes or ticket.is_next()):
+            return None
+        self._slot.enter()
+        token = self._enter(word, shared=shared)
+        if token is None:
+            self._slot.wait(ticket.position)
+            return None
+        self._came_by_line = True
+        self._leave(word, tell_next=shared)  # one that does not share is watched by the next
+        return token
+
+    def predecessor(self) -> Waiter | None:
+        """Return the one before us in the line; None if there is none."""
+        return None if self._ticket is None else self._ticket.predecessor()
+
+    def withdraw(self, word: Word) -> None:
+        """Leave the line without the lock."""
+        if self._descriptor < 0:
+            return
+        self._leave(word, tell_next=True)
+        self._slot.clear()
+        self._remove_line(word)
+
+    def release(self) -> None:
+        """Give the lock back, and let the first that waits for it look; safe to do twice."""
+        word = self._word
+        if word is None or self._descriptor < 0:
+            return
+        self._word, self.token = None, None
+        if self._came_by_line:
+            self._came_by_line = False
+            self._remove_line(word)
+        byte_lock.call(self._descriptor, byte_lock.SET, word.free)
+        self._slot.clear()
+        # After the lock is unlocked: see the argument above.
+        if byte_lock.blocked(self._descriptor, word.waiters_alone):
+            self.words.ring_first(word)
+
+    def lend(self) -> tuple[int, ...]:
+        """Return descriptors by which a child that inherits them keeps the lock if we are killed."""
+        if self._lent < 0:
+            self._lent = self.words.make_lent_pipe(self._life)
+            self._slot.lend()
+        return (self._descriptor, self._lent)
+
+    def close(self) -> None:
+        """Free what it holds, and close it; safe to do twice."""
+        if self._descriptor < 0:
+            return
+        self._slot.clear()
+        # Unlocked, not just closed: a child may have a copy.
+        byte_lock.attempt(self._descriptor, _UNLOCK_ALL)
+        if self._ticket is not None:
+            self._ticket.leave(look_back=False)
+        if self._lent >= 0:
+            self.words.remove_lent_pipe(self._life)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close our descriptors without unlocking anything, as a forked child does."""
+        descriptors, self._descriptor, self._lent = (self._descriptor, self._lent), -1, -1
+        if self._ticket is not None:
+            self._ticket.abandon()
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _enter(self, word: Word, *, shared: bool) -> int | None:
+        """Lock the byte and draw a token; None if it is locked, or if the cell is for too long."""
+        self._word = word
+        try:
+            byte_lock.call(self._descriptor, byte_lock.SET, word.shared if shared else word.alone)
+        except (BlockingIOError, PermissionError):
+            self._word = None
+            return None
+        try:
+            self.words.check_place()
+            token = self.words.tokens.draw(
+                self._descriptor, word.cell, self.words.program, word.offset
+            )
+        except BaseException:
+            self.release()
+            raise
+        if token is None:
+            self.release()
+            return None
+        self.token = token
+        self._slot.hold(token)
+        return token
+
+    def _leave(self, word: Word, *, tell_next: bool) -> None:
+        ticket, self._ticket = self._ticket, None
+        if ticket is None:
+            return
+        after = ticket.leave(look_back=tell_next)
+        byte_lock.attempt(self._descriptor, word.waiters_free)
+        if after is not None:
+            self.words.bells.ring(*after)
+
+    def _remove_line(self, word: Word) -> None:
+        """Remove the line if no task waits."""
+        if byte_lock.attempt(self._descriptor, word.waiters_alone):
+            line.remove(self.words.lines, word.line)
+            byte_lock.attempt(self._descriptor, word.waiters_free)
+
+
+def lent(program: int, life: int) -> str:
+    """Name the pipe of a seat that was lent."""
+    return f"{program:016x}-{life:015x}"
+
+
+def open_words(folder: Folder, path: str) -> int:
+    """Open the file, or create it for all users of the directory."""
+    for _ in range(OPEN_TRIES):
+        try:
+            words = plain(os.open(WORDS, OPEN_WORDS, dir_fd=folder.descriptor), path)
+        except FileNotFoundError:
+            from coterie.engines.file.legacy import take_over  # noqa: PLC0415 - seldom needed
+
+            take_over(folder, os.path.dirname(path))
+            _create(folder)
+        else:
+            folder.sharing.mend(words)
+            return words
+    raise ReplacedError
+
+
+def _create(folder: Folder) -> None:
+    """Create the file; it gets its name when it has its mode, so that no user finds it closed."""
+    new = f"{WORDS}-{os.urandom(8).hex()}.new"
+    os.close(folder.create(new, to_write=True))
+    try:
+        os.link(new, WORDS, src_dir_fd=folder.descriptor, dst_dir_fd=folder.descriptor)
+    except FileExistsError:
+        pass  # another process was faster
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # No links here. If another process has made the file meanwhile, it sees that it is replaced.
+        folder.rename(new, WORDS)
+    finally:
+        folder.unlink(new)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_ino, found.st_dev
+
+
+_UNLOCK_ALL = byte_lock.request(byte_lock.FREE, 0, 0)
+_all_words: weakref.WeakSet[Words] = weakref.WeakSet()
+# Held while a descriptor is opened and not yet remembered: a child that was forked just then would keep
+# it, and the locks that it gets later, without knowing of it.
+_no_fork = RLock()
+
+
+def _leave_to_parent() -> None:
+    """Close what a forked child has inherited: else the locks would outlive the parent in it."""
+    _no_fork.release()
+    for words in list(_all_words):
+        words.abandon()
+
+
+os.register_at_fork(
+    before=_no_fork.acquire,
+    after_in_parent=_no_fork.release,
+    after_in_child=_leave_to_parent,
+)
