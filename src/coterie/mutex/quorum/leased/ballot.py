@@ -103,8 +103,10 @@ class Ballot(msgspec.Struct, array_like=True):
         if not self.queue:
             return None
         head = self.queue[0]
+        if not self.owners:
+            return head
         # Exclusion rests on this line (11.1, I1): one owner, or owners that all share.
-        if self.owners and not (head.shared and self.owners[0].claim.shared):
+        if not (head.shared and self.owners[0].claim.shared):
             return None
         # This gives fewer votes, never more, so exclusion does not rest on it. The request of such
         # an owner is older than its task that waits, and that is older than the head: a request

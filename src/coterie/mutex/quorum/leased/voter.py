@@ -283,10 +283,11 @@ class Voter(msgspec.Struct, array_like=True):
 
     def _is_free(self, lock: str, ballot: Ballot) -> bool:
         """Return whether the next may have the vote; forget repairs that would be in vain."""
-        if ballot.next() is not None:
+        head = ballot.next()
+        if head is not None and head.hold:  # repairs are before all others
             for claim in ballot.discard_hopeless():
                 self.sessions[claim.participant].locks.discard(lock)
-        head = ballot.next()
+            head = ballot.next()
         return head is not None and not self._is_delayed(lock, head)
 
     def _is_delayed(self, lock: str, claim: Claim) -> bool:
