@@ -18,6 +18,7 @@ from coterie.errors import ConfigError, CoterieError, Unavailable
 if TYPE_CHECKING:
     from coterie.engines.queue.url import ServerUrl
 
+LOGIN_SECONDS_MAX = 5.0
 TLS_PARAMETERS = ("ca", "certificate", "key")
 OPTIONS: list[tuple[str, Any]] = [
     # A line that is dead without a word is noticed (etcd#8980), and a member that is back is tried.
@@ -94,6 +95,10 @@ class Channel:
         call: Any = self._channel.unary_unary(f"/etcdserverpb.{method}")
         answer: bytes = await call(request, timeout=limit, metadata=self._metadata)
         return answer
+
+    async def renew_login(self) -> None:
+        """Log in again: a token may have expired. Raises `ConfigError` where there is no user."""
+        await self._log_in(LOGIN_SECONDS_MAX)
 
     async def _log_in(self, limit: float) -> None:
         if not self._url.user:
