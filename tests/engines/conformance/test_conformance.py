@@ -207,7 +207,7 @@ async def test_sharers_hold_together_and_none_overtakes_a_writer(
     supplier: Supplier, name: str
 ) -> None:
     order: list[str] = []
-    async with programs(supplier, 3) as (ann, bob, eve):
+    async with programs(supplier, 4) as (ann, bob, joe, eve):
 
         async def enter(c: coterie.Coordinator, word: str, *, shared: bool) -> None:
             async with c.lock(name, shared=shared):
@@ -216,7 +216,7 @@ async def test_sharers_hold_together_and_none_overtakes_a_writer(
         one, two = await taken(ann, name, shared=True), await taken(bob, name, shared=True)
         assert one.valid
         assert two.valid
-        writes = asyncio.create_task(enter(bob, "write", shared=False))
+        writes = asyncio.create_task(enter(joe, "write", shared=False))
         await waiting(eve, name, 1)
         reads = asyncio.create_task(enter(eve, "read", shared=True))
         await waiting(ann, name, 2)

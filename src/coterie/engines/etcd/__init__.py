@@ -13,6 +13,9 @@ from coterie.errors import ConfigError
 # program that holds a lock forks. Without it a child is safe as long as it leaves gRPC alone, and
 # coterie refuses to be used there.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+os.environ.setdefault(
+    "GRPC_VERBOSITY", "ERROR"
+)  # stderr is the program's; errors say what happened
 
 try:
     import grpc  # noqa: F401 - to say what is missing

@@ -130,10 +130,14 @@ class Channel:
             grpc.StatusCode.PERMISSION_DENIED,
             grpc.StatusCode.INVALID_ARGUMENT,
         }:
-            return ConfigError(
-                f"{self}: refused: {details}; the user needs to read and write keys that begin with coterie/"
-            )
+            return self.refusal(details)
         return Unavailable(f"{self}: {details or code.name}")
+
+    def refusal(self, details: str) -> ConfigError:
+        """Make the error of a user that may not do what locks need."""
+        return ConfigError(
+            f"{self}: refused: {details}; the user needs to read and write keys that begin with coterie/"
+        )
 
     async def _target(self) -> str:
         """Resolve all addresses, so that one channel knows all members."""

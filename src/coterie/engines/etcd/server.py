@@ -24,7 +24,7 @@ from coterie.engines.etcd.watches import Watches
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
-from coterie.errors import CoterieError, Unavailable, UsageError
+from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -116,7 +116,10 @@ class EtcdSession:
         self._tasks: dict[asyncio.Task[None], None] = {}
         mailbox = MAILBOXES + f"{participant}/".encode()
         self._mailbox = (mailbox, _after(mailbox))
-        self._watches = Watches(channel, self._mailbox, self._receive, self._look_for_mail)
+        self._refusal: ConfigError | None = None
+        self._watches = Watches(
+            channel, self._mailbox, self._receive, self._look_for_mail, self._refuse
+        )
 
     async def start(self) -> None:
         """Renew the lease from now on, and listen to mail."""
@@ -130,6 +133,8 @@ class EtcdSession:
             raise Unavailable(
                 f"{self._channel}: no watch could be set up in {self._limit:g} s: {trouble}"
             ) from None
+        if self._refusal is not None:
+            raise self._refusal
 
     async def close(self) -> None:
         """End the lease; etcd removes all keys that go with it."""
@@ -178,6 +183,12 @@ class EtcdSession:
             self._lost = reason
             self._watches.wake_all()
             self._told.lost(reason)
+
+    def _refuse(self, error: ConfigError) -> None:
+        """Give up where watches are refused: waits would not end."""
+        self._refusal = error
+        self._ready.set()
+        self._end(str(error))
 
     # Entries
 

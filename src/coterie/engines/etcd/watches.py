@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import grpc.aio
 
 from coterie.engines.etcd.messages import unwatch, watch, watched
-from coterie.errors import CoterieError
+from coterie.errors import ConfigError, CoterieError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +54,7 @@ class Watches:
         mailbox: tuple[bytes, bytes],
         arrived: Callable[[Change], None],
         connected: Callable[[], None],
+        refused: Callable[[ConfigError], None],
     ) -> None:
         """Prepare.
 
@@ -63,12 +64,15 @@ class Watches:
             arrived: Takes a letter.
             connected: Called when letters are heard of, from the first stream on and from each new
                 one; what came before has to be looked up.
+            refused: Called when etcd refuses watches although we have just logged in.
         """
         self.trouble = ""  # what the last stream has ended with
         self._channel = channel
         self._mailbox = mailbox
         self._arrived = arrived
         self._connected = connected
+        self._refused = refused
+        self._refusals = 0  # in a row
         self._numbers = itertools.count(MAIL + 1)
         self._waiting: dict[int, KeyWatch] = {}
         self._requests: asyncio.Queue[bytes] | None = None  # to the present stream, if there is one
@@ -81,6 +85,9 @@ class Watches:
                     await self._listen()
                 except grpc.aio.AioRpcError as error:
                     self.trouble = error.details() or error.code().name
+                except ConfigError as error:
+                    self._refused(error)
+                    return
                 except CoterieError as error:
                     self.trouble = str(error)
                 self.wake_all()
@@ -130,22 +137,30 @@ class Watches:
 
     async def _hear(self, news: Watched) -> bool:
         """Take note of an answer; return False if the stream is of no use any more."""
-        if news.cancelled and news.watch_id not in self._waiting:
-            if news.created:  # it was refused; etcd then gives it no number that we know
-                self.trouble = "a watch was refused"
-                await self._channel.renew_login()
-                return False
-            return news.watch_id != MAIL
+        if news.created and news.cancelled:  # etcd gives one that it refuses no number that we know
+            self._refusals += 1
+            if self._refusals > 1:
+                raise self._channel.refusal("a watch was refused")
+            await self._channel.renew_login()
+            return False
         if news.watch_id == MAIL:
-            if news.created:
-                self._connected()
-            for change in news.changes:
-                if not change.deleted:
-                    self._arrived(change)
-            return True
+            self._hear_mail(news)
+            return not news.cancelled
+        self._hear_key(news)
+        return True
+
+    def _hear_mail(self, news: Watched) -> None:
+        if news.created:
+            self._refusals = 0
+            self._connected()
+        for change in news.changes:
+            if not change.deleted:
+                self._arrived(change)
+
+    def _hear_key(self, news: Watched) -> None:
         waiting = self._waiting.get(news.watch_id)
         if waiting is None:
-            return True
+            return
         if news.cancelled:
             del self._waiting[news.watch_id]
             waiting.end(0)
@@ -156,7 +171,6 @@ class Watches:
                 self._requests.put_nowait(unwatch(news.watch_id))
         elif news.created and not waiting.created.done():
             waiting.created.set_result(None)
-        return True
 
 
 async def _read(stream: grpc.aio.StreamStreamCall[bytes, bytes]) -> bytes | None:
