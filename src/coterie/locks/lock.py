@@ -82,6 +82,10 @@ class Session:
         self._turned = now
         return True
 
+    def note_turn(self) -> None:
+        """Take note that other tasks have just run: one of ours has waited."""
+        self._turned = time.monotonic()
+
     def check_process(self) -> None:
         """Refuse to work in a forked child: the locks are its parent's."""
         if os.getpid() != self._process:
@@ -379,5 +383,6 @@ class Lock(Acquirable[Held]):
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None
             await first_done((claim.granted, *patience.spoilt), limit)
+            self._session.note_turn()
         finally:
             waits.end(owner, claim)
