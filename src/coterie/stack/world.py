@@ -229,6 +229,8 @@ class World:
             while left:
                 left.pop().bury()
             self._graveyard.clear()
+            for machine in self.machines.values():
+                machine.disk.close()
             self.machines.clear()
             self._heap.clear()
             gc.collect()
