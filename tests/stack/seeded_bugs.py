@@ -216,7 +216,7 @@ BUGS: dict[str, Bug] = {
         first=3,
     ),
     "a classic node acts before the others let it in": Bug(
-        Classic, "return not self._strangers or", "return True or", "classic-returns", first=15
+        Classic, "return not self._strangers or", "return True or", "classic-returns", first=27
     ),
     "what is not acknowledged is lost with its connection": Bug(
         Voter,
