@@ -216,14 +216,14 @@ BUGS: dict[str, Bug] = {
         first=3,
     ),
     "a classic node acts before the others let it in": Bug(
-        Classic, "return not self._strangers or", "return True or", "classic-returns"
+        Classic, "return not self._strangers or", "return True or", "classic-returns", first=27
     ),
     "what is not acknowledged is lost with its connection": Bug(
         Voter,
         "    if link is not None:\n            self._send(link, link.unacked, out)",
         "    if link is not None:\n            link.unacked.clear()",
         "resets",
-        first=10,
+        first=2,
     ),
     # Voters and participants
     "a bound covers nothing": Bug(
@@ -248,6 +248,7 @@ BUGS: dict[str, Bug] = {
         "return (not self.hold, self.age, self.participant)",
         "return (not self.hold, not self.shared, self.age, self.participant)",
         "shared-line",
+        first=1,
     ),
     "requests of idle programs seem old": Bug(
         ParticipantHost,
@@ -260,12 +261,14 @@ BUGS: dict[str, Bug] = {
         "        by_time = self._number_by_time()",
         "        by_time = self.voter.settings.interval",
         "diskless",
+        first=1,
     ),
     "a node without a disk votes at once": Bug(
         HostedVoter,
         "        if not out.saved and not self._new_cluster:\n            out.saved",
         "        if False:\n            out.saved",
         "diskless",
+        first=1,
     ),
     "tokens begin again after a restart": Bug(
         Voter,
