@@ -4,8 +4,6 @@ A bug that does no harm proves nothing, so none is listed that others make up fo
 
 - A voter that sends nothing again over a new connection: the next frame of the participant finds its
   answers overdue, and they are sent then. One that *forgets* what was not acknowledged is listed.
-- A site that sends before it writes, in one turn: connections send at the end of a turn, and the disk
-  is written by then. One that writes in a later turn is listed.
 - A coordinator or a site that takes what concerns another life of the other: links drop letters of
   a life that is over, before a site sees them. Those links are listed; what sites do without them is
   tested in `tests/transactions/test_site_lives.py`.
