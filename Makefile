@@ -34,6 +34,7 @@ bench: $(READY)  ## compare with peers, in the same run
 	$(BIN)/python benchmarks/simulator_against_simpy.py
 	$(BIN)/python benchmarks/hundred_thousand.py
 	$(BIN)/python benchmarks/explorer_against_spin.py
+	$(BIN)/python benchmarks/command_starts.py
 
 bench-locks: $(READY) $(PEERS)  ## our locks beside Redis, etcd, ZooKeeper, PostgreSQL where their servers are
 	$(BIN)/python -m benchmarks.locks

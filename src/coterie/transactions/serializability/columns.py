@@ -105,15 +105,14 @@ def read_columns(content: bytes) -> Columns:
     )
 
 
-def _pieces(content: bytes) -> Iterator[memoryview]:
+def _pieces(content: bytes) -> Iterator[bytes]:
     """Cut the text at ends of lines."""
     start = len(b"\xef\xbb\xbf") if content.startswith(b"\xef\xbb\xbf") else 0
     stop = len(content) - content.endswith(b"\n")
-    view = memoryview(content)
     while start < stop:
         end = content.find(b"\n", start + PIECE, stop)
         end = stop if end < 0 else end
-        yield view[start:end]
+        yield content[start:end]
         start = end + 1
 
 
@@ -126,7 +125,7 @@ class _Reader:
         self.values: list[bytes] = []
         self._decode = msgspec.json.Decoder(Line).decode_lines
 
-    def read(self, piece: memoryview) -> Piece:
+    def read(self, piece: bytes) -> Piece:
         """Read whole lines."""
         lines = self._decode(piece)
         if not _stand_alone(piece, len(lines)):
@@ -159,7 +158,7 @@ def _column(numbers: defaultdict[Any, int], things: Sequence[Hashable]) -> Numbe
     return np.fromiter(map(numbers.__getitem__, things), np.int64, len(things))
 
 
-def _stand_alone(piece: memoryview, size: int) -> bool:
+def _stand_alone(piece: bytes, size: int) -> bool:
     """Return whether each line is one object; the decoder takes any white space between objects.
 
     So it is if there are as many lines as objects and a brace stands on both sides of each break:
@@ -167,7 +166,7 @@ def _stand_alone(piece: memoryview, size: int) -> bool:
     """
     text = np.frombuffer(piece, np.uint8)
     breaks = np.count_nonzero(text == ord("\n"))
-    return breaks == size - 1 == bytes(piece).count(b"}\n{")
+    return breaks == size - 1 == piece.count(b"}\n{")
 
 
 def _table(versions: list[Any]) -> Numbers:
