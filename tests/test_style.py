@@ -60,6 +60,8 @@ ONLY_SUBCLASSES = {
     "coterie.mutex.quorum.maekawa.displaced.Displaced": VARIANT,
     "coterie.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
+    "coterie.stack.election.Leaders": "a workload beside the same one with more kinds of faults",
+    "coterie.stack.workload.Line": "a workload beside the same one with locks that are shared",
     "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
 }
 
@@ -78,6 +80,7 @@ NOT_GERUNDS = {
 # Rule 5: which room imports which others when it runs. A new arrow is a decision, not an accident.
 ROOMS = {
     "__main__": "cli",
+    "alarm": "system",
     "catalogue": "errors",
     "cli": "catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
@@ -90,11 +93,11 @@ ROOMS = {
     " process system",
     "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
     " deadlock.service errors locks mutex system",
-    "cluster.runtime": "errors process system",
+    "cluster.runtime": "alarm errors process system",
     "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
     " transactions.schemes transactions.site transactions.store",
-    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors mutex"
-    " system",
+    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors locks"
+    " mutex system",
     "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
     "deadlock": "errors",
@@ -102,9 +105,9 @@ ROOMS = {
     "deadlock.service": "deadlock errors system",
     "diagram": "errors trace",
     "election": "catalogue clocks errors process",
-    "engines": "deadlock deadlock.service errors locks",
+    "engines": "aio alarm deadlock deadlock.service errors locks system",
     "explore": "clocks errors process trace",
-    "locks": "aio errors system",
+    "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "process": "errors",
     "scenario": "catalogue errors process trace",

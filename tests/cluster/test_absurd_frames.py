@@ -14,20 +14,15 @@ import msgspec
 import pytest
 
 import coterie
+from coterie.cluster.client import queries
 from coterie.cluster.config import convert
 from coterie.cluster.membership import check_learnt
 from coterie.cluster.voter.frames import (
-    LOCKS_ASKED_MAX,
     Abstention,
-    AskOwner,
     Figures,
     FindOwners,
-    LockReport,
     NodeStatus,
-    OwnerReport,
-    Owners,
     SessionReport,
-    Standing,
     TokenBound,
     decode_to_voter,
 )
@@ -41,6 +36,14 @@ from coterie.cluster.wire.listener import Listener
 from coterie.deadlock.condition import all_of
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Requester, Wanted
 from coterie.errors import ProtocolError
+from coterie.locks.leases.frames import (
+    LOCKS_ASKED_MAX,
+    AskOwner,
+    LockReport,
+    OwnerReport,
+    Owners,
+    Standing,
+)
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -189,11 +192,14 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
 ) -> None:
     config = convert(document(3))
     clocks = iter([(1 << 64) - 1, 0, 1 << 63] * 1000)
-    lines: list[tuple[Connection, Hello]] = []
+    lines: dict[Connection, Hello] = {}  # at most one, but for the moment in which it is replaced
 
     def admit(connection: Connection, hello: Hello) -> None:
-        connection.use(lambda _: None, lambda _: lines.clear())
-        lines[:] = [(connection, hello)]
+        def leave(_: str) -> None:
+            del lines[connection]
+
+        connection.use(lambda _: None, leave)
+        lines[connection] = hello
 
     async def main() -> list[int]:
         liar = Listener(config, "a", "a start", lambda: next(clocks), admit)
@@ -205,9 +211,10 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
         tokens = []
         async with coterie.connect(f"coterie://{addresses}") as coordinator:
             await until(lambda: lines, "the program to call the liar")
-            for number, lie in enumerate(lies(lines[0][1].identity, config)):
+            [hello] = lines.values()
+            for number, lie in enumerate(lies(hello.identity, config)):
                 await until(lambda: lines, "the program to call again")
-                lines[0][0].send(lie)
+                list(lines)[-1].send(lie)
                 async with coordinator.lock(f"x{number % 3}") as held:
                     assert held.valid
                     assert held.token is not None
@@ -281,6 +288,42 @@ def test_a_question_about_too_many_locks_is_refused() -> None:
             asking.say(FindOwners(1, (*locks, Wanted("one more")), search=True))
 
     asyncio.run(main())
+
+
+class Asked:
+    """Voters that know of no lock; which questions they were asked."""
+
+    def __init__(self, asking: queries.Queries) -> None:
+        self.membership = convert(document(3)).membership
+        self.lease = self.membership.settings.lease
+        self.participant = participant(self.membership.settings, 1)
+        self.questions: list[FindOwners] = []
+        self._asking = asking
+
+    def reachable(self) -> list[int]:
+        return [1, 2, 3]
+
+    def ask(self, voter: int, question: FindOwners) -> None:
+        self.questions.append(question)
+        known = tuple(LockReport(wanted, (), ()) for wanted in question.locks)
+        self._asking.learn(voter, Owners(question.question, known, {}))
+
+
+def test_a_search_asks_about_many_locks_in_several_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queries, "LOCKS_ASKED_MAX", 2)
+    locks = [Wanted(str(number)) for number in range(5)]
+
+    async def main() -> list[FindOwners]:
+        asking = queries.Queries()
+        host: Any = Asked(asking)
+        assert await asking.holds(host, locks) == {lock: [] for lock in locks}
+        return host.questions  # type: ignore[no-any-return]  # it is not the host that it plays
+
+    questions = asyncio.run(main())
+    assert max(len(question.locks) for question in questions) == 2
+    assert {lock for question in questions for lock in question.locks} == set(locks)
 
 
 def test_an_answer_does_not_grow_with_the_requesters_that_a_question_makes_up() -> None:

@@ -17,13 +17,7 @@ import pytest
 
 import coterie
 from coterie.cluster.config import convert
-from coterie.cluster.voter.frames import (
-    FindOwners,
-    GetStatus,
-    GetTokenBound,
-    OwnerReport,
-    decode_to_voter,
-)
+from coterie.cluster.voter.frames import FindOwners, GetStatus, GetTokenBound, decode_to_voter
 from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
 from coterie.cluster.wire.frames import GetMembership
@@ -32,6 +26,7 @@ from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.errors import ProtocolError
+from coterie.locks.leases.frames import OwnerReport
 from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,

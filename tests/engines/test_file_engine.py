@@ -12,10 +12,10 @@ import pytest
 
 import coterie
 from coterie import LockLost, MisuseError, Unavailable
-from coterie.engines.file import waiting_room
+from coterie.engines.file import waiting_room, words
 from coterie.engines.file.directory import Directory
 from coterie.engines.file.line import Ticket
-from coterie.engines.file.words import Words
+from coterie.engines.file.words import Word, Words
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ async def test_a_try_that_fails_leaves_nothing_in_the_queue(tmp_path: Path) -> N
     async with coterie.connect(f"file:{tmp_path}") as c, c.lock("a"):
         assert await asyncio.create_task(c.lock("a").acquire(blocking=False)) is None
         assert await asyncio.create_task(c.lock("a").acquire(timeout=0.01)) is None
-        assert files(tmp_path / "lines") == []
         assert await c.waiters("a") == []
 
 
@@ -116,7 +115,7 @@ async def test_names_leave_nothing_behind(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_line_is_gone_when_all_have_been_served(tmp_path: Path) -> None:
+async def test_a_line_is_gone_when_its_programs_are(tmp_path: Path) -> None:
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
         tasks = [asyncio.create_task(acquired(c, "a")) for _ in range(3)]
@@ -125,7 +124,39 @@ async def test_a_line_is_gone_when_all_have_been_served(tmp_path: Path) -> None:
         await held.release()
         for task in tasks:
             await (await task).release()
-        assert list((tmp_path / "lines").iterdir()) == []
+    assert list((tmp_path / "lines").iterdir()) == []
+
+
+@in_loop
+async def test_a_line_that_has_become_long_is_removed_when_no_task_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "LINE_BYTES_MAX", 100)
+    sizes = []
+    async with coterie.connect(f"file:{tmp_path}") as c:
+        for _ in range(10):
+            held = await acquired(c, "a")
+            waiting = asyncio.create_task(acquired(c, "a"))
+            await until_waiting(c, "a", 1)
+            sizes += [path.stat().st_size for path in (tmp_path / "lines").iterdir()]
+            await held.release()
+            await (await waiting).release()
+    assert len(sizes) == 10
+    assert max(sizes) < 200
+
+
+@in_loop
+async def test_lines_of_the_dead_are_swept_away(tmp_path: Path) -> None:
+    async with coterie.connect(f"file:{tmp_path}") as c:
+        held = await acquired(c, "a")
+        waiting = asyncio.create_task(acquired(c, "a"))
+        await until_waiting(c, "a", 1)
+        (tmp_path / "lines" / Word("b").line).write_bytes(bytes(64))
+        (tmp_path / "lines" / "notes.txt").touch()
+        async with coterie.connect(f"file:{tmp_path}"):
+            assert files(tmp_path / "lines") == sorted([Word("a").line, "notes.txt"])
+        await held.release()
+        await (await waiting).release()
 
 
 @in_loop
@@ -284,16 +315,16 @@ async def test_a_waiter_that_is_stopped_when_its_turn_comes_is_passed_after_a_wh
     monkeypatch.setattr(waiting_room, "LOOK_AGAIN_SECONDS", 0.01)
     async with coterie.connect(f"file:{tmp_path}") as c:
         held = await acquired(c, "a")
-        words = Words(Directory(str(tmp_path)), "host:1")
-        stopped = words.seat()
-        assert stopped.join(words.word("a"), 1, shared=False, owner=1, task=b"")
+        program = Words(Directory(str(tmp_path)), "host:1")
+        stopped = program.seat()
+        assert stopped.join(program.word("a"), 1, shared=False, owner=1, task=b"")
         waiting = asyncio.create_task(acquired(c, "a"))
         await until_waiting(c, "a", 2)
         await held.release()
         late = await waiting
-        assert stopped.look(words.word("a"), shared=False) is None, "the lock is held"
+        assert stopped.look(program.word("a"), shared=False) is None, "the lock is held"
         await late.release()
-        token = stopped.look(words.word("a"), shared=False)
+        token = stopped.look(program.word("a"), shared=False)
         assert token is not None
         assert token > late.token
-        words.close()
+        program.close()

@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Takes the lock again and again. Inside it locks a mark, which fails if another is inside, and
-# appends its token to a log. The mark is opened first, so a killed process frees it first.
+# appends its token to a log. The mark is a lock of the process, which one that is killed loses before
+# those of its descriptors.
 CONTENDER = """
 import fcntl, os, sys, coterie
 mark = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_APPEND)
 with coterie.sync.connect() as c:
     for number in range(int(sys.argv[2])):
         with c.lock("a") as held:
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(mark, b"%d\\n" % held.token)
             if not number:
                 print("inside", flush=True)
-            fcntl.flock(mark, fcntl.LOCK_UN)
+            fcntl.lockf(mark, fcntl.LOCK_UN)
 """
 
 # Holds a lock, forks a child that lives on, and waits to be killed.

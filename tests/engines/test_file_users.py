@@ -316,6 +316,7 @@ def test_what_is_no_line_is_said_and_not_written_to(tmp_path: Path, kind: str) -
     (tmp_path / "file").write_text("of root")
     folder = tmp_path / "locks"
     with coterie.sync.connect(f"file:{folder}") as c, c.lock("a"):
+        words = Words(Directory(str(folder)), "host:1")
         trap = folder / "lines" / Word("a").line
         if kind == "link":
             trap.symlink_to(tmp_path / "file")
@@ -323,7 +324,6 @@ def test_what_is_no_line_is_said_and_not_written_to(tmp_path: Path, kind: str) -
             os.mkfifo(trap)
         else:
             trap.mkdir()
-        words = Words(Directory(str(folder)), "host:1")
         with pytest.raises(OSError, match=str(trap.name)):
             words.seat().join(words.word("a"), 1, shared=False, owner=1, task=b"")
         words.close()

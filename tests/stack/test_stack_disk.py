@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import pytest
 
@@ -83,6 +83,53 @@ def test_a_full_disk_fails_at_the_sync() -> None:
             assert caught.value.errno == errno.ENOSPC
 
         assert run_alone(world, main).error is None
+
+
+def test_what_a_failed_sync_did_not_write_is_gone_in_part_and_a_later_sync_does_not_bring_it_back() -> (
+    None
+):
+    sizes = set()
+    for seed in range(40):
+        with World(seed) as world:
+            disk = world.machine("m").disk
+
+            async def main(process: Process) -> None:
+                with (process.machine.disk.folder / "log").open("ab") as file:
+                    append(file, b"synced")
+                    process.machine.disk.is_full = True
+                    with pytest.raises(OSError, match="No space left"):
+                        append(file, b" and not")
+                    process.machine.disk.is_full = False
+                    append(file, b"!")
+
+            assert run_alone(world, main).error is None
+            left = (disk.folder / "log").read_bytes()
+            assert left.startswith(b"synced")
+            assert left.endswith(b"!")
+            sizes.add(len(left))
+    assert min(sizes) == len(b"synced!")
+    assert len(sizes) > 3
+
+
+def append(file: IO[bytes], content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    system.sync(file.fileno())
+
+
+def test_a_new_disk_is_empty_and_takes_files() -> None:
+    with World(1) as world:
+        disk = world.machine("m").disk
+
+        async def main(_: Process) -> None:
+            replace(disk.folder / "bound", b"1")
+            disk.wipe()
+            assert not list(disk.folder.iterdir())
+            replace(disk.folder / "bound", b"2")
+
+        assert run_alone(world, main).error is None
+        disk.lose_power()
+        assert (disk.folder / "bound").read_bytes() == b"2"
 
 
 def test_a_slow_disk_takes_the_time_of_its_process() -> None:

@@ -194,7 +194,7 @@ def test_a_long_history_is_judged_as_a_short_one() -> None:
     dice = Random(1)  # any other will do
     histories = [Scribe(dice, SLIPS, stale=0.3).write() for _ in range(50)]
     padding = b'\n{"transaction":"P","op":"begin","talk":"' + b"x" * LONG + b'"}'
-    outcomes = []
+    outcomes: list[bool | str | None] = []
     for content in histories:
         for text in (content.rstrip(b"\n") + padding, content):
             try:

@@ -40,7 +40,7 @@ def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
     status of COMMAND, 79 if the leadership was lost, 130 if interrupted while waiting.
 
     A cluster whose algorithm elects a leader among its nodes, such as bully, has one leader and no
-    names: -l follows it and prints `NAME NODE`.
+    names: -l follows it and prints `NAME NODE`. It has no lease, so no command is run for it.
     """
     program = read_program(options["program"], options["shell"])
     if listen:

@@ -7,7 +7,16 @@ import os
 from coterie.errors import ConfigError, UsageError
 
 # The module of each scheme has `make_engine(url)`.
-SCHEMES = {"coterie": "coterie.cluster.url", "file": "coterie.engines.file.engine"}
+SCHEMES = {
+    "coterie": "coterie.cluster.url",
+    "etcd": "coterie.engines.etcd",
+    "etcds": "coterie.engines.etcd",
+    "file": "coterie.engines.file.engine",
+    "redis": "coterie.engines.redis",
+    "rediss": "coterie.engines.redis",
+    "valkey": "coterie.engines.redis",
+    "valkeys": "coterie.engines.redis",
+}
 CONFIGURATION = "coterie.toml"
 DEFAULT_URL = "file:"
 

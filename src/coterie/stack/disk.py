@@ -2,7 +2,8 @@
 
 A power loss cuts each file to what was synced and a random part of the rest, and each name in a
 folder is the synced one or the latest. A killed process loses nothing that it has written: the
-kernel has it.
+kernel has it. A sync that fails loses the same part of its file at once, as the kernel forgets
+what it could not write: the next sync may succeed, and does not bring it back.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Disk:
         self._sizes: dict[int, int] = {}  # synced, by inode
         self._names: dict[Path, dict[str, int]] = {}  # synced, by folder
         self._locks: dict[int, tuple[Process, IO[bytes]]] = {}  # by inode
+        self._locked: list[IO[bytes]] = []  # ever, by processes that may have been killed since
         folder.mkdir(parents=True)
         self._kept.mkdir()
 
@@ -51,6 +53,8 @@ class Disk:
         if not process.is_alive:
             return
         if self.is_full:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                self._cut(Path(f"/proc/self/fd/{descriptor}").readlink())
             raise OSError(errno.ENOSPC, "No space left on device")
         self._note(descriptor)
 
@@ -101,6 +105,15 @@ class Disk:
         synced = min(self._sizes.get(about.st_ino, 0), about.st_size)
         os.truncate(path, self._random.randint(synced, about.st_size))
 
+    def wipe(self) -> None:
+        """Be a new disk, with nothing on it."""
+        for folder in (self.folder, self._kept):
+            shutil.rmtree(folder)
+            folder.mkdir()
+        self._sizes.clear()
+        self._names.clear()
+        self._locks.clear()
+
     def freeze(self) -> Callable[[], None]:
         """Copy everything; the function returned puts it back as it was."""
         copy = self.folder.with_name(self.folder.name + "-frozen")
@@ -134,3 +147,9 @@ class Disk:
             if holder.is_alive and not locked.closed:
                 raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable")
         self._locks[inode] = (process, file)
+        self._locked.append(file)
+
+    def close(self) -> None:
+        """Close the files that killed processes had locked; to close one twice does no harm."""
+        for file in self._locked:
+            file.close()

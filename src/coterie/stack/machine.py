@@ -71,6 +71,10 @@ class Machine:
         """Set the time of day forward or back."""
         self._wall += seconds
 
+    def set_wall(self, error: float) -> None:
+        """Set the time of day, wrong by so many seconds."""
+        self._wall = YEAR_2026 + error
+
     def sleep(self, seconds: float) -> None:
         """Suspend all that runs here; the monotonic clock stands still meanwhile."""
         until = self.world.now + seconds
@@ -121,6 +125,7 @@ class Process:
         self.next_turn: float | None = None
         self.sockets: dict[int, Socket] = {}
         self.syncs_left: int | None = None  # before it dies in the middle of a turn
+        self.sends_left: int | None = None  # the same, counted in writes to sockets
         self.dies_with_power = False
         self.at_end_of_turn: list[Callable[[], None]] = []
         self.loop = Loop(self)
@@ -220,6 +225,18 @@ class Process:
         """Die in the middle of a turn, when so many more files have been synced."""
         self.syncs_left = count
         self.dies_with_power = with_power
+
+    def die_after_sends(self, count: int, *, with_power: bool = False) -> None:
+        """Die in the middle of a turn, when so many more writes have left."""
+        self.sends_left = count
+        self.dies_with_power = with_power
+
+    def note_send(self) -> None:
+        """Take note that bytes have left."""
+        if self.sends_left is not None and self.is_alive:
+            self.sends_left -= 1
+            if self.sends_left < 0:
+                self.die_in_turn()
 
     def die_in_turn(self) -> None:
         """Die now, while a turn runs: the rest of the turn has no effect on anything outside."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import heapq
 import logging
 import shutil
 import struct
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -19,7 +21,7 @@ from coterie.stack.network import Network
 from coterie.stack.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -31,6 +33,11 @@ LONG_TURN_SECONDS = 0.01
 MEMORY = Path("/dev/shm")  # noqa: S108 - a disk that is simulated needs no real one
 _STAMP = struct.Struct(">dIB")
 _LOGGER = logging.getLogger("coterie")
+
+
+def memory() -> Path:
+    """Return a folder for files that are needed for a moment only."""
+    return MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
 
 
 class ViolationError(Exception):
@@ -46,8 +53,10 @@ class ViolationError(Exception):
 class World:
     """Everything of one run; use it in `with`, for it has files and processes that have to be closed."""
 
-    def __init__(self, seed: int | str, *, traced: bool = False) -> None:
-        """Begin at time 0 with no machine."""
+    def __init__(
+        self, seed: int | str, *, traced: bool = False, folder: Path | None = None
+    ) -> None:
+        """Begin at time 0 with no machine; `folder` is where disks are, by default in memory."""
         self.seed = seed
         self.now = 0.0
         self.random = Random(f"{seed}/world")
@@ -63,6 +72,7 @@ class World:
         self._pids = 100
         self._numbers: dict[str, int] = {}  # of processes, by name
         self._graveyard: list[Process] = []
+        self._place = folder or memory()
         self._folder: Path | None = None
         self._collected = True
         self._log_level = logging.NOTSET
@@ -70,8 +80,7 @@ class World:
 
     def __enter__(self) -> Self:
         """Make room for the disks."""
-        where = MEMORY if MEMORY.is_dir() else None
-        self._folder = Path(tempfile.mkdtemp(prefix="coterie-stack-", dir=where))
+        self._folder = Path(tempfile.mkdtemp(prefix="coterie-stack-", dir=self._place))
         self._collected = gc.isenabled()
         gc.disable()  # what is collected when would depend on what ran before
         self._log_level = _LOGGER.level
@@ -215,14 +224,27 @@ class World:
         self.recorder.traced = False
         for process in left:
             process.vanish()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _unheard():
             warnings.simplefilter("ignore")
             while left:
                 left.pop().bury()
             self._graveyard.clear()
+            for machine in self.machines.values():
+                machine.disk.close()
             self.machines.clear()
             self._heap.clear()
             gc.collect()
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Ignore what `finally` blocks raise that find no event loop any more."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _ignore(process: Process) -> None:

@@ -22,11 +22,12 @@ from coterie.locks.engine import Elector
 from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from coterie.cli.lock.program import Job
 
 INTERRUPTED = 130
+SILENT_SECONDS = 1.0  # of waiting, before it says why, and between looks
 MARGIN_SECONDS = 0.2  # between the end of the program and the end of the lease
 
 
@@ -103,7 +104,8 @@ def hold(
     if isinstance(coordinator.engine, Elector):
         raise UsageError(
             "this cluster elects a leader among its nodes and has no locks: follow the leader with"
-            " coterie elect -l NAME"
+            " coterie elect -l NAME. It has no lease, and two nodes may take themselves for it while"
+            " a link is slow: to run a command at one place only, use a cluster without `algorithm`"
         )
     return asyncio.run(_interruptible(coordinator, choose, job))
 
@@ -124,7 +126,11 @@ async def _acquire_and_run(
     coordinator: Coordinator, wanted: Acquirable[Holding], job: Job, signals: Signals
 ) -> int:
     began = time.monotonic()
-    holding = await wanted.acquire()
+    saying = asyncio.ensure_future(_say_why(coordinator, wanted.names))
+    try:
+        holding = await wanted.acquire()
+    finally:
+        saying.cancel()
     if holding is None:
         holders = [party for name in wanted.names for party in await coordinator.holders(name)]
         raise wanted.timed_out(
@@ -136,6 +142,18 @@ async def _acquire_and_run(
         return await _run(holding, job, signals, time.monotonic() - began)
     finally:
         await holding.release()
+
+
+async def _say_why(coordinator: Coordinator, names: Sequence[str]) -> None:
+    """Say why nothing is granted as long as no node grants anything; a holder is no news."""
+    said = ""
+    while True:
+        await asyncio.sleep(SILENT_SECONDS)
+        obstacles = [coordinator.engine.obstacle(name) for name in names]
+        reason = next((str(error) for error in obstacles if error is not None), "")
+        if reason and not said:
+            click.echo(f"coterie: waiting: {reason}", err=True)
+        said = reason
 
 
 async def _hold_alone(holding: Holding, signals: Signals) -> int:

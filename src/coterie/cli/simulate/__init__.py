@@ -130,7 +130,7 @@ def command(
 
 
 def _facts(choice: Choice, result: Result) -> dict[str, Any]:
-    facts: dict[str, Any] = msgspec.to_builtins(result)
+    facts: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(result, trace=None))
     del facts["trace"]
     about = facts.pop("facts")
     return {"algorithm": choice.algorithm.name, "variant": choice.setup.variant, **facts, **about}

@@ -95,6 +95,10 @@ class ElectionEngine:
         """Refuse: there are no locks."""
         self._refuse(f"lock {name!r}: ")
 
+    def obstacle(self, name: str) -> NoReturn:
+        """Refuse: there are no locks."""
+        self._refuse(f"lock {name!r}: ")
+
     async def holders(self, name: str) -> list[Party]:
         """Refuse: there are no locks."""
         self._refuse(f"lock {name!r}: ")

@@ -132,18 +132,18 @@ class ClassicEngine:
 
     # Nodes that are away
 
-    def obstacle(self, lock: str) -> Unavailable | None:
+    def obstacle(self, name: str) -> Unavailable | None:
         """Return which nodes are missing for a lock to be granted."""
         if not self.node.is_ready:
             missing = ", ".join(self.node.strangers)
             return Unavailable(
-                f"lock {lock!r}: {self.node.algorithm.name} grants locks when all nodes have met,"
+                f"lock {name!r}: {self.node.algorithm.name} grants locks when all nodes have met,"
                 f" and {missing} did not answer so far; start all nodes"
             )
         if not self._is_in_doubt():
             return None
         return Unavailable(
-            f"lock {lock!r}: {', '.join(self.node.away)} cannot be reached, and"
+            f"lock {name!r}: {', '.join(self.node.away)} cannot be reached, and"
             f" {self.node.algorithm.name} does not tolerate crashes; if a node has ended, restart"
             " all of them"
         )

@@ -320,6 +320,7 @@ class Classic:
     def _meet(self, peer: ProcessId) -> None:
         was_ready = self.is_ready
         self._strangers.discard(peer)
+        self._find(peer)  # it was connected before it was missed, and lets us in after that
         if was_ready or not self.is_ready:
             return
         logger.info("node %s has met all others", self.name)
@@ -367,6 +368,14 @@ class Classic:
             return
         logger.warning("node %s is back at node %s", self.peers[peer].name, self.name)
         self.lost.discard(peer)
+        self._elect()
+
+    def _elect(self) -> None:
+        """Find a leader again, since a peer is there that was lost until now.
+
+        An election that went past this node meanwhile has left that peer out, maybe one that the peer
+        has begun itself: its list or question came by way of others, before it was here.
+        """
         if self.elects:
             for running in self.processes.values():
                 running.call("elect")
@@ -388,9 +397,12 @@ class Classic:
             )
         logger.warning("node %s has returned to node %s", name, self.name)
         self._report(peer)  # the start that was watched is over, whether it was missed or not
+        was_lost = peer in self.lost
         self.lost.discard(peer)
         for lock in sorted(self.processes):
             self.peers[peer].send(lock, b"")
+        if was_lost:
+            self._elect()
         return None
 
     def _fail(self, reason: str) -> None:

@@ -153,7 +153,7 @@ class Visit:
             raise UsageError(
                 f"cluster {membership.cluster!r} runs {membership.algorithm.name}, which has no"
                 f" programs outside its nodes: take part as one of {names}, with coterie.join or"
-                " --node"
+                " --node; if it elects a leader, follow that with coterie elect -l NAME"
             )
         return membership
 

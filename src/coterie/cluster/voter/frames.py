@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
-from coterie.deadlock.service.lock_waits import LockOwner, Name, Time, Wanted
+from coterie.locks.leases.frames import Asked, AskOwner, LockReport, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -21,9 +21,6 @@ from coterie.mutex.quorum.leased.frames import (
     Term,
 )
 
-LOCKS_ASKED_MAX = 1000  # in one question; more locks are asked about in several
-
-Asked: TypeAlias = Annotated[tuple[Wanted, ...], Meta(max_length=LOCKS_ASKED_MAX)]
 Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 
 # Questions to a voting node
@@ -51,53 +48,6 @@ class FindOwners(Service, frozen=True):
     question: int
     locks: Asked
     search: bool
-
-
-class LockReport(msgspec.Struct, frozen=True):
-    """A lock, as a node sees it."""
-
-    wanted: Wanted
-    owners: tuple[str, ...]  # identities: one, or several that share
-    queue: tuple[str, ...]  # the next first
-
-
-class Owners(Service, frozen=True):
-    """Which participants have the votes and which wait for them; they are being asked."""
-
-    question: int
-    locks: Annotated[tuple[LockReport, ...], Meta(max_length=LOCKS_ASKED_MAX)]
-    labels: dict[str, str]  # of the identities that the node knows
-
-
-class AskOwner(Service, frozen=True):
-    """The node passes a question on to a participant."""
-
-    route: int  # where the answer goes
-    question: int
-    locks: Asked
-    search: bool
-
-
-class Standing(msgspec.Struct, frozen=True, array_like=True):
-    """How a participant stands to a lock."""
-
-    wanted: Wanted
-    state: Literal["held", "waiting", "kept", "nothing"]  # kept: unused, given up when asked for
-    token: int  # of the hold; 0 without
-    since: Time  # when the first holder or waiter asked, in seconds since 1970
-    modes: tuple[bool, ...] = ()  # for each task that waits whether it is to share
-    holders: tuple[LockOwner, ...] = ()  # the tasks that hold, and what they wait for
-    waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search those that may be ahead
-    shared: bool = False  # the mode of the hold, or of the first claim that waits
-
-
-class OwnerReport(Service, frozen=True):
-    """How a participant stands to the locks that it was asked about."""
-
-    route: int
-    question: int
-    identity: Name
-    locks: Annotated[tuple[Standing, ...], Meta(max_length=LOCKS_ASKED_MAX)]
 
 
 class GetStatus(Service, frozen=True):

@@ -14,14 +14,11 @@ from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import (
-    AskOwner,
     FindOwners,
     GetAbstention,
     GetStatus,
     GetTokenBound,
     NodeStatus,
-    OwnerReport,
-    Owners,
     TokenBound,
     decode_to_voter,
 )
@@ -30,6 +27,7 @@ from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.errors import ProtocolError
+from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term, Upward
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
 
@@ -37,10 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from coterie.cluster.membership import Membership
-    from coterie.cluster.voter.frames import LockReport, ToVoter
+    from coterie.cluster.voter.frames import ToVoter
     from coterie.cluster.voter.storage import Storage
     from coterie.cluster.wire.frames import Hello
     from coterie.deadlock.service.lock_waits import LockOwner, Wanted
+    from coterie.locks.leases.frames import LockReport
     from coterie.process import Event, Outbox, ProcessId
 
 ASKED_MAX = 64  # waiting participants that a question about a lock is passed on to

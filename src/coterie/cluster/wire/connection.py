@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct(">I")
 HANDSHAKE_BYTES_MAX = 16 * 1024  # of a frame before the peer is known
 FRAME_BYTES_MAX = 16 * 1024 * 1024
+READ_BYTES_MAX = 64 * 1024  # at once
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024  # that a peer has not read
 CLOSING_SECONDS_MAX = 1.0
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
@@ -97,6 +98,10 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self.transport = cast("asyncio.Transport", transport)
+        # asyncio makes a buffer of this size for each read, by default of 256 KiB: memory that the
+        # allocator gets from the system and gives back each time.
+        if hasattr(transport, "max_size"):
+            transport.max_size = READ_BYTES_MAX
         _keep_alive(transport.get_extra_info("socket"))
         self._opened(self)
 

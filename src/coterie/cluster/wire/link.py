@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.connection import Connection
+from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Link:
             try:
                 await self._use(*await self._call(address))
             except (OSError, ProtocolError) as error:
-                self._note(f"{address}: {str(error) or type(error).__name__}")
+                self._note(explain_at(address, error))
             if clock.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             attempt += 1

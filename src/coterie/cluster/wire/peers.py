@@ -79,6 +79,7 @@ class Peer:
         self._patience = lease
         self._handlers = handlers
         self._life: str | None = None  # of the peer: another one for each of its starts
+        self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
         self._waiting: deque[Letter] = deque()
         self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
@@ -123,10 +124,14 @@ class Peer:
         if self._life is not None and life != self._life:
             self._waiting.clear()
             self._unconfirmed.clear()
-            self._posted = self._delivered = self._bytes = 0
+            posted, self._posted, self._bytes = self._posted, 0, 0
             objection = self._handlers.restarted(self._number, incarnation)
             if objection is not None:
+                # We keep to the start that we know: its last letters may be on their way still, and
+                # its receipts.
+                self._posted = posted
                 raise ProtocolError(objection)
+            self._delivered = 0
             if not self.is_up:
                 self._grow_impatient()  # it has called us, and may end before we reach it
         self._life = life
@@ -153,6 +158,7 @@ class Peer:
         self._waiting.extendleft(reversed(self._unconfirmed))
         self._unconfirmed.clear()
         self._bytes = 0
+        self._reached = welcome.start
         try:
             self._meet(welcome.start, welcome.clock)
         except ProtocolError:
@@ -178,6 +184,8 @@ class Peer:
             self._link.give_up()
             self._handlers.refused(legible(answer.reason))
             return
+        if self._reached != self._life:
+            return  # it is of a start that is over, and means none of the letters to the next one
         if answer.seq > self._posted:
             raise ProtocolError(f"a receipt for letter {answer.seq}, which was not sent")
         if not self._is_met:

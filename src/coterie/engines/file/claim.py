@@ -119,6 +119,11 @@ class FileClaim:
         seat = self._seat  # another thread may end the claim meanwhile
         return seat is not None and self.token is not None and seat.words.in_place()
 
+    @property
+    def stands(self) -> bool:
+        """Whether it has a place in the line of its lock: whatever asks from now on comes later."""
+        return self._seat is not None and self._seat.position is not None
+
     def holds(self) -> bool:
         """Return True if the lock was granted and no loss of it has been noticed."""
         return self.token is not None and self._seat is not None and not self._loss
@@ -223,7 +228,9 @@ class FileClaim:
         """Watch the one before us in the line; without one, the holder."""
         assert self._room is not None, "it has joined"
         assert self._word is not None, "as above"
-        if not self._room.watch(self, seat.predecessor(), self._word):
+        if self._room.watch(self, seat.predecessor(), self._word):
+            self._pause = FIRST_PAUSE_SECONDS
+        else:
             # What we should watch has just gone, or cannot be found: look again soon.
             self._later(self._pause, FileClaim._look_soon)
             self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)

@@ -286,6 +286,9 @@ class FileEngine:
         if self._board is not None:
             self._board.withdraw(owner)
 
+    def obstacle(self, name: str) -> None:
+        """Return what blocks a lock besides its holders: nothing."""
+
     # What others hold
 
     async def holders(self, name: str) -> list[Party]:

@@ -1,6 +1,6 @@
 """The line of a lock: the order in which those are served that have to wait.
 
-It is a file that exists only as long as there is something to wait for. A waiter appends a record, which
+It is a file that is made for the first that has to wait. A waiter appends a record, which
 the system does for one process after the other, and the offset of the record is its place. It keeps the
 byte at its place locked as long as it waits, alone or in shared mode as it wants the lock. So whether a
 waiter may go to the lock is one question to the kernel: is a byte before its own locked in a way that
@@ -11,9 +11,9 @@ B's place is behind A's, since A appended before. B asks the kernel about all pl
 looks, finds that of A as long as A waits, and does not try the lock. A task that has not joined does not
 try the lock either once it sees that some task waits (`words.py`). So A is served first, or leaves.
 
-The line is removed, or emptied where its file is of another user, by a holder that sees that no task
-waits: it takes the waiters' byte alone, which every waiter shares from before it opens the file until it
-has left the line. So no waiter ever stands in a file that is not the line any more, unless a user or a
+The line is removed, or emptied where its file is of another user, when a program ends that has used it,
+or when it has become long, if no task waits: that takes the waiters' byte alone, which every waiter shares
+from before it opens the file until it has left the line. So no waiter ever stands in a file that is not the line any more, unless a user or a
 program other than coterie removes it: then those in it still enter one at a time, since the lock itself
 is the byte in `words`, and find out within a second that none is before them.
 """
@@ -145,15 +145,13 @@ def remove(lines: Folder, name: str) -> None:
     """Remove the line; only with the waiters' byte taken alone."""
     try:
         os.unlink(name, dir_fd=lines.descriptor)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         pass
     except PermissionError:  # of another user
-        try:
-            descriptor = os.open(name, OPEN, dir_fd=lines.descriptor)
-        except OSError:
-            return
-        os.ftruncate(descriptor, 0)
-        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            descriptor = _checked(os.open(name, OPEN, dir_fd=lines.descriptor), name)
+            os.ftruncate(descriptor, 0)
+            os.close(descriptor)
 
 
 def _read(descriptor: int, position: int) -> Waiter | None:

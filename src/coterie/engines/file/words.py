@@ -28,7 +28,7 @@ import os
 import time
 import weakref
 from _thread import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie.engines.file import byte_lock, line
 from coterie.engines.file.board import LIFE_BITS, LIFE_OFFSET, SHARES, Board, programs, read_board
@@ -46,7 +46,10 @@ WORD_BITS = 61
 OPEN_WORDS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 KNOWN_MAX = 4096  # names whose words are remembered
 OPEN_TRIES = 100
-SWEPT_AT_ONCE = 8  # boards of others that are looked at when a program comes
+SWEPT_AT_ONCE = 8  # boards and lines that are looked at when a program comes
+LINE_BYTES_MAX = 1 << 16  # after which a line is removed as soon as no task waits
+
+Kind = TypeVar("Kind")
 
 
 class ReplacedError(Exception):
@@ -99,6 +102,7 @@ class Words:
         """
         self.program = int.from_bytes(os.urandom(8), "big")
         self.requests = itertools.count(1)
+        self.joined: set[str] = set()  # the lines in which a task of this program has waited
         self._path = f"{directory.path}/{WORDS}"
         self._boards_path = f"{directory.path}/{BOARDS}"
         self._known: dict[str, Word] = {}
@@ -214,6 +218,13 @@ class Words:
         if waiter is not None:
             self.bells.ring(*waiter)
 
+    def remove_line(self, name: str) -> None:
+        """Remove the line of that name if no task waits in it."""
+        offset = WORD_OFFSET + 2 * int(name, 16) + 1  # of the waiters' byte
+        if byte_lock.attempt(self.descriptor, byte_lock.request(byte_lock.ALONE, offset)):
+            line.remove(self.lines, name)
+            byte_lock.attempt(self.descriptor, byte_lock.request(byte_lock.FREE, offset))
+
     def make_lent_pipe(self, life: int) -> int:
         """Make a pipe that a child inherits together with a seat: it breaks when both have ended."""
         with _no_fork:
@@ -229,6 +240,8 @@ class Words:
             return
         for seat in list(self._seats):
             seat.close()
+        for joined in self.joined:
+            self.remove_line(joined)
         name = f"{self.program:016x}"
         for file in (name, f"{name}.{LIFE}", f"{name}.{BELL}"):
             self.boards.unlink(file)
@@ -258,11 +271,12 @@ class Words:
         return pipe
 
     def _sweep(self) -> None:
-        """Remove the boards of programs that have ended without doing so; of some, at random."""
+        """Remove what programs have left that ended without doing so; some of it, at random."""
         boards = self.boards.descriptor
-        found = programs(boards)
-        first = self.program % len(found)
-        for program in (found + found)[first : first + min(SWEPT_AT_ONCE, len(found))]:
+        for name in self._some(self.lines.names()):
+            if is_line(name):
+                self.remove_line(name)
+        for program in self._some(programs(boards)):
             life = open_life(boards, f"{program:016x}")
             if life is not None:
                 os.close(life)
@@ -270,16 +284,20 @@ class Words:
                 for suffix in ("", f".{LIFE}", f".{BELL}"):
                     self.boards.unlink(f"{program:016x}{suffix}")
 
+    def _some(self, found: list[Kind]) -> list[Kind]:
+        first = self.program % max(1, len(found))
+        return (found + found)[first : first + min(SWEPT_AT_ONCE, len(found))]
+
 
 class Seat:
     """A descriptor of `words` of its own, which holds a lock, or waits for one, or is free."""
 
     __slots__ = (
         "__weakref__",
-        "_came_by_line",
         "_descriptor",
         "_lent",
         "_life",
+        "_line_is_long",
         "_shared",
         "_slot",
         "_ticket",
@@ -297,7 +315,7 @@ class Seat:
         self._slot = words.board.slot(self._life)
         self._word: Word | None = None  # that it holds
         self._shared = False
-        self._came_by_line = False
+        self._line_is_long = False
         self.token: int | None = None
         self._descriptor = words.open_again()
         byte_lock.attempt(
@@ -335,6 +353,7 @@ class Seat:
         if not byte_lock.attempt(self._descriptor, word.waiters_shared):
             return False
         self._slot.ask(word.offset, word.text, task, owner, request, time.time(), SHARES * shared)
+        self.words.joined.add(word.line)
         try:
             with _no_fork:
                 self._ticket = Ticket(
@@ -363,9 +382,14 @@ class Seat:
         if token is None:
             self._slot.wait(ticket.position)
             return None
-        self._came_by_line = True
+        self._line_is_long = ticket.position >= LINE_BYTES_MAX
         self._leave(word, tell_next=shared)  # one that does not share is watched by the next
         return token
+
+    @property
+    def position(self) -> int | None:
+        """Where it stands in a line, if it waits."""
+        return None if self._ticket is None else self._ticket.position
 
     def predecessor(self) -> Waiter | None:
         """Return the one before us in the line; None if there is none."""
@@ -377,7 +401,6 @@ class Seat:
             return
         self._leave(word, tell_next=True)
         self._slot.clear()
-        self._remove_line(word)
 
     def release(self) -> None:
         """Give the lock back, and let the first that waits for it look; safe to do twice."""
@@ -385,9 +408,9 @@ class Seat:
         if word is None or self._descriptor < 0:
             return
         self._word, self.token = None, None
-        if self._came_by_line:
-            self._came_by_line = False
-            self._remove_line(word)
+        if self._line_is_long:
+            self._line_is_long = False
+            self.words.remove_line(word.line)
         byte_lock.call(self._descriptor, byte_lock.SET, word.free)
         self._slot.clear()
         # After the lock is unlocked: see the argument above.
@@ -455,11 +478,13 @@ class Seat:
         if after is not None:
             self.words.bells.ring(*after)
 
-    def _remove_line(self, word: Word) -> None:
-        """Remove the line if no task waits."""
-        if byte_lock.attempt(self._descriptor, word.waiters_alone):
-            line.remove(self.words.lines, word.line)
-            byte_lock.attempt(self._descriptor, word.waiters_free)
+
+def is_line(name: str) -> bool:
+    """Return True if a file in the folder of lines can be one."""
+    try:
+        return len(name) == 16 and int(name, 16) >> WORD_BITS == 0
+    except ValueError:
+        return False
 
 
 def lent(program: int, life: int) -> str:

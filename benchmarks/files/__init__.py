@@ -1,0 +1,1 @@
+"""The `file:` engine beside other file locks, and under kill -9."""
