@@ -35,6 +35,7 @@ bench: $(READY)  ## compare with peers, in the same run
 	$(BIN)/python benchmarks/simulator_against_simpy.py
 	$(BIN)/python benchmarks/hundred_thousand.py
 	$(BIN)/python benchmarks/explorer_against_spin.py
+	$(BIN)/python benchmarks/command_starts.py
 	$(BIN)/python benchmarks/explorer_with_clock.py
 
 bench-files: $(READY) $(PEERS)  ## our locks of one machine beside fasteners, portalocker, filelock and flock(1)
