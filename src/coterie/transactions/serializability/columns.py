@@ -166,7 +166,7 @@ def _stand_alone(piece: bytes, size: int) -> bool:
     """
     text = np.frombuffer(piece, np.uint8)
     breaks = np.count_nonzero(text == ord("\n"))
-    return breaks == size - 1 == piece.count(b"}\n{")
+    return bool(breaks == size - 1 == piece.count(b"}\n{"))
 
 
 def _table(versions: list[Any]) -> Numbers:
