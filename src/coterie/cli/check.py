@@ -20,7 +20,7 @@ from coterie.cli.common.options import (
 from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
-from coterie.explore import Progress, Verdict, check, check_timed, needs_clock
+from coterie.explore import Progress, Verdict, check, needs_clock
 from coterie.process import Channel
 from coterie.scenario import from_trace
 
@@ -168,6 +168,8 @@ def _check_with_clock(
             )
     bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
     delays = (1, int(min(bounds)))
+    from coterie.explore import check_timed  # noqa: PLC0415 - most algorithms need no clock
+
     return check_timed(processes, delays=delays, entries=entries, crashes=crashes, **options)
 
 
