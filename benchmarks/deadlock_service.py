@@ -52,7 +52,7 @@ class Cluster:
     def frames(self) -> int:
         """Count the frames of searches, each where it was sent."""
         senders: list[Any] = [node.voting for node in self.nodes]
-        senders += [engine.group.host for engine in self.engines]
+        senders += [engine.group.supply for engine in self.engines]
         return sum(sender.sent[kind] for sender in senders for kind in KINDS)
 
     def searches(self) -> int:

@@ -3,11 +3,13 @@
 The model is Ricart-Agrawala with everyone always wanting in. On SimPy it is written twice: with a
 timeout and a callback per message, which is the fastest way there, and with a process per message
 and a store per node, which is the usual one. The SimPy models count messages and entries and
-nothing else; ours runs with its metrics, its monitors and its readiness for faults.
+nothing else; ours runs with its metrics, its monitors and its readiness for faults. Two rows add
+what SimPy has not: the trace of all messages, and the monitor of causal order.
 
-    python benchmarks/simulator_against_simpy.py [PROCESSES [ENTRIES [REPETITIONS]]]
+    python benchmarks/simulator_against_simpy.py [REPETITIONS]
 
-The runs are interleaved, and what is compared is the median of the ratios of each repetition.
+The runs of a row are interleaved, and what is compared is the median of the ratios of each
+repetition. A thousand processes are run once: a million messages are under way at the same time.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import simpy
 
 from coterie import catalogue
 from coterie.simulate import Closed, Constant, Network, Simulation, Uniform
+from coterie.trace import Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -154,35 +157,68 @@ def on_simpy(
     return sum(node.messages for node in nodes), seconds
 
 
-def on_coterie(size: int, entries: int, spread: float) -> tuple[int, float]:
+@dataclass(frozen=True)
+class Row:
+    """What is run: so many processes and entries of each, and how messages travel."""
+
+    size: int
+    entries: int
+    spread: float = 0.0  # of uniform delays around 1; 0: constant
+    extra: str = ""
+    stores: bool = True  # also the slow way of SimPy
+    once: bool = False
+
+    def __str__(self) -> str:
+        latency = f"uniform, 1 ± {self.spread / 2}" if self.spread else "constant"
+        extra = f", {self.extra}" if self.extra else ""
+        return f"N = {self.size:,}, {self.entries} entries each, latency {latency}{extra}"
+
+
+ROWS = (
+    Row(10, 100, 1.0),
+    Row(100, 10, 1.0),
+    Row(1_000, 1, 1.0, stores=False, once=True),
+    Row(10, 100),
+    Row(100, 10),
+    Row(100, 10, extra="trace on", stores=False),
+    Row(100, 10, extra="order monitor on", stores=False),
+)
+
+
+def on_coterie(row: Row) -> tuple[int, float]:
     """Run our model; give its messages and CPU seconds."""
     algorithm = catalogue.algorithm("ricart-agrawala")
-    latency = Uniform(1 - spread / 2, 1 + spread / 2) if spread else Constant(1.0)
+    spread = row.spread
     simulation = Simulation(
-        algorithm.build(algorithm.setup(size)),
-        workload=Closed(entries),
-        network=Network(latency),
+        algorithm.build(algorithm.setup(row.size)),
+        workload=Closed(row.entries),
+        network=Network(Uniform(1 - spread / 2, 1 + spread / 2) if spread else Constant(1.0)),
+        header=Header(algorithm=algorithm.name, size=row.size) if "trace" in row.extra else None,
+        order="count" if "order" in row.extra else "ignore",
     )
     started = process_time()
     result = simulation.run()
     seconds = process_time() - started
     assert result.stopped == "done"
-    assert result.entries == size * entries
+    assert result.entries == row.size * row.entries
     return result.messages, seconds
 
 
-def compare(size: int, entries: int, repetitions: int, spread: float) -> None:
+def compare(row: Row, repetitions: int) -> None:
+    """Run both sides in turn and print how they compare."""
+    model = row.size, row.entries, row.spread
     runs: dict[str, Callable[[], tuple[int, float]]] = {
-        "SimPy, process and store": lambda: on_simpy(StoreNode, size, entries, spread),
-        "SimPy, timeout and callback": lambda: on_simpy(CallbackNode, size, entries, spread),
-        "coterie": lambda: on_coterie(size, entries, spread),
+        "SimPy, timeout and callback": lambda: on_simpy(CallbackNode, *model),
+        "coterie": lambda: on_coterie(row),
     }
+    if row.stores:
+        runs["SimPy, process and store"] = lambda: on_simpy(StoreNode, *model)
     rates: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(repetitions):
+    for _ in range(1 if row.once else repetitions):
         for name, run in runs.items():
             messages, seconds = run()
             rates[name].append(messages / seconds)
-    print(f"latency {f'uniform, 1 ± {spread / 2}' if spread else 'constant'}")
+    print(row)
     for name, measured in rates.items():
         ours = zip(rates["coterie"], measured, strict=True)
         ratio = median(our / theirs for our, theirs in ours)
@@ -191,10 +227,11 @@ def compare(size: int, entries: int, repetitions: int, spread: float) -> None:
 
 
 def main() -> None:
-    size, entries, repetitions = [*map(int, sys.argv[1:]), *(100, 10, 7)[len(sys.argv) - 1 :]]
-    print(f"Ricart-Agrawala, {size} processes, {entries} entries each, everyone always wants in")
-    for spread in (0.0, 1.0):
-        compare(size, entries, repetitions, spread)
+    """Run all rows."""
+    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    print("Ricart-Agrawala, everyone always wants in")
+    for row in ROWS:
+        compare(row, repetitions)
 
 
 if __name__ == "__main__":

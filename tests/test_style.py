@@ -60,6 +60,7 @@ ONLY_SUBCLASSES = {
     "coterie.mutex.quorum.maekawa.displaced.Displaced": VARIANT,
     "coterie.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
+    "coterie.stack.election.Leaders": "a workload beside the same one with more kinds of faults",
     "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
 }
 
@@ -78,6 +79,7 @@ NOT_GERUNDS = {
 # Rule 5: which room imports which others when it runs. A new arrow is a decision, not an accident.
 ROOMS = {
     "__main__": "cli",
+    "alarm": "system",
     "catalogue": "errors",
     "cli": "catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
@@ -86,39 +88,67 @@ ROOMS = {
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
     "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks",
-    "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks process",
-    "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire deadlock.service"
-    " errors locks mutex",
-    "cluster.runtime": "errors process",
-    "cluster.store": "cluster cluster.runtime cluster.wire errors process transactions"
+    "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
+    " process system",
+    "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
+    " deadlock.service errors locks mutex system",
+    "cluster.runtime": "alarm errors process system",
+    "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
     " transactions.schemes transactions.site transactions.store",
-    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors mutex",
-    "cluster.wire": "cluster.runtime errors",
-    "coterie": "errors",
+    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors locks"
+    " mutex system",
+    "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
     "deadlock": "errors",
     "deadlock.detectors": "deadlock errors process",
-    "deadlock.service": "deadlock errors",
+    "deadlock.service": "deadlock errors system",
     "diagram": "errors trace",
     "election": "catalogue clocks errors process",
-    "engines": "deadlock deadlock.service errors locks",
+    "engines": "aio alarm deadlock deadlock.service errors locks system",
     "explore": "clocks errors process trace",
-    "locks": "aio errors",
+    "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "process": "errors",
     "scenario": "catalogue errors process trace",
     "simulate": "catalogue errors process scenario trace",
-    "stack": "catalogue cluster cluster.classic cluster.runtime cluster.store cluster.voter errors"
-    " locks process trace transactions transactions.serializability",
-    "sync": "errors locks",
+    "stack": "catalogue cluster cluster.classic cluster.store cluster.voter errors locks process"
+    " system trace transactions transactions.serializability",
+    "sync": "errors locks system",
     "trace": "errors",
     "transactions": "errors",
     "transactions.schemes": "clocks deadlock errors transactions",
     "transactions.serializability": "deadlock errors transactions",
     "transactions.site": "clocks deadlock deadlock.service errors process transactions.schemes",
-    "transactions.store": "aio clocks errors transactions transactions.schemes",
+    "transactions.store": "aio clocks errors system transactions transactions.schemes",
     "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
     " transactions.site",
+}
+
+# What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
+OF_THE_STACK = (
+    "coterie.aio",
+    "coterie.cluster",
+    "coterie.deadlock",
+    "coterie.locks",
+    "coterie.process",
+    "coterie.sync",
+    "coterie.transactions.site",
+    "coterie.transactions.store",
+)
+SOURCES_OF_CHANCE = ("datetime", "fcntl", "random", "secrets", "uuid")
+SYSTEM_CALLS = {
+    "os.fdatasync",
+    "os.fsync",
+    "os.getpid",
+    "os.urandom",
+    "socket.gethostname",
+    "time.clock_gettime",
+    "time.monotonic",
+    "time.monotonic_ns",
+    "time.perf_counter",
+    "time.sleep",
+    "time.time",
+    "time.time_ns",
 }
 
 DIALECT = re.compile(r"\b(whoever|somebody|everybody|tell whether|for ever|anew)\b", re.IGNORECASE)
@@ -301,6 +331,21 @@ def test_algorithms_do_no_input_or_output() -> None:
         if within(name, IMPURE)
     ]
     assert not impure
+
+
+def test_what_runs_in_the_simulated_stack_asks_one_module_for_its_system() -> None:
+    asked = []
+    for path, tree in TREES.items():
+        if not within(name_of(path), OF_THE_STACK):
+            continue
+        names = imports_at_run_time(path)
+        asked += [f"{show(path)}: {name}" for name in names if within(name, SOURCES_OF_CHANCE)]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module in ("os", "time", "socket"):
+                asked.append(f"{where(path, node)}: {ast.unparse(node)}")
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in SYSTEM_CALLS:
+                asked.append(f"{show(path)}:{node.lineno}: {ast.unparse(node)}")
+    assert not asked
 
 
 def test_importing_coterie_needs_msgspec_alone() -> None:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from coterie.errors import (
-    AcquireTimeout,
-    ConfigError,
-    Conflict,
-    CoterieError,
-    DeadlockDetected,
-    LockLost,
-    MisuseError,
-    NoQuorum,
-    NotHeld,
-    OutcomeUnknown,
-    ProtocolError,
-    ReplayError,
-    Unavailable,
-    Undeclared,
-    UsageError,
-)
-
+# As in `typing`, whose import takes as long as all that the shortest commands do: type checkers
+# know the name.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from coterie import sync
     from coterie.cluster.join import join
     from coterie.cluster.store import join_store
+    from coterie.errors import (
+        AcquireTimeout,
+        ConfigError,
+        Conflict,
+        CoterieError,
+        DeadlockDetected,
+        LockLost,
+        MisuseError,
+        NoQuorum,
+        NotHeld,
+        OutcomeUnknown,
+        ProtocolError,
+        ReplayError,
+        Unavailable,
+        Undeclared,
+        UsageError,
+    )
     from coterie.locks import (
         Coordinator,
         Held,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
         LockAny,
         Party,
         Semaphore,
-        connect,
     )
+    from coterie.locks.connection import connect
     from coterie.transactions import Store, Transaction
 
 __all__ = [
@@ -72,19 +73,55 @@ __all__ = [
     "sync",
 ]
 
-
 _HOMES = {
-    "Store": "transactions",
-    "Transaction": "transactions",
-    "join": "cluster.join",
-    "join_store": "cluster.store",
+    "cluster.join": ("join",),
+    "cluster.store": ("join_store",),
+    "errors": (
+        "AcquireTimeout",
+        "ConfigError",
+        "Conflict",
+        "CoterieError",
+        "DeadlockDetected",
+        "LockLost",
+        "MisuseError",
+        "NoQuorum",
+        "NotHeld",
+        "OutcomeUnknown",
+        "ProtocolError",
+        "ReplayError",
+        "Unavailable",
+        "Undeclared",
+        "UsageError",
+    ),
+    "locks": (
+        "Coordinator",
+        "Held",
+        "HeldAll",
+        "Lock",
+        "LockAll",
+        "LockAny",
+        "Party",
+        "Semaphore",
+        "connect",
+    ),
+    "transactions": ("Store", "Transaction"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use what needs asyncio, which simulations and commands can do without."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import on first use: a command that starts often pays for what it needs and no more."""
+    import importlib  # noqa: PLC0415 - as above
+
     if name == "sync":
         return importlib.import_module("coterie.sync")
-    return getattr(importlib.import_module(f"coterie.{_HOMES.get(name, 'locks')}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(importlib.import_module(f"coterie.{home}"), name)
+            globals()[name] = value  # later uses do not come here
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Name what is there and what would be imported."""
+    return sorted({*globals(), *__all__})

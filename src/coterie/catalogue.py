@@ -6,20 +6,21 @@ An algorithm's module ends with one `Algorithm` named `ALGORITHM`; being there i
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
+import importlib.util
 import math
 import pkgutil
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from coterie.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+if TYPE_CHECKING:  # what is here is never decoded, so that msgspec reads no annotations
+    from collections.abc import Callable, Iterable, Mapping, Sequence  # noqa: TC004
 
-    from coterie.process import Channel, Process
+    from coterie.process import Channel, Process  # noqa: TC004
 
 PACKAGES = (
     "coterie.mutex.permission",
@@ -29,8 +30,7 @@ PACKAGES = (
 )
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True):
     """What theory says of a cost: a number, or a range, with the formula that people know."""
 
     low: float
@@ -58,8 +58,7 @@ def between(low: float, high: float, formula: str) -> Cost:
     return Cost(low, high, formula)
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """Something a user may choose about an algorithm, such as the coterie, given as text."""
 
     name: str
@@ -69,19 +68,17 @@ class Parameter:
     names_lock: bool = False  # where there are many locks, each has its own name for it by default
 
 
-@dataclass(frozen=True)
-class Flaw:
+class Flaw(msgspec.Struct, frozen=True):
     """The smallest setting known in which an unsound variant fails, and the steps it takes."""
 
     size: int
     steps: int
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     entries: int = 1
     crashes: int = 0
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(msgspec.Struct, frozen=True):
     """One way of writing an algorithm. An unsound one is kept to show how it fails."""
 
     name: str
@@ -91,8 +88,7 @@ class Variant:
     tolerates: tuple[str, ...] = ()  # faults, beyond those that all variants tolerate
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(msgspec.Struct, frozen=True):
     """One choice of everything a user may choose: enough to build the processes."""
 
     size: int
@@ -100,8 +96,7 @@ class Setup:
     parameters: Mapping[str, Any]  # parsed
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """The costs of a mutex: of one entry, in messages and message delays, at unit latency.
 
     A message to oneself is free; messages per entry are those of a run divided by its entries.
@@ -114,8 +109,7 @@ class Costs:
     synchronisation_delay: Callable[[Setup], Cost]  # exit to next entry, one waiting
 
 
-@dataclass(frozen=True)
-class ElectionCosts:
+class ElectionCosts(msgspec.Struct, frozen=True):
     """The messages of an election after a crash of the highest process, those sent to it included.
 
     Messages are faster than the failure detector, as in a synchronous system.
@@ -126,8 +120,7 @@ class ElectionCosts:
     together: Callable[[Setup], Cost]  # all processes notice at once
 
 
-@dataclass(frozen=True)
-class Algorithm:
+class Algorithm(msgspec.Struct, frozen=True):
     """One algorithm of the catalogue."""
 
     name: str  # as a user types it
@@ -143,9 +136,7 @@ class Algorithm:
     variants: tuple[Variant, ...]  # the default first
     parameters: tuple[Parameter, ...] = ()
     reads_clock: bool = False  # what a process does depends on what its clock shows
-    requesters: Callable[[Setup], Sequence[int]] = field(
-        default=lambda setup: range(1, setup.size + 1)
-    )
+    requesters: Callable[[Setup], Sequence[int]] = lambda setup: range(1, setup.size + 1)
     """The processes that ask where costs are measured; others may ask, and enter for nothing."""
 
     @property
@@ -188,6 +179,8 @@ class Algorithm:
 
 def unknown(what: str, name: str, choices: Iterable[str]) -> str:
     """Word the error for a name that does not exist, with the nearest that does."""
+    import difflib  # noqa: PLC0415 - for mistakes alone
+
     names = sorted(choices)
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
@@ -201,11 +194,15 @@ def algorithms() -> dict[str, Algorithm]:
     for package_name in PACKAGES:
         package = importlib.import_module(package_name)
         for module_info in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-            module = importlib.import_module(f"{package_name}.{module_info.name}")
-            algorithm = getattr(module, "ALGORITHM", None)
-            if isinstance(algorithm, Algorithm):
+            algorithm = _algorithm_of(f"{package_name}.{module_info.name}")
+            if algorithm is not None:
                 found[algorithm.name] = algorithm
     return found
+
+
+def _algorithm_of(module: str) -> Algorithm | None:
+    found = getattr(importlib.import_module(module), "ALGORITHM", None)
+    return found if isinstance(found, Algorithm) else None
 
 
 def mutexes() -> dict[str, Algorithm]:
@@ -224,6 +221,22 @@ def elections() -> dict[str, Algorithm]:
 
 def algorithm(name: str) -> Algorithm:
     """Look up an algorithm by the name a user types."""
+    return _only(name) or _any(name)
+
+
+def _only(name: str) -> Algorithm | None:
+    """Find the algorithm where its module has its name, as they all have, and import no other."""
+    module = name.replace("-", "_")
+    for package in PACKAGES if module.isidentifier() else ():
+        home = f"{package}.{module}"
+        if importlib.util.find_spec(home) is not None:
+            found = _algorithm_of(home)
+            if found is not None and found.name == name:
+                return found
+    return None
+
+
+def _any(name: str) -> Algorithm:
     try:
         return algorithms()[name]
     except KeyError:

@@ -338,11 +338,12 @@ class Seat(msgspec.Struct, array_like=True):
 
     def settle(self, out: Outbox[Any]) -> None:
         """End the step: deliver what the process sent to itself, and let the user hear the events."""
-        for _ in range(LOCAL_MESSAGES_MAX):
-            if not out.local:
-                break
-            self.process.receive(out.me, out.local.pop(0), out)
-        assert not out.local, f"process {out.me} keeps sending to itself"
+        if out.local:
+            for _ in range(LOCAL_MESSAGES_MAX):
+                self.process.receive(out.me, out.local.pop(0), out)
+                if not out.local:
+                    break
+            assert not out.local, f"process {out.me} keeps sending to itself"
         for event in out.events:
             self.user.hear(event)
 

@@ -10,8 +10,9 @@ import pytest
 
 from coterie.cli.lock import job as job_module
 from coterie.cli.lock.guard import Guard
-from coterie.cli.lock.job import Job, hold
-from coterie.errors import LockLost
+from coterie.cli.lock.job import hold
+from coterie.cli.lock.program import Job
+from coterie.errors import CoterieError, LockLost, NoQuorum
 from tests.locks.memory import MemoryEngine, coordinator
 
 if TYPE_CHECKING:
@@ -85,3 +86,29 @@ def test_a_program_that_cannot_be_started_leaves_no_guard(monkeypatch: pytest.Mo
     job = Job(("no-such-program",), "term", 1.0)
     assert hold(None, lambda c: c.lock("a"), job) == 127
     assert len(dismissed) == 1
+
+
+class Undecided(MemoryEngine):
+    """Grants nothing until it was asked three times why."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grants = False
+        self.asked = 0
+
+    def obstacle(self, name: str) -> CoterieError | None:
+        self.asked += 1
+        if self.asked == 3:
+            self.grants = True
+            self.serve(name)
+        return NoQuorum(f"lock {name!r}: no quorum votes for {9 - self.asked} s")
+
+
+def test_it_says_once_why_no_node_grants_the_lock(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(job_module, "connect", lambda _: coordinator(Undecided()))
+    monkeypatch.setattr(job_module, "SILENT_SECONDS", 0.01)
+    assert hold(None, lambda c: c.lock("a"), Job(("sh", "-c", "exit 7"), "term", 1.0)) == 7
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "coterie: waiting: lock 'a': no quorum votes for 8 s\n")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.cli import COMMANDS, run
+from coterie.cli import run
+from coterie.cli.root import COMMANDS
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:

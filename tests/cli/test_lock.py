@@ -9,7 +9,7 @@ import select
 import shutil
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -47,10 +47,23 @@ while True:
 """
 
 
-@pytest.fixture
-def locks(tmp_path: Path) -> Iterator[Directory]:
-    with directory(tmp_path / "locks") as opened:
+class FullCommand(Directory):
+    """A lock directory whose commands get an option as only the full command reads it."""
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        if arguments[0] == "lock":
+            arguments = ("lock", "--ttl=1h", *arguments[1:])
+        return super().start(*arguments, **options)
+
+
+@pytest.fixture(params=[Directory, FullCommand])
+def locks(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Directory]:
+    """A directory in which `coterie lock` takes the shortcut where it can, or never."""
+    opened = request.param(tmp_path / "locks")
+    try:
         yield opened
+    finally:
+        opened.end()
 
 
 @pytest.fixture
@@ -328,11 +341,33 @@ def test_what_is_no_duration(text: str) -> None:
         duration(text)
 
 
-def test_the_command_starts_without_numpy_rich_and_the_algorithms(locks: Directory) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["lock", "a", "true"], {"asyncio", "click", "msgspec", "numpy", "pathlib", "socket"}),
+        (["lock", "-w", "5s", "-s", "a", "--", "true"], {"asyncio", "click", "msgspec"}),
+        (["lock", "--wait=5s", "a", "true"], {"numpy", "coterie.catalogue", "coterie.trace"}),
+    ],
+)
+def test_the_command_starts_without_what_it_does_not_need(
+    tmp_path: Path, arguments: list[str], heavy: set[str]
+) -> None:
     program = (
-        "import sys; from coterie.cli import run; status = run(['lock', 'a', 'true'])\n"
-        "heavy = {'numpy', 'rich', 'coterie.catalogue', 'coterie.diagram', 'coterie.trace'}\n"
-        "print(status, sorted(heavy & set(sys.modules)))"
+        f"import sys; from coterie.cli import run; status = run({arguments})\n"
+        f"print(status, sorted({heavy} & set(sys.modules)))"
     )
-    process = locks.python("-c", program)
-    assert process.communicate(timeout=BOUND_SECONDS)[0] == "0 []\n"
+    with directory(tmp_path / "locks") as locks:
+        process = locks.python("-c", program)
+        assert process.communicate(timeout=BOUND_SECONDS)[0] == "0 []\n"
+
+
+def test_the_shortcut_shows_who_holds_as_the_full_command_does(tmp_path: Path) -> None:
+    with directory(tmp_path / "locks") as locks:
+        shown = []
+        for options in ((), ("--ttl=1h",)):
+            holder = locks.start("lock", *options, "a", "--", "sh", "-c", "echo up; read line")
+            assert line(holder) == "up"
+            (party,) = locks.holders("a")
+            shown.append((party.owner.replace(str(holder.pid), "PID"), party.shared))
+            holder.communicate(timeout=BOUND_SECONDS)
+        assert shown[0] == shown[1]

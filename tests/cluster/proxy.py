@@ -173,7 +173,7 @@ class Program:
     def host(self) -> ParticipantHost:
         engine = self.coordinator.engine
         assert isinstance(engine, ClusterEngine)
-        return engine.group.host
+        return engine.group.supply
 
 
 class Network:

@@ -127,7 +127,7 @@ def left_behind(c: coterie.Coordinator) -> list[object]:
     if isinstance(engine, FileEngine):
         return [*left, *engine.claims()]
     assert isinstance(engine, ClusterEngine)
-    participant = engine.group.host.participant
+    participant = engine.group.supply.participant
     return [*left, *engine.group.queues, *(set(participant.bids) - participant.cached)]
 
 

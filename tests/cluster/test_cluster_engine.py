@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import coterie
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
+from coterie.cluster.voter.node import Node
 from coterie.cluster.wire.link import Link
 from tests.cluster.local_cluster import LEASE, document, running, started_again, until, url_of
 from tests.cluster.virtual_time import run, sleep_through
@@ -19,9 +21,8 @@ from tests.cluster.virtual_time import run, sleep_through
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from coterie.cluster.client.lease_group import LeaseGroup
+    from coterie.cluster.client.engine import ClusterGroup
     from coterie.cluster.client.participant import ParticipantHost
-    from coterie.cluster.voter.node import Node
 
 
 class World:
@@ -31,13 +32,13 @@ class World:
         self.nodes = nodes
         self.programs = programs
 
-    def group(self, program: int = 0) -> LeaseGroup:
+    def group(self, program: int = 0) -> ClusterGroup:
         engine = self.programs[program].engine
         assert isinstance(engine, ClusterEngine)
         return engine.group
 
     def host(self, program: int = 0) -> ParticipantHost:
-        return self.group(program).host
+        return self.group(program).supply
 
     async def linked(self, program: int, links: int) -> None:
         """Wait until a program has that many links."""
@@ -325,7 +326,9 @@ def test_without_a_quorum_a_wait_fails_with_the_reasons(monkeypatch: pytest.Monk
         for node in made.nodes[:2]:
             await node.stop()
         await made.linked(0, 1)
-        with pytest.raises(coterie.NoQuorum, match=r"cluster 'test' can be reached \(a: 127"):
+        with pytest.raises(
+            coterie.NoQuorum, match=r"cluster 'test' can be reached \(a: connection refused at 127"
+        ):
             await made.programs[0].lock("x").acquire()
         with pytest.raises(coterie.NoQuorum):
             await made.programs[0].lock("y").acquire(blocking=False)
@@ -375,8 +378,34 @@ def test_no_cluster_at_the_url_is_said_with_the_reason(monkeypatch: pytest.Monke
     config = convert(document(2))
 
     async def main() -> None:
-        with pytest.raises(coterie.Unavailable, match=r"127\.0\.0\.1:\d+: .*Connect call failed"):
+        with pytest.raises(coterie.Unavailable, match=r"connection refused at 127\.0\.0\.1:\d+$"):
             async with coterie.connect(url_of(config)):
                 pass
 
     asyncio.run(main())
+
+
+def test_a_program_knows_within_a_moment_that_all_nodes_have_restarted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = convert(document(3, lease=60.0))
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for member in config.membership.members:
+                node = Node(config, member.name)
+                await node.start()
+                stack.push_async_callback(node.stop)
+            async with coterie.connect(url_of(config)) as c:
+                asking = asyncio.ensure_future(c.lock("x").acquire())
+                await asyncio.sleep(1.0)
+                assert re.search(
+                    r"no quorum of cluster 'test' votes \(a abstains for [56]\d\.\d s: it has restarted",
+                    str(c.engine.obstacle("x")),
+                )
+                held = await asking
+                assert c.engine.obstacle("x") is None
+                assert held is not None
+                await held.release()
+
+    run(monkeypatch, main)

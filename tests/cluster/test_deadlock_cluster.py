@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.cluster.admin.lock_survey import Survey
-from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.metrics import participant_metrics, render
 from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_collection import Suspicion
 from coterie.errors import AcquireTimeout, DeadlockDetected
+from coterie.locks.leases import blockers
+from coterie.locks.leases.survey import Survey
 from tests.cluster.local_cluster import document, running, until, url_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from coterie.cluster.client.lease_group import LeaseGroup
-    from coterie.cluster.voter.frames import AskOwner, OwnerReport
+    from coterie.cluster.client.engine import ClusterGroup
     from coterie.cluster.voter.node import Node
     from coterie.deadlock.service.waits import Waits
     from coterie.locks import Acquirable
+    from coterie.locks.leases.frames import AskOwner, OwnerReport
 
 QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")
 
@@ -73,7 +73,7 @@ class Program:
 
     def questions(self) -> int:
         """Count the frames that were sent to look for deadlocks."""
-        return sum(self.engine.group.host.sent[kind] for kind in QUESTIONS)
+        return sum(self.engine.group.supply.sent[kind] for kind in QUESTIONS)
 
 
 class World:
@@ -414,7 +414,7 @@ async def phantom(made: World, monkeypatch: pytest.MonkeyPatch) -> bool:
         hear(survey, answer)
 
     def slowly(survey: Survey, answer: OwnerReport) -> None:
-        if answer.identity == bob.engine.group.host.identity.name and not told.is_set():
+        if answer.identity == bob.engine.group.supply.identity.name and not told.is_set():
             told.set()
             bob.give_up()
             late.append(asyncio.create_task(later(survey, answer)))
@@ -460,7 +460,7 @@ def test_a_lock_that_changes_hands_while_the_question_travels_makes_no_victim(
         await bob.hold("b")
         answer, asked = blockers.report, asyncio.Event()
 
-        def late(group: LeaseGroup, waits: Waits, question: AskOwner) -> OwnerReport:
+        def late(group: ClusterGroup, waits: Waits, question: AskOwner) -> OwnerReport:
             if group is bob.engine.group and not asked.is_set():
                 asked.set()
                 bob.want("y")  # he gives back b as soon as he has had y

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.cluster.client.queries import RoundTrips
+from coterie.locks.leases.questions import RoundTrips
 from tests.cluster.proxy import network
 from tests.cluster.test_deadlock_cluster import Program
 from tests.cluster.virtual_time import run

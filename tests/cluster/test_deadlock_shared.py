@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.admin.status import inspect_waits
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.cluster.voter.report import describe_obstacles
 from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Requester, Wanted
+from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
+from coterie.locks.leases.survey import Survey
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from tests.cluster.local_cluster import until
 from tests.cluster.test_deadlock_cluster import Program, World, in_world
@@ -34,7 +34,7 @@ async def want(program: Program, lock: str, *, shared: bool) -> None:
 
 async def at_voters(made: World, program: Program, lock: str) -> None:
     """Wait until a request lies with all voters."""
-    name = program.engine.group.host.identity.name
+    name = program.engine.group.supply.identity.name
 
     def arrived() -> bool:
         ballots = [node.voting.voter.ballots.get(lock) for node in made.nodes]
@@ -129,6 +129,39 @@ def test_a_circle_through_the_line_among_tasks_of_one_program_is_found(last: str
     in_world(test, programs=1)
 
 
+@pytest.mark.parametrize("joins", [False, True])
+def test_a_circle_through_a_writer_in_the_line_of_another_program_is_found(joins: bool) -> None:
+    """The sharer comes after a writer behind a reader of its own program, which waits for the sharer.
+
+    Or the sharer would join a hold that another task of its program has.
+    """
+
+    async def test(made: World) -> None:
+        reader, sharer = made.programs
+        writer, other = Program(reader.c), Program(sharer.c)
+        await reader.hold(reader.c.lock("x", shared=True))
+        await sharer.hold("z")
+        await writer.hold("nothing")
+        if joins:
+            await other.hold(other.c.lock("x", shared=True))
+        await want(writer, "x", shared=False)
+        if joins:
+            participant = sharer.engine.group.supply.participant
+            await until(lambda: participant.is_wanted("x"), "the sharer to hear of the writer")
+        await want(sharer, "x", shared=True)
+        if not joins:
+            await at_voters(made, sharer, "x")
+        await want(reader, "z", shared=False)
+        await asyncio.wait({reader.task, sharer.task}, return_when=asyncio.FIRST_COMPLETED)
+        if joins:
+            other.want("y")  # it ends when it has had it
+        outcomes = await asyncio.gather(reader.task, sharer.task)
+        assert sorted(outcome.startswith(GAVE_WAY) for outcome in outcomes) == [False, True]
+        assert await writer.task == "had x"
+
+    in_world(test, programs=2)
+
+
 def test_a_circle_through_a_line_that_is_partly_in_another_program_is_found() -> None:
     """The sharer waits in its own program behind a hold that the writer elsewhere waits for."""
 
@@ -140,7 +173,7 @@ def test_a_circle_through_a_line_that_is_partly_in_another_program_is_found() ->
         await hear_the_voters(writer)
         writer.want("x")
         await at_voters(made, writer, "x")
-        participant = reader.engine.group.host.participant
+        participant = reader.engine.group.supply.participant
         await until(lambda: participant.is_wanted("x"), "the reader to hear of the writer")
         await want(sharer, "x", shared=True)
         await want(reader, "z", shared=False)

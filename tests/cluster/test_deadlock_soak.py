@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.cluster.admin.lock_survey import Survey
-from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.voter.frames import AskOwner, Owners
 from coterie.cluster.voter.report import describe_obstacles
 from coterie.deadlock.service.lock_collection import Collection, Suspicion
 from coterie.deadlock.service.waits import Waits
+from coterie.locks.leases import blockers
+from coterie.locks.leases.frames import AskOwner, Owners
+from coterie.locks.leases.survey import Survey
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from coterie.alarm import Alarm
 from coterie.cluster.runtime import clock
-from coterie.cluster.runtime.clock import Alarm
 from coterie.cluster.runtime.host import Host
 from coterie.errors import ProtocolError
 from coterie.mutex.quorum.leased.participant import Acquired

@@ -10,20 +10,14 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 import coterie
 from coterie.cluster.config import convert
-from coterie.cluster.voter.frames import (
-    FindOwners,
-    GetStatus,
-    GetTokenBound,
-    OwnerReport,
-    decode_to_voter,
-)
+from coterie.cluster.voter.frames import FindOwners, GetStatus, GetTokenBound, decode_to_voter
 from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
 from coterie.cluster.wire.frames import GetMembership
@@ -32,6 +26,7 @@ from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.security import Security
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.errors import ProtocolError
+from coterie.locks.leases.frames import OwnerReport
 from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,
@@ -45,6 +40,7 @@ from coterie.mutex.quorum.leased.frames import (
     Yield,
 )
 from coterie.mutex.quorum.leased.voter import FAR, NEAR
+from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import (
     COTERIE,
     PATIENCE_SECONDS,
@@ -55,7 +51,7 @@ from tests.cluster.local_cluster import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from coterie.cluster.config import Config
     from coterie.cluster.voter.node import Node
@@ -156,31 +152,6 @@ def test_mutated_frames_harm_nobody_else(caplog: pytest.LogCaptureFixture) -> No
     assert "refused" in caplog.text, "some were no frames any more"
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert not errors, "none made the node stumble"
-
-
-ABSURD: dict[type, tuple[object, ...]] = {
-    int: (0, -1, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1),
-    float: (0.0, -1.0, 1e308, float("inf"), float("-inf"), float("nan")),
-    str: ("", "x" * 256, "y" * 1_000_000),
-}
-
-
-def absurd(value: Any) -> Iterator[Any]:
-    """Generate the value with each of its parts replaced by each absurd one of the same type."""
-    if isinstance(value, bool):
-        yield not value
-    elif type(value) in ABSURD:
-        yield from ABSURD[type(value)]
-    elif isinstance(value, tuple):
-        yield from (() if isinstance(value, SessionName) else ((), value * 20_000))
-        for position, part in enumerate(value):
-            for other in absurd(part):
-                parts = [*value[:position], other, *value[position + 1 :]]
-                yield type(value)(*parts) if isinstance(value, SessionName) else tuple(parts)
-    elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            for other in absurd(getattr(value, name)):
-                yield msgspec.structs.replace(value, **{name: other})
 
 
 def renamed(frame: Data, participant: str, lock: str) -> Data:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coterie.cluster.client.lease_group import TURNS_MAX, TURNS_SECONDS_MAX, LocalQueue
+from coterie.locks.leases.group import TURNS_MAX, TURNS_SECONDS_MAX, LocalQueue
 
 
 def anybody(count: int) -> list[Any]:

@@ -16,7 +16,7 @@ from tests.cluster.test_cluster_engine import World, in_world
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.cluster.client.lease_group import LeaseGroup
+    from coterie.cluster.client.engine import ClusterGroup
 
 
 class Task:
@@ -64,7 +64,7 @@ class Line:
         self.inside: set[Task] = set()
         self._numbers = itertools.count()
 
-    def group(self, program: int) -> LeaseGroup:
+    def group(self, program: int) -> ClusterGroup:
         return self.made.group(program)
 
     async def reads(self, program: int = 0) -> Task:

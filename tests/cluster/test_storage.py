@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.voter.storage import Storage
@@ -18,12 +19,15 @@ from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import Voter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return opened(tmp_path / "node")
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    storage = opened(tmp_path / "node")
+    yield storage
+    storage.close()
 
 
 def opened(folder: Path) -> Storage:
@@ -173,7 +177,7 @@ def test_a_restart_in_another_time_namespace_does_not_trust_its_memory(
 ) -> None:
     """The boot is the same, and the clock shows another time."""
     namespace = tmp_path / "namespace"
-    monkeypatch.setattr(clock, "TIME_NAMESPACE", namespace)
+    monkeypatch.setattr(system, "TIME_NAMESPACE", namespace)
     for before, after in (("time:[1]", "time:[1]"), ("time:[1]", "time:[2]")):
         namespace.symlink_to(before)
         remember(storage)
@@ -187,7 +191,7 @@ def test_a_restart_in_a_time_namespace_with_a_number_used_again_does_not_trust_i
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offsets = tmp_path / "offsets"
-    monkeypatch.setattr(clock, "TIME_OFFSETS", offsets)
+    monkeypatch.setattr(system, "TIME_OFFSETS", offsets)
     offsets.write_text("monotonic 0 0\nboottime 0 0\n")
     remember(storage)
     offsets.write_text("monotonic 0 0\nboottime 86400 0\n")

@@ -91,10 +91,14 @@ def test_a_transaction_of_one_site_sends_nothing(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_a_transaction_of_two_sites(tmp_path: Path) -> None:
-    """Where the coordinator is one of them: two messages a request, and four to commit."""
+    """Where the coordinator is one of them: two messages a request, and four to commit.
+
+    With a lease that is long no site has to ask again, however slow the machine is.
+    """
+    config = configured(tmp_path, lease=1000.0)
 
     async def main() -> None:
-        async with asyncio.timeout(20), running(configured(tmp_path)) as sites:
+        async with asyncio.timeout(20), running(config) as sites:
             await fill(sites["a"], [A[0], B[0]])
             await until(lambda: not sites.unsettled(), "the acknowledgements")
             before = sites.messages()
@@ -146,7 +150,7 @@ def crash_after(sites: Sites, name: str, appends: int, *, kept: bool = True) -> 
 @pytest.mark.parametrize("victim", ["a", "b"], ids=["coordinator", "participant"])
 @pytest.mark.parametrize(
     ("appends", "kept", "together"),
-    [(1, True, True), (1, False, True), (2, True, True), (2, False, True), (3, True, False)],
+    [(1, True, True), (1, False, True), (2, True, False), (2, False, False), (3, True, False)],
 )
 def test_a_site_that_dies_after_a_log_write_leaves_no_half_transfer(
     victim: str, appends: int, kept: bool, together: bool, tmp_path: Path
@@ -199,7 +203,7 @@ def test_a_site_in_doubt_says_so_and_is_helped_when_its_coordinator_is_back(tmp_
             await fill(sites["c"], ACCOUNTS)
             await until(lambda: not sites.unsettled(), "the acknowledgements")
             node = sites["a"].site.node
-            crashed = crash_after(sites, "a", 2)  # its own vote, then the decision
+            crashed = crash_after(sites, "a", 1)  # its own vote, and the decision
             task = asyncio.create_task(transfer(sites["a"], A[0], B[0]))
             await crashed.wait()
             assert node.has_ended

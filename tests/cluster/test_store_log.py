@@ -2,22 +2,66 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import errno
+import itertools
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.cluster.runtime import durable
+from coterie.cluster.store import log as store_log
 from coterie.cluster.store.log import StoreLog, framed, unframed
 from coterie.errors import ConfigError
 
+if sys.platform != "win32":
+    import resource
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
 
 def reopened(folder: Path) -> tuple[bytes, Sequence[bytes]]:
     log = StoreLog(folder)
     log.close()
     return log.load()
+
+
+def let_opening(first: Callable[[Path], None], patch: pytest.MonkeyPatch) -> None:
+    """Call this before a file of the log, or its folder, is opened."""
+    open_file, sync = Path.open, durable.sync_folder
+
+    def opening(path: Path, *arguments: Any, **more: Any) -> Any:
+        first(path)
+        return open_file(path, *arguments, **more)
+
+    def syncing(folder: Path) -> None:
+        first(folder)
+        sync(folder)
+
+    patch.setattr(Path, "open", opening)
+    for module in (durable, store_log):
+        patch.setattr(module, "sync_folder", syncing)
+
+
+@contextlib.contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first = os.open(os.devnull, os.O_RDONLY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first + 8, hard))
+    taken = [first]
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_records_come_back_in_order(tmp_path: Path) -> None:
@@ -96,6 +140,44 @@ def test_a_snapshot_that_was_never_completed_changes_nothing(tmp_path: Path) -> 
     (tmp_path / "log.1").write_bytes(b"")
     (tmp_path / "snapshot.new").write_bytes(b"half")
     assert reopened(tmp_path) == (b"", [b"one"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of descriptors")
+def test_a_snapshot_is_put_on_disk_also_when_connections_have_taken_all_descriptors(
+    tmp_path: Path,
+) -> None:
+    log = StoreLog(tmp_path)
+    log.append([b"one"])
+    with no_descriptors_left():
+        log.save(b"all")
+        log.append([b"two"])
+        log.save(b"all of it")
+    log.append([b"three"])
+    log.close()
+    assert reopened(tmp_path) == (b"all of it", [b"three"])
+
+
+@pytest.mark.parametrize("failing", range(1, 5))
+def test_a_snapshot_that_found_no_descriptor_is_put_on_disk_by_another_try(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of the files that it opens is the one that cannot be had."""
+    log = StoreLog(tmp_path)
+    log.append([b"one"])
+    opened = itertools.count(1)
+
+    def fail(_: Path) -> None:
+        if next(opened) == failing:
+            raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        let_opening(fail, patch)
+        with pytest.raises(OSError, match="too many"):
+            log.save(b"all")
+    log.save(b"all")
+    log.append([b"two"])
+    log.close()
+    assert reopened(tmp_path) == (b"all", [b"two"])
 
 
 def test_a_directory_has_one_owner(tmp_path: Path) -> None:

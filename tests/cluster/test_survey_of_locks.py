@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 import coterie
 from coterie.cli.status import print_locks
 from coterie.cluster.admin import status as inspecting
-from coterie.cluster.admin.lock_survey import Survey
-from coterie.cluster.client import blockers
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.url import make_visit
-from coterie.cluster.voter.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Wanted
+from coterie.locks.leases import blockers
+from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
+from coterie.locks.leases.survey import Survey
 from tests.cluster.local_cluster import document, running, url_of
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     import pytest
 
-    from coterie.cluster.client.lease_group import LeaseGroup
-    from coterie.cluster.voter.frames import AskOwner
+    from coterie.cluster.client.engine import ClusterGroup
     from coterie.deadlock.service.waits import Waits
+    from coterie.locks.leases.frames import AskOwner
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}
 
@@ -56,7 +56,7 @@ async def test_a_holder_that_does_not_answer_is_shown(
 ) -> None:
     config = convert(document(lease=60.0))
     url = url_of(config)
-    monkeypatch.setattr(inspecting, "ANSWERS_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(inspecting, "ANSWERS_SECONDS_MIN", 0.2)
     async with running(config), coterie.connect(url) as c, c.lock("x"):
         engine = c.engine
         assert isinstance(engine, ClusterEngine)
@@ -68,5 +68,5 @@ async def test_a_holder_that_does_not_answer_is_shown(
     assert row.split() == ["x", engine.waits.process, "(no", "answer)", "0"]
 
 
-def _answer_another_question(_: LeaseGroup, __: Waits, asked: AskOwner) -> OwnerReport:
+def _answer_another_question(_: ClusterGroup, __: Waits, asked: AskOwner) -> OwnerReport:
     return OwnerReport(asked.route, asked.question + 1000, "nobody", ())

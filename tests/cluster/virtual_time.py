@@ -14,7 +14,8 @@ import selectors
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.cluster.runtime import clock, host
+from coterie import system
+from coterie.cluster.runtime import host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -89,7 +90,7 @@ class Alarm:
 
     def _check(self) -> None:
         due = self._due
-        if due is not None and due <= self._context.run(clock.now):
+        if due is not None and due <= self._context.run(system.now):
             self._due = None
             asyncio.get_running_loop().call_soon(self._ring, context=self._context)
 
@@ -130,15 +131,20 @@ def run(monkeypatch: pytest.MonkeyPatch, main: Callable[[], Coroutine[Any, Any, 
         own = _own.get()
         return time if own is None else own.read(time)
 
-    monkeypatch.setattr(clock, "now", now)
+    virtual = system.RealSystem()
+    virtual.now = now
     monkeypatch.setattr(host, "Alarm", Alarm)
 
     async def bounded() -> Result:
         async with asyncio.timeout(BUSY_SECONDS_MAX):
             return await main()
 
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        return runner.run(bounded())
+    before = system.move_to(virtual)
+    try:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            return runner.run(bounded())
+    finally:
+        system.move_to(before)
 
 
 def sleep_through(seconds: float) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from coterie.explore.tables.arrays import distinct
 from coterie.explore.tables.memo import PairMemo
 
 
@@ -30,3 +31,8 @@ def test_each_pair_is_computed_once_while_the_domain_grows(
         slot = memo(np.intp(3), second, (bound, bound))
         assert slot.tolist() == (3000 + second.astype(int) + 1).tolist()
     assert set(computed.values()) == {1}
+
+
+@pytest.mark.parametrize("values", [[], [3], [2, 2], [5, 1, 5, 3, 1]])
+def test_distinct_values_are_in_order(values: list[int]) -> None:
+    assert distinct(np.array(values, np.int64)).tolist() == sorted(set(values))

@@ -6,10 +6,11 @@ import pytest
 
 from coterie.errors import ConfigError, UsageError
 from coterie.explore import check, check_timed, needs_clock
-from coterie.explore.timed.world import Bounds, Move, State, TickingWorld
+from coterie.explore.timed.moves import Bounds, Move
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, ProcessId, seat
 from coterie.scenario.replay import replay
 from coterie.trace import Crashed, Delivered, Header, Rang, Sent, Violated
+from tests.explore.ticking_world import NaiveWorld, State
 from tests.harness import build
 
 
@@ -92,14 +93,14 @@ def test_an_algorithm_without_timers_is_explored_as_well(
 def test_turns_in_order_lose_nothing(crashes: int, returns: int) -> None:
     """Whatever the order of the processes within a tick, the same moments begin a tick."""
     seats = [seat(process, 1) for process in build("fault-tolerant", 2, sigma="1", **BOUNDS)]
-    world = TickingWorld(seats, Bounds(1, 1 if returns else 2, crashes, returns))
+    world = NaiveWorld(seats, Bounds(1, 1 if returns else 2, crashes, returns))
     assert _moments(world, in_order=True) == _moments(world, in_order=False)
 
 
 BOUNDS = {"lambda": "1", "t-max": "4", "t-limit": "4"}
 
 
-def _moments(world: TickingWorld, *, in_order: bool) -> set[State]:
+def _moments(world: NaiveWorld, *, in_order: bool) -> set[State]:
     """All states at the beginning of a tick; `turn` says who moved last within it."""
     seen = {world.initial()}
     moments = set(seen)
@@ -121,7 +122,7 @@ def _moments(world: TickingWorld, *, in_order: bool) -> set[State]:
     return moments
 
 
-def _everyone(world: TickingWorld) -> range:
+def _everyone(world: NaiveWorld) -> range:
     return range(1, world.size + 1)
 
 
@@ -129,6 +130,37 @@ def _add(state: State, seen: set[State], border: list[State]) -> None:
     if state not in seen:
         seen.add(state)
         border.append(state)
+
+
+@pytest.mark.parametrize(
+    ("delay_max", "crashes", "returns"), [(1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 2, 0), (1, 1, 1)]
+)
+def test_many_states_at_once_are_the_same_as_one_at_a_time(
+    delay_max: int, crashes: int, returns: int
+) -> None:
+    patience = str(4 * delay_max)
+    waits = {"sigma": str(delay_max), "lambda": "1", "t-max": patience, "t-limit": patience}
+    processes = build("fault-tolerant", 2, coterie="majority", **waits)
+    bounds = Bounds(1, delay_max, crashes, returns)
+    states, transitions, depth = _explored(NaiveWorld([seat(p, 1) for p in processes], bounds))
+    verdict = check_timed(processes, delays=(1, delay_max), crashes=crashes, returns=returns)
+    assert verdict.verdict == "verified"
+    assert (verdict.states, verdict.transitions, verdict.depth) == (states, transitions, depth)
+
+
+def _explored(world: NaiveWorld) -> tuple[int, int, int]:
+    """Count the states, the transitions and the steps to the farthest state."""
+    depths = {world.initial(): 0}
+    border = list(depths)
+    transitions = 0
+    for state in border:
+        for move in world.moves(state):
+            transitions += 1
+            after = world.apply(state, move)
+            if after not in depths:
+                depths[after] = depths[state] + 1
+                border.append(after)
+    return len(depths), transitions, depths[border[-1]]
 
 
 def test_a_crash_keeps_others_waiting_and_the_way_there_replays() -> None:

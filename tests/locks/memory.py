@@ -134,6 +134,9 @@ class MemoryEngine:
     def waiting(self, name: str) -> int:
         return len([claim for claim in self.queues.get(name, []) if not claim.granted.done()])
 
+    def obstacle(self, name: str) -> CoterieError | None:
+        return None
+
     async def holders(self, name: str) -> list[Party]:
         return [
             Party(name, "memory:1", 0.0, claim.granted.result())

@@ -61,6 +61,7 @@ class Timeless(Leased):
     participants: int = 2
     watchful: bool = False  # is told of crashes
     shared: bool = False  # asks for the lock in shared mode
+    announces: bool = False  # says each time that a task behind it wants the lock alone
     marks: set[str] = field(default_factory=set)  # got since the last start
     gone: set[ProcessId] = field(default_factory=set)  # crashed; what they sent may still come
 
@@ -78,6 +79,8 @@ class Timeless(Leased):
     def acquire(self, out: Outbox[Any]) -> None:
         out.now = self.time
         self.participant.acquire(LOCK, out, shared=self.shared)
+        if self.announces and self.participant.is_shared(LOCK):
+            self.participant.announce(LOCK, self.participant.sessions.clock + 1, out)
 
     def release(self, out: Outbox[Any]) -> None:
         out.now = self.time
@@ -229,8 +232,9 @@ def cluster(
     reboots: dict[ProcessId, int] | None = None,
     watchful: bool = False,
     sharers: Container[ProcessId] = (),
+    announcers: Container[ProcessId] = (),
 ) -> list[Timeless]:
-    """Build voters 1 to N and clients after them, of which some share."""
+    """Build voters 1 to N and clients after them, of which some share, with a writer behind them."""
     return [
         Timeless(
             me,
@@ -241,6 +245,7 @@ def cluster(
             participants=clients,
             watchful=watchful,
             shared=me in sharers,
+            announces=me in announcers,
         )
         for me in range(1, settings.voters + clients + 1)
     ]

@@ -44,9 +44,14 @@ class Promises:
                 new = (claim.participant, claim.number) not in before.get(lock, ())
                 if new and any(other.order() < claim.order() for other in ballot.queue):
                     raise Breach(f"{claim.participant} gets {lock} past an older request")
-                if ballot.queue and not owner.told:
+                others = [other.claim for other in ballot.owners if other is not owner]
+                writers = [other for other in others if other.writer]
+                if new and any(other.writer_order() < claim.order() for other in writers):
+                    raise Breach(f"{claim.participant} gets {lock} past an older task")
+                is_wanted = bool(ballot.queue or writers)
+                if is_wanted and not owner.told:
                     raise Breach(f"{claim.participant} is not told that others want {lock}")
-                if claim.shared and owner.told and not ballot.queue:
+                if claim.shared and owner.told and not is_wanted:
                     raise Breach(f"{claim.participant} is not told that no other wants {lock}")
 
     def check_use(self, who: tuple[int, str], life: int) -> None:

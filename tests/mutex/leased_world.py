@@ -112,6 +112,7 @@ class World:
         self.plan.settings = replace(self.plan.settings, lock_delay=lock_delay)
         self.modes = Random(f"modes/{profile}/{seed}")  # of its own: it draws nothing else
         self.plan.sharing = self.modes.choice((0.0, 0.0, 0.5, 0.8)) if sharing is None else sharing
+        self.writers = Random(f"writers/{profile}/{seed}")  # the same
         self.random = self.plan.random
         self.now = 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -120,7 +121,7 @@ class World:
         self.passes_on = seed % 4 == 1  # from task to task, where the votes in hand allow it
         noisy = profile in ("mixed", "net", "wild") and self.random.random() < 0.5
         self.noise = 0.03 if noisy else 0.0  # of losing a frame, and of delivering it twice
-        self.events = self.entries = self.free = self.passed = self.losses = 0
+        self.events = self.entries = self.free = self.passed = self.losses = self.announced = 0
         self.promises = Promises(self)
         self.voters = {me: self._node(me) for me in range(1, self.plan.voters + 1)}
         first = self.plan.voters + 1
@@ -342,6 +343,7 @@ class World:
             self.free += 1
             if out.sends:
                 raise Breach("a free re-acquisition sent frames")
+        self._plan_writer(who)
         if self.random.random() < 0.15:
             self.after(self.random.uniform(0, 20), partial(self._give_up, who, life))
 
@@ -375,6 +377,27 @@ class World:
         life = user.life
         self.after(hold * self.random.random(), partial(self.promises.check_use, who, life))
         self.after(hold, partial(self._leave, who, life))
+        self._plan_writer(who)
+
+    def _plan_writer(self, who: tuple[int, str]) -> None:
+        """Let another task of the process want the lock alone, behind one that shares; it may give up."""
+        user = self.users[who]
+        if not user.shared or user.left < 2 or self.writers.random() < 0.5:
+            return
+        comes = self.writers.choice((0.0, 0.3, 2.0))
+        self.after(comes, partial(self._announce, who, user.life, 1))
+        if self.writers.random() < 0.3:
+            self.after(comes + 0.5, partial(self._announce, who, user.life, 0))
+
+    def _announce(self, who: tuple[int, str], life: int, count: int) -> None:
+        user, node = self.users[who], self.participants[who[0]]
+        if user.life != life or user.phase == "idle" or not node.alive or node.paused:
+            return
+        if not node.part.is_shared(who[1]):
+            raise Breach(f"{who} shares with votes that are for it alone")
+        self.announced += count
+        age = count * (node.part.sessions.clock + 1)
+        self.step(node, partial(node.part.announce, who[1], age))
 
     def _leave(self, who: tuple[int, str], life: int) -> None:
         user, node = self.users[who], self.participants[who[0]]
@@ -385,6 +408,8 @@ class World:
             return
         user.phase, user.life = "idle", user.life + 1
         user.left -= 1
+        if self._let_writer_follow(who):
+            return
         if self.passes_on and user.left and self._pass_on(who):
             return
         self.step(node, partial(node.part.release, who[1]))
@@ -392,6 +417,16 @@ class World:
             self.after(self.random.choice((0.0, 0.5, 3.0, 20.0)), partial(self._think, who))
         elif self.random.random() < 0.3:
             self.step(node, node.part.close)
+
+    def _let_writer_follow(self, who: tuple[int, str]) -> bool:
+        """Ask for the task that waits to be alone, in the place that it has at the voters."""
+        user, node = self.users[who], self.participants[who[0]]
+        bid = node.part.bids[who[1]]
+        if not bid.writer:
+            return False
+        user.phase, user.shared = "waiting", False
+        self.step(node, partial(node.part.reenter, who[1], age=bid.writer))
+        return True
 
     def _pass_on(self, who: tuple[int, str]) -> bool:
         """Let another task of the same process follow, as far as the votes in hand allow."""

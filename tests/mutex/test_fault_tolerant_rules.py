@@ -52,8 +52,8 @@ class Player(Hand):
     def enter(self) -> None:
         """Process 4 enters by its quorum {1,4,5}."""
         self.call("acquire")
-        self.receive(1, Locked(MINE))
-        assert self.receive(5, Locked(MINE)) == [Entered()]
+        self.receive(1, Locked(MINE, MINE.time))
+        assert self.receive(5, Locked(MINE, MINE.time)) == [Entered()]
 
 
 def to(receivers: tuple[int, ...], message: Any) -> list[Any]:
@@ -96,7 +96,7 @@ def test_an_answer_that_nobody_waits_for_any_more_changes_nothing() -> None:
     player = Player()
     player.call("acquire")
     player.ring("T_max-1")
-    player.receive(1, Locked(MINE))
+    player.receive(1, Locked(MINE, MINE.time))
     assert player.receive(1, Allright()) == []
     assert player.armed == {}
 
@@ -120,7 +120,7 @@ def test_an_arbiter_waits_the_same_way_for_its_release() -> None:
 def test_whoever_gave_a_lock_back_waits_the_same_way_for_it() -> None:
     player = Player()
     player.call("acquire")
-    player.receive(1, Locked(MINE))
+    player.receive(1, Locked(MINE, MINE.time))
     assert player.receive(1, Inquire(MINE)) == [(1, Relinquish(MINE))]
     assert player.armed == {"T_max-1": T_MAX}
 
@@ -130,8 +130,8 @@ def test_the_requests_of_the_dead_are_deleted_and_its_lock_is_free() -> None:
     player.receive(1, Request(Stamp(1, 1)))
     player.receive(5, Request(Stamp(1, 5)))
     player.receive(2, Request(Stamp(2, 2)))
-    assert (2, Locked(Stamp(2, 2))) not in player.receive(7, Down(5, 0))
-    assert (2, Locked(Stamp(2, 2))) in player.receive(7, Down(1, 0))
+    assert (2, Locked(Stamp(2, 2), 2)) not in player.receive(7, Down(5, 0))
+    assert (2, Locked(Stamp(2, 2), 2)) in player.receive(7, Down(1, 0))
 
 
 def test_after_two_crashes_the_coterie_is_figure_5c_and_the_order_does_not_matter() -> None:
@@ -162,8 +162,8 @@ def test_nobody_enters_during_the_quarantine_and_who_can_enters_after_it() -> No
     player.call("acquire")
     player.receive(7, Down(6, 0))
     assert player.armed["QUARANTINE"] == QUARANTINE
-    player.receive(1, Locked(MINE))
-    assert player.receive(5, Locked(MINE)) == []
+    player.receive(1, Locked(MINE, MINE.time))
+    assert player.receive(5, Locked(MINE, MINE.time)) == []
     assert player.ring("QUARANTINE") == [Entered()]
 
 
@@ -183,7 +183,7 @@ def test_news_is_relayed_to_all_who_live_before_anything_else_and_only_once() ->
     player.receive(2, Request(Stamp(2, 2)))
     sends = player.receive(7, Down(1, 0))
     assert sends[:5] == to((2, 3, 5, 6, 7), Down(1, 0))
-    assert sends[5:] == [(2, Locked(Stamp(2, 2)))]
+    assert sends[5:] == [(2, Locked(Stamp(2, 2), 2))]
     assert player.receive(6, Down(1, 0)) == []
 
 
@@ -226,8 +226,8 @@ def test_nobody_enters_before_those_who_hold_have_left() -> None:
     player = Player()
     player.call("acquire")
     player.receive(6, Hold())
-    player.receive(1, Locked(MINE))
-    assert player.receive(5, Locked(MINE)) == []
+    player.receive(1, Locked(MINE, MINE.time))
+    assert player.receive(5, Locked(MINE, MINE.time)) == []
     assert player.receive(6, Unhold()) == [Entered()]
 
 
@@ -236,8 +236,8 @@ def test_who_waits_for_somebody_to_leave_watches_it_and_does_not_wait_for_the_de
     player.call("acquire")
     player.receive(6, Hold())
     assert player.armed == {"T_max-6": T_MAX}
-    player.receive(1, Locked(MINE))
-    player.receive(5, Locked(MINE))
+    player.receive(1, Locked(MINE, MINE.time))
+    player.receive(5, Locked(MINE, MINE.time))
     player.receive(7, Down(6, 0))
     assert player.ring("QUARANTINE") == [Entered()]
 
@@ -247,8 +247,8 @@ def test_a_lock_that_is_needed_no_more_is_given_back_with_the_others() -> None:
     player.call("acquire")
     player.receive(7, Down(5, 0))
     assert player.process.asked == {1, 4, 6}
-    player.receive(1, Locked(MINE))
-    player.receive(6, Locked(MINE))
+    player.receive(1, Locked(MINE, MINE.time))
+    player.receive(6, Locked(MINE, MINE.time))
     player.ring("QUARANTINE")
     assert player.call("release") == to((1, 6), Release(MINE))
 
@@ -265,15 +265,15 @@ def test_a_lock_that_comes_after_the_release_is_not_counted() -> None:
     player = Player()
     player.enter()
     player.call("release")
-    assert player.receive(5, Locked(MINE)) == []
+    assert player.receive(5, Locked(MINE, MINE.time)) == []
 
 
 def test_two_locks_of_one_arbiter_or_a_release_by_nobody_are_mistakes() -> None:
     player = Player()
     player.call("acquire")
-    player.receive(1, Locked(MINE))
+    player.receive(1, Locked(MINE, MINE.time))
     with pytest.raises(ProtocolError, match="twice"):
-        player.receive(1, Locked(MINE))
+        player.receive(1, Locked(MINE, MINE.time))
     with pytest.raises(ProtocolError, match="gave back"):
         player.receive(6, Release(Stamp(9, 6)))
 
@@ -317,7 +317,7 @@ def test_to_come_back_is_also_to_have_been_down() -> None:
     player = Player()
     player.receive(1, Request(Stamp(1, 1)))
     player.receive(2, Request(Stamp(2, 2)))
-    assert (2, Locked(Stamp(2, 2))) in player.receive(1, Up(1, 1))
+    assert (2, Locked(Stamp(2, 2), 2)) in player.receive(1, Up(1, 1))
     assert player.process.facts()["down"] == []
 
 
@@ -353,8 +353,8 @@ def test_a_waiter_asks_who_is_back_and_keeps_what_it_has_until_it_leaves() -> No
     assert (1, Request(MINE)) in player.receive(1, Up(1, 1))
     assert player.process.quorum == (1, 4, 5)
     player.ring("QUARANTINE")
-    player.receive(5, Locked(MINE))
-    assert player.receive(1, Locked(MINE)) == [Entered()]
+    player.receive(5, Locked(MINE, MINE.time))
+    assert player.receive(1, Locked(MINE, MINE.time)) == [Entered()]
     assert player.call("release") == to((1, 2, 5), Release(MINE))
 
 
@@ -375,7 +375,7 @@ def test_what_was_sent_by_or_to_an_earlier_incarnation_is_dropped() -> None:
     player.receive(6, Up(1, 1))
     assert player.receive(1, Request(Stamp(1, 1))) == []
     player.receive(1, Up(1, 1))
-    assert player.receive(1, Request(Stamp(1, 1))) == [(1, Locked(Stamp(1, 1)))]
+    assert player.receive(1, Request(Stamp(1, 1))) == [(1, Locked(Stamp(1, 1), 1))]
 
     returned = Player()
     returned.start(2)

@@ -34,6 +34,7 @@ def test_random_runs_hold_every_promise(profile: str, mixed_leases: bool) -> Non
     assert sum(world.entries for world in runs) > 10 * len(seeds)
     assert sum(world.free for world in runs) > len(seeds)
     assert sum(world.passed for world in runs) > 0
+    assert sum(world.announced for world in runs) > len(seeds)
     if profile != "wild":
         assert sum(world.promises.together for world in runs) > len(seeds)
     if profile in ("mixed", "pause", "wild"):
@@ -76,6 +77,16 @@ class Rule(NamedTuple):
 
 
 MUTANTS: dict[str, Rule] = {
+    "a request to share passes a task of an owner that is to be alone": Rule(
+        Ballot,
+        "if any(claim.writer_order() < head.order() for claim in writers):",
+        "if False:",
+        "calm",
+        sharing=0.8,
+    ),
+    "those that share do not hear of a task that is to be alone": Rule(
+        Voter, " or len(ballot.owners) > 1:", ":", "calm", sharing=0.8
+    ),
     "restarted voter votes at once": Rule(
         Voter, "if out.saved or self.cautious:", "if self.cautious:", "crash"
     ),

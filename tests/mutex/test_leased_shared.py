@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.errors import MisuseError
 from coterie.explore import check
-from coterie.mutex.quorum.leased.frames import Beat, Inquire, Release, Request, SessionName, Yield
+from coterie.mutex.quorum.leased.frames import (
+    Beat,
+    Grant,
+    Inquire,
+    Release,
+    Request,
+    SessionName,
+    Yield,
+)
 from coterie.mutex.quorum.leased.participant import Acquired, Unwanted
 from tests.mutex.leased_abstraction import ENTRY, SHARING, cluster
 from tests.mutex.test_leased import voters
@@ -155,6 +164,71 @@ def test_13_the_vote_of_a_sharer_that_came_back_by_expiry_rests_too() -> None:
     assert box.ring(17) == [("q", grant(15, 24))]
 
 
+# A task of an owner that waits to have the lock alone
+
+
+def announced(writer: int = 7) -> Box:
+    """A voter whose vote p has, of which a task waits to be alone."""
+    box = sharing(5)
+    before = Request("a", 1, 5, 5, 0, True, writer)
+    assert box.take("p", before) == []
+    return box
+
+
+def test_a_younger_request_to_share_waits_for_an_announced_writer_and_an_older_one_does_not() -> (
+    None
+):
+    box = announced(writer=7)
+    assert box.take("q", share(age=8)) == [("p", Inquire("a", 1, 1))]
+    assert box.take("r", share(age=6)) == [("r", grant(6, 15, more=True))]
+
+
+def test_an_announced_writer_asks_in_the_place_that_it_has() -> None:
+    box = announced(writer=7)
+    box.take("q", share(age=8))
+    box.take("r", ask(age=9))
+    leaves = (Release("a", 1, 5), ask(number=2, age=7, stamp=10))
+    assert box.take("p", *leaves) == [("p", grant(10, 19, number=2, more=True))]
+
+
+def test_those_that_share_with_the_owner_hear_of_its_writer_and_that_it_waits_no_more() -> None:
+    box = sharing(5, 6)
+    assert box.take("p", Request("a", 1, 5, 5, 0, True, 7)) == [("q", Inquire("a", 1, 1))]
+    assert box.take("p", share(age=5)) == [("q", Inquire("a", 1, 0))]
+
+
+def test_requests_that_wait_are_let_in_when_the_announced_writer_gives_up_or_is_gone() -> None:
+    box = announced()
+    box.take("q", share(age=8))
+    assert box.take("p", share(age=5)) == [("q", grant(8, 17)), ("p", Inquire("a", 1, 0))]
+    box = announced()
+    box.take("q", share(age=8))
+    assert box.step(box.voter.end_session, "p") == [("q", grant(15, 24))]
+
+
+def test_of_two_announced_writers_the_older_one_is_first_when_both_have_asked() -> None:
+    box = sharing(5, 6)
+    box.take("p", Request("a", 1, 5, 5, 0, True, 8))
+    box.take("q", Request("a", 1, 6, 6, 0, True, 7))
+    assert box.take("p", Release("a", 1, 5), ask(number=2, age=8)) == []
+    answers = box.take("q", Release("a", 1, 6), ask(number=2, age=7))
+    assert [who for who, body in answers if isinstance(body, Grant)] == ["q"]
+
+
+def test_a_repair_waits_for_no_announced_writer() -> None:
+    box = announced()
+    [(who, repaired)] = box.take("q", share(age=9, stamp=20, hold=1))
+    assert (who, repaired) == ("q", grant(20, 29, more=True))
+
+
+def test_a_request_that_yields_keeps_its_writer() -> None:
+    box = announced(writer=7)
+    box.take("x", ask(age=4))
+    box.take("p", Yield("a", 1, 0))
+    box.take("q", share(age=8))
+    assert box.take("x", Release("a", 1, 4)) == [("p", grant(5, 14, more=True))]
+
+
 # The participant
 
 
@@ -270,6 +344,39 @@ def test_who_parks_resumes_in_the_same_mode() -> None:
     assert not client.part.bids["a"].parked
 
 
+def test_a_writer_is_announced_to_all_voters_that_have_the_request_and_given_back_for() -> None:
+    client = sharer()
+    assert client.step(client.part.announce, "a", 9) == [
+        (voter, Request("a", 1, 1, 1, 0, True, 9)) for voter in (1, 2, 3)
+    ]
+    assert client.step(client.part.announce, "a", 0) == [
+        (voter, Request("a", 1, 1, 1, 0, True)) for voter in (1, 2, 3)
+    ]
+    client.step(client.part.announce, "a", 1)
+    assert client.part.bids["a"].writer == 2, "younger than the request that it is behind"
+    assert (1, Release("a", 1, 1)) in client.call("release"), "the votes are not kept"
+
+
+def test_a_writer_that_is_announced_is_known_after_a_repair_and_after_parking() -> None:
+    client = sharer()
+    client.hear(3, vote())
+    client.step(client.part.announce, "a", 9)
+    assert client.lose(1) == [(1, Request("a", 1, 1, 1, 2, True, 9))]
+    client = Client()
+    call(client, "acquire", shared=True)
+    client.step(client.part.announce, "a", 9)
+    client.ring(10.0)
+    for voter in (1, 2):
+        client.hear(voter)
+    assert client.part.bids["a"].writer == 9
+
+
+def test_nothing_is_announced_behind_what_is_not_shared() -> None:
+    for client in (holding(), kept(), Client()):
+        with pytest.raises(MisuseError, match="neither waited for nor held in shared mode"):
+            client.step(client.part.announce, "a", 9)
+
+
 # Every interleaving
 
 
@@ -294,6 +401,35 @@ def test_every_interleaving_of_two_who_share_and_one_who_does_not_is_safe_and_li
     )
     assert verdict.verdict == "verified", verdict.reason
     assert all(verdict.sometimes.values())
+    assert (verdict.states, verdict.transitions) == (states, transitions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "entries", "announcers", "states", "transitions"),
+    [
+        (voters(1), 1, 1, 5585, 35916),
+        (voters(1), 1, 2, 28981, 190802),
+    ],
+)
+def test_every_interleaving_of_those_who_share_with_a_writer_behind_them_is_safe_and_live(
+    settings: Settings, entries: int, announcers: int, states: int, transitions: int
+) -> None:
+    """The writers give up when their readers leave."""
+    first = settings.voters + 1
+    processes = cluster(
+        settings,
+        clients=3,
+        sharers=(first, first + 1),
+        announcers=range(first, first + announcers),
+    )
+    verdict = check(
+        processes,
+        requesters=range(first, first + 3),
+        entries=entries,
+        properties=(*SHARING, ENTRY),
+    )
+    assert verdict.verdict == "verified", verdict.reason
     assert (verdict.states, verdict.transitions) == (states, transitions)
 
 

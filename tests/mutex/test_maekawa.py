@@ -49,34 +49,34 @@ MINE = Stamp(1, 1)
 
 def test_it_enters_when_the_whole_quorum_is_locked() -> None:
     hand = requester()
-    assert hand.receive(2, Locked(MINE)) == []
-    assert hand.receive(4, Locked(MINE)) == []
-    assert hand.receive(3, Locked(MINE)) == [Entered()]
+    assert hand.receive(2, Locked(MINE, MINE.time)) == []
+    assert hand.receive(4, Locked(MINE, MINE.time)) == []
+    assert hand.receive(3, Locked(MINE, MINE.time)) == [Entered()]
 
 
 def test_it_unlocks_the_whole_quorum_when_it_leaves() -> None:
     hand = requester()
     for member in (2, 3, 4):
-        hand.receive(member, Locked(MINE))
+        hand.receive(member, Locked(MINE, MINE.time))
     assert hand.call("release") == [(2, Release(MINE)), (3, Release(MINE)), (4, Release(MINE))]
 
 
 def test_its_own_lock_costs_no_message() -> None:
     hand = Hand(Maekawa(1, (1, 2)))
     assert hand.call("acquire") == [(2, Request(MINE))]
-    assert hand.receive(2, Locked(MINE)) == [Entered()]
+    assert hand.receive(2, Locked(MINE, MINE.time)) == [Entered()]
 
 
 def test_an_unlocked_arbiter_locks_itself() -> None:
-    assert arbiter().receive(5, Request(middle)) == [(5, Locked(middle))]
+    assert arbiter().receive(5, Request(middle)) == [(5, Locked(middle, middle.time))]
 
 
 def test_a_younger_request_waits_and_the_oldest_is_next() -> None:
     hand = arbiter(owner=old)
     assert hand.receive(6, Request(young)) == []
     assert hand.receive(5, Request(middle)) == []
-    assert hand.receive(4, Release(old)) == [(5, Locked(middle))]
-    assert hand.receive(5, Release(middle)) == [(6, Locked(young))]
+    assert hand.receive(4, Release(old)) == [(5, Locked(middle, young.time))]
+    assert hand.receive(5, Release(middle)) == [(6, Locked(young, young.time))]
 
 
 def test_an_older_request_makes_the_arbiter_ask_for_its_lock_once() -> None:
@@ -89,30 +89,30 @@ def test_a_lock_given_back_goes_to_the_oldest() -> None:
     hand = arbiter(owner=young)
     hand.receive(5, Request(middle))
     hand.receive(4, Request(old))
-    assert hand.receive(6, Relinquish(young)) == [(4, Locked(old))]
-    assert hand.receive(4, Release(old)) == [(5, Locked(middle))]
-    assert hand.receive(5, Release(middle)) == [(6, Locked(young))]
+    assert hand.receive(6, Relinquish(young)) == [(4, Locked(old, young.time))]
+    assert hand.receive(4, Release(old)) == [(5, Locked(middle, young.time))]
+    assert hand.receive(5, Release(middle)) == [(6, Locked(young, young.time))]
 
 
 def test_who_is_not_inside_gives_back_at_once() -> None:
     hand = requester()
-    hand.receive(2, Locked(MINE))
+    hand.receive(2, Locked(MINE, MINE.time))
     assert hand.receive(2, Inquire(MINE)) == [(2, Relinquish(MINE))]
-    assert hand.receive(3, Locked(MINE)) == []
-    assert hand.receive(4, Locked(MINE)) == []
-    assert hand.receive(2, Locked(MINE)) == [Entered()]
+    assert hand.receive(3, Locked(MINE, MINE.time)) == []
+    assert hand.receive(4, Locked(MINE, MINE.time)) == []
+    assert hand.receive(2, Locked(MINE, MINE.time)) == [Entered()]
 
 
 def test_an_inquiry_that_overtakes_its_lock_is_answered_when_the_lock_comes() -> None:
     hand = requester()
     assert hand.receive(2, Inquire(MINE)) == []
-    assert hand.receive(2, Locked(MINE)) == [(2, Relinquish(MINE))]
+    assert hand.receive(2, Locked(MINE, MINE.time)) == [(2, Relinquish(MINE))]
 
 
 def test_an_inquiry_inside_or_about_an_earlier_request_is_ignored() -> None:
     hand = requester()
     for member in (2, 3, 4):
-        hand.receive(member, Locked(MINE))
+        hand.receive(member, Locked(MINE, MINE.time))
     assert hand.receive(3, Inquire(MINE)) == []
     hand.call("release")
     assert hand.receive(3, Inquire(MINE)) == []
@@ -136,23 +136,23 @@ def test_1985_whoever_was_next_is_told_when_displaced() -> None:
 
 def test_1985_an_inquiry_waits_for_the_first_failure() -> None:
     hand = requester(Displaced)
-    hand.receive(2, Locked(MINE))
+    hand.receive(2, Locked(MINE, MINE.time))
     assert hand.receive(2, Inquire(MINE)) == []
     assert hand.receive(3, Failed(MINE)) == [(2, Relinquish(MINE))]
 
 
 def test_1985_a_lock_given_back_counts_as_a_failure_until_it_returns() -> None:
     hand = requester(Displaced)
-    hand.receive(2, Locked(MINE))
+    hand.receive(2, Locked(MINE, MINE.time))
     hand.receive(3, Failed(MINE))
     assert hand.receive(2, Inquire(MINE)) == [(2, Relinquish(MINE))]
-    hand.receive(3, Locked(MINE))
+    hand.receive(3, Locked(MINE, MINE.time))
     assert hand.receive(3, Inquire(MINE)) == [(3, Relinquish(MINE))]
 
 
 def test_1985_a_failure_that_its_lock_overtook_is_out_of_date() -> None:
     hand = requester(Displaced)
-    hand.receive(2, Locked(MINE))
+    hand.receive(2, Locked(MINE, MINE.time))
     hand.receive(2, Inquire(MINE))
     assert hand.receive(2, Failed(MINE)) == []
 

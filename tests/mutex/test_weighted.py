@@ -97,12 +97,12 @@ def test_votes_that_make_no_majority_are_refused(
 
 EXPLORED = [  # processes, entries, links, states, transitions
     Explored(2, 1, Channel.UNORDERED, 48, 68, parameters={"votes": "1,1"}),
-    Explored(2, 2, Channel.UNORDERED, 85, 128, parameters={"votes": "1,0"}),
-    Explored(3, 1, Channel.UNORDERED, 142, 259, parameters={"votes": "3,1,1"}),
-    Explored(3, 1, Channel.UNORDERED, 330, 667, parameters={"votes": "2,1,1"}),
-    Explored(3, 2, Channel.UNORDERED, 6761, 18179, parameters={"votes": "2,1,1"}),
-    Explored(4, 1, Channel.UNORDERED, 6655, 19634, parameters={"votes": "1,1,1,0"}),
-    Explored(4, 1, Channel.FIFO, 11154, 34633, parameters={"votes": "2,2,1,1"}),
+    Explored(2, 2, Channel.UNORDERED, 102, 143, parameters={"votes": "1,0"}),
+    Explored(3, 1, Channel.UNORDERED, 157, 276, parameters={"votes": "3,1,1"}),
+    Explored(3, 1, Channel.UNORDERED, 374, 742, parameters={"votes": "2,1,1"}),
+    Explored(3, 2, Channel.UNORDERED, 16574, 43344, parameters={"votes": "2,1,1"}),
+    Explored(4, 1, Channel.UNORDERED, 10223, 28158, parameters={"votes": "1,1,1,0"}),
+    Explored(4, 1, Channel.FIFO, 14607, 43423, parameters={"votes": "2,2,1,1"}),
 ]
 
 test_every_interleaving_is_safe_and_live = every_interleaving("weighted", EXPLORED)
@@ -117,7 +117,7 @@ def test_an_entry_costs_three_messages_for_each_other_voter(votes: str) -> None:
 
 def test_requests_are_not_served_in_causal_order() -> None:
     run = Simulation(
-        build("weighted", 5, votes="2,1,1,1,1"),
+        build("weighted", 5, votes="3,2,2,1,1"),
         workload=Closed(20),
         network=Network(latency=Uniform(0.5, 3)),
         order="count",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import ConfigError, UsageError
+from coterie.process import Outbox, Process
 from coterie.simulate import (
     Burst,
     Closed,
@@ -23,7 +24,7 @@ from coterie.simulate import (
     random_faults,
 )
 from coterie.trace import Crashed, Delivered, Dropped, Header, Paused, Resumed, Started, Trace
-from tests.simulate.toys import Careless, Debtor, Postman, Script, Server, Ticker, state
+from tests.simulate.toys import Careless, Debtor, Note, Postman, Script, Server, Ticker, state
 
 TEXTS: dict[str, Fault] = {
     "crash 3 @ 10": Crash(3, 10),
@@ -298,3 +299,23 @@ def test_runs_under_random_faults_never_break_the_simulator(seed: int) -> None:
     for violation in results[0].violations:
         assert violation.name in {"safety", "stuck", "raised"}
         assert violation.name != "raised" or "user who is not waiting" in violation.text
+
+
+class Listener(Process[Note]):
+    """Process 1 tells all others at once; each keeps what its clock showed when it heard."""
+
+    heard: list[float] = []
+
+    def start(self, out: Outbox[Note]) -> None:
+        if self.me == 1:
+            out.broadcast((2, 3, 4), Note(1))
+
+    def receive(self, sender: int, message: Note, out: Outbox[Note]) -> None:
+        self.heard.append(out.now)
+
+
+def test_one_drifting_clock_is_that_of_its_process_alone() -> None:
+    """The message reaches all three in one event, the drifting one before another."""
+    processes = [Listener(me) for me in (1, 2, 3, 4)]
+    Simulation(processes, faults=[Drift(3, 2.0, 100.0)]).run()
+    assert [process.heard for process in processes] == [[], [1.0], [102.0], [1.0]]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from coterie.simulate import Burst, Closed, OneAtATime, Result, Simulation
+from coterie.simulate.monitors import CausalOrder
 from coterie.trace import Header, Violated
 from tests.simulate.toys import Careless, Failing, Forgetful, Script, Server
 
@@ -113,3 +115,55 @@ def test_a_violation_comes_again_with_its_seed(seed: int) -> None:
         return Simulation([Careless(1), Careless(2)], workload=Closed(9, think=2), seed=seed).run()
 
     assert run() == run()
+
+
+class SetsOfRequests:
+    """The definition of causal order, written with plain sets."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.waiting: dict[int, int] = {}
+        self.known: dict[int, set[int]] = {}
+        self.before: dict[int, set[int]] = {}
+
+    def ask(self, process: int) -> None:
+        self.asked += 1
+        self.waiting[process] = self.asked
+        known = self.known.setdefault(process, set())
+        self.before[process] = set(known)
+        known.add(self.asked)
+
+    def enter(self, process: int) -> bool:
+        del self.waiting[process]
+        return bool(self.before[process] & set(self.waiting.values()))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_monitor_agrees_with_sets_of_requests(seed: int) -> None:
+    """A process that starves keeps its bit; messages outlive many requests of others."""
+    random, size = Random(seed), 6
+    order, sets = CausalOrder(size), SetsOfRequests()
+    letters: list[tuple[Any, set[int]]] = []
+    overtook = 0
+    for _ in range(3000):
+        process = random.randint(1, size)
+        match random.choice(("ask or enter", "send", "deliver", "crash")):
+            case "ask or enter" if process not in sets.waiting:
+                order.asked(process)
+                sets.ask(process)
+            case "ask or enter" if process != 1 or random.random() < 0.01:
+                expected = sets.enter(process)
+                assert order.entered(process) == expected
+                overtook += expected
+            case "send":
+                letters.append((order.knowledge(process), set(sets.known.get(process, ()))))
+            case "deliver" if letters:
+                carried, known = letters.pop(random.randrange(len(letters)))
+                order.learnt(process, carried)
+                sets.known.setdefault(process, set()).update(known)
+            case "crash" if random.random() < 0.05:
+                order.crashed(process)
+                sets.waiting.pop(process, None)
+            case _:
+                pass
+    assert order.overtakings == overtook > 0

@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from coterie.stack.campaign import run_seed
-from tests.stack.seeded_bugs import BUGS, UNNOTICED, Bug, seeded
+from tests.stack.seeded_bugs import BUGS, Bug, seeded
 
 
 def noticed(bug: Bug) -> str:
-    """Return which promise is broken first, or nothing."""
+    """Return which promise is broken first, or nothing.
+
+    The seed that is known to notice comes first. Where it does not any more, since the stack sends
+    something else now, others do.
+    """
     for seed in (bug.first, *range(bug.seeds)):
         violation = run_seed(seed, bug.workload, bug.details).violation
         if violation:
@@ -23,7 +27,9 @@ def test_it_is_noticed(name: str) -> None:
         assert noticed(BUGS[name])
 
 
-@pytest.mark.parametrize("name", UNNOTICED)
-def test_a_bug_that_is_not_noticed_so_far_can_be_seeded(name: str) -> None:
-    with seeded(UNNOTICED[name]):
-        pass
+@pytest.mark.parametrize("workload", sorted({bug.workload for bug in BUGS.values()}))
+def test_nothing_is_noticed_without_a_bug(workload: str) -> None:
+    bugs = [bug for bug in BUGS.values() if bug.workload == workload]
+    for seed, details in sorted({(bug.first, bug.details or "") for bug in bugs}):
+        outcome = run_seed(seed, workload, details or None)
+        assert not outcome.violation, f"{outcome.command}: {outcome.text}"

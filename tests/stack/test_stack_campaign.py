@@ -11,7 +11,8 @@ import pytest
 from coterie.stack.campaign import draw, run_plan, run_seed, shrink
 from tests.stack.seeded_bugs import BUGS, seeded
 
-LOCKS = ("locks", "exclusive", "shared", "semaphore", "election", "lock-all", "circles")
+LOCKS = ("locks", "exclusive", "shared", "semaphore", "election", "lock-all", "circles", "diskless")
+AIMED = ("restarts", "shutdowns", "new-disks", "pauses", "resets", "store-disks", "store-lives")
 PRINT = "from coterie.stack.campaign import run_seed; print(run_seed({}, {!r}).digest)"
 
 
@@ -51,6 +52,13 @@ def test_leased_locks_keep_their_promises(workload: str, first: int) -> None:
         assert outcome.grants
 
 
+@pytest.mark.parametrize("workload", AIMED)
+def test_promises_hold_where_one_kind_of_fault_comes_again_and_again(workload: str) -> None:
+    for seed in range(5):
+        outcome = run_seed(seed, workload)
+        assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+
+
 @pytest.mark.parametrize("first", [0, 10])
 def test_classic_locks_keep_their_promises(first: int) -> None:
     for seed in range(first, first + 10):
@@ -72,6 +80,12 @@ def test_idle_programs_are_served_in_the_order_in_which_they_ask() -> None:
         assert not outcome.violation, f"{outcome.command}: {outcome.text}"
 
 
+def test_those_that_share_overtake_none_that_asked_before_to_be_alone() -> None:
+    for seed in range(6):
+        outcome = run_seed(seed, "shared-line")
+        assert not outcome.violation, f"{outcome.command}: {outcome.text}"
+
+
 def test_deadlocks_between_far_programs_are_found() -> None:
     assert not run_seed(7, "far-circles").violation
 
@@ -83,6 +97,13 @@ def test_a_classic_node_that_returns_lets_no_second_one_in() -> None:
             assert not outcome.violation, f"{outcome.command}: {outcome.text}"
 
 
+def test_the_last_letters_of_a_node_are_no_fault_when_its_next_start_has_been_refused() -> None:
+    """A start that was refused had reset the count of letters of the one before."""
+    for seed in range(12):
+        outcome = run_seed(seed, "classic-returns", "ricart-agrawala/plain")
+        assert not outcome.violation, f"{outcome.command}: {outcome.text}"
+
+
 def test_the_1996_algorithm_lets_nobody_in_beside_a_long_hold() -> None:
     for seed in (4, 10, 19):
         assert not run_seed(seed, "classic-long", "fault-tolerant/repaired").violation
@@ -91,11 +112,6 @@ def test_the_1996_algorithm_lets_nobody_in_beside_a_long_hold() -> None:
 def test_a_timer_that_was_cancelled_does_not_ring_after_a_late_turn() -> None:
     for seed in (0, 48):
         assert not run_seed(seed, "classic-late", "token-ring/regenerating").violation
-
-
-@pytest.mark.parametrize(("seed", "scheme"), [(26, "two-phase-locking"), (43, "optimistic")])
-def test_an_answer_of_a_former_life_of_a_site_is_not_taken(seed: int, scheme: str) -> None:
-    assert not run_seed(seed, "store-lives", scheme).violation
 
 
 def test_a_failing_seed_is_made_smaller() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import pytest
 
+from coterie import system
 from coterie.cluster.runtime.durable import FolderLock, replace
 from coterie.errors import ConfigError
 from coterie.stack.world import World
@@ -46,9 +47,9 @@ def test_of_what_was_not_synced_any_part_may_be_gone() -> None:
         with (folder / "log").open("wb") as file:
             file.write(b"synced")
             file.flush()
-            os.fsync(file.fileno())
+            system.sync(file.fileno())
             descriptor = os.open(folder, os.O_RDONLY)
-            os.fsync(descriptor)
+            system.sync(descriptor)
             os.close(descriptor)
             file.write(b" and not")
 
@@ -65,7 +66,7 @@ def test_a_name_whose_folder_was_not_synced_is_the_old_or_the_new_one() -> None:
         with new.open("wb") as file:
             file.write(b"new")
             file.flush()
-            os.fsync(file.fileno())
+            system.sync(file.fileno())
         new.replace(folder / "bound")
 
     found = {after_power_loss(seed, write)["bound"] for seed in range(40)}
@@ -82,6 +83,53 @@ def test_a_full_disk_fails_at_the_sync() -> None:
             assert caught.value.errno == errno.ENOSPC
 
         assert run_alone(world, main).error is None
+
+
+def test_what_a_failed_sync_did_not_write_is_gone_in_part_and_a_later_sync_does_not_bring_it_back() -> (
+    None
+):
+    sizes = set()
+    for seed in range(40):
+        with World(seed) as world:
+            disk = world.machine("m").disk
+
+            async def main(process: Process) -> None:
+                with (process.machine.disk.folder / "log").open("ab") as file:
+                    append(file, b"synced")
+                    process.machine.disk.is_full = True
+                    with pytest.raises(OSError, match="No space left"):
+                        append(file, b" and not")
+                    process.machine.disk.is_full = False
+                    append(file, b"!")
+
+            assert run_alone(world, main).error is None
+            left = (disk.folder / "log").read_bytes()
+            assert left.startswith(b"synced")
+            assert left.endswith(b"!")
+            sizes.add(len(left))
+    assert min(sizes) == len(b"synced!")
+    assert len(sizes) > 3
+
+
+def append(file: IO[bytes], content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    system.sync(file.fileno())
+
+
+def test_a_new_disk_is_empty_and_takes_files() -> None:
+    with World(1) as world:
+        disk = world.machine("m").disk
+
+        async def main(_: Process) -> None:
+            replace(disk.folder / "bound", b"1")
+            disk.wipe()
+            assert not list(disk.folder.iterdir())
+            replace(disk.folder / "bound", b"2")
+
+        assert run_alone(world, main).error is None
+        disk.lose_power()
+        assert (disk.folder / "bound").read_bytes() == b"2"
 
 
 def test_a_slow_disk_takes_the_time_of_its_process() -> None:
@@ -126,8 +174,9 @@ def test_a_folder_is_locked_by_one_process_and_free_when_that_is_killed() -> Non
         refused = []
 
         async def main(process: Process) -> None:
+            lock = FolderLock(process.machine.disk.folder / "data", "node")
             try:
-                FolderLock(process.machine.disk.folder / "data", "node").take()
+                lock.take()
             except ConfigError as error:
                 refused.append(str(error))
                 return

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
-import secrets
 import socket
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.stack.world import World
 from tests.stack.echo import run_alone
@@ -26,9 +25,9 @@ def test_sleeping_takes_virtual_time_alone() -> None:
         seen = []
 
         async def main(_: Process) -> None:
-            seen.append((time.monotonic(), clock.now(), time.time()))
+            seen.append((system.monotonic(), system.now(), system.wall()))
             await asyncio.sleep(3600)
-            seen.append((time.monotonic(), clock.now(), time.time()))
+            seen.append((system.monotonic(), system.now(), system.wall()))
 
         run_alone(world, main, seconds=4000)
         for before, after in zip(*seen, strict=True):
@@ -54,10 +53,10 @@ def test_a_sleeping_machine_stops_its_monotonic_clock_and_not_that_of_leases() -
         seen = []
 
         async def main(process: Process) -> None:
-            seen.append((time.monotonic(), clock.now()))
+            seen.append((system.monotonic(), clock.now()))
             world.at(world.now + 1, process.machine.sleep, 100.0)
             await asyncio.sleep(5)
-            seen.append((time.monotonic(), clock.now()))
+            seen.append((system.monotonic(), clock.now()))
 
         run_alone(world, main, seconds=200)
         (monotonic, leases), (monotonic_after, leases_after) = seen
@@ -103,8 +102,8 @@ def test_each_process_has_its_own_identity_and_randomness() -> None:
         seen = []
 
         async def main(_: Process) -> None:
-            key = secrets.token_hex(4)
-            seen.append((os.getpid(), socket.gethostname(), key, random.random(), clock.boot()))
+            key, drawn = system.secret(4), system.random().random()
+            seen.append((system.pid(), system.host_name(), key, drawn, clock.boot()))
 
         for name in ("x", "y"):
             world.machine(name)
@@ -117,8 +116,8 @@ def test_each_process_has_its_own_identity_and_randomness() -> None:
         (103, "x", "x-boot-1"),
     ]
     assert len({key for _, _, key, _, _ in seen}) == 3
-    assert os.getpid() != 101
-    assert socket.gethostname() != "x"
+    assert system.pid() == os.getpid()
+    assert system.host_name() == socket.gethostname()
 
 
 def test_a_reboot_is_another_run_of_the_machine_with_a_clock_from_zero() -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from coterie.stack.machine import Process
-from coterie.stack.monitors import HistoryMonitor, LockMonitor, OrderMonitor
+from coterie.stack.monitors import (
+    AccusationMonitor,
+    HistoryMonitor,
+    LockMonitor,
+    OrderMonitor,
+)
 from coterie.stack.world import ViolationError, World
 
 if TYPE_CHECKING:
@@ -93,6 +99,16 @@ def test_a_hold_that_ended_and_was_told_is_in_no_way(stage: Stage) -> None:
     assert stage.verdict() == ""
 
 
+def test_a_hold_that_comes_to_life_again_beside_another_is_noticed(stage: Stage) -> None:
+    first = stage.grant(stage.first, 1)
+    first.valid, first.lost.told = False, True
+    second = stage.grant(stage.second, 2)
+    assert stage.verdict() == ""
+    first.valid = True
+    stage.locks.released(stage.second, cast("Any", second))
+    assert stage.verdict() == "exclusion"
+
+
 def test_a_loss_that_was_not_told_is_noticed(stage: Stage) -> None:
     stage.world.run(20)
     held = stage.grant(stage.first, 1)
@@ -134,6 +150,32 @@ def test_overtaking_is_noticed(stage: Stage) -> None:
     assert stage.verdict() == ""
     order.served("r")
     assert stage.verdict() == "order"
+
+
+def test_those_that_share_may_come_in_any_order_and_overtake_no_other(stage: Stage) -> None:
+    order = OrderMonitor(stage.world, apart=0.05)
+    order.asked("p", 1.0, shared=True)
+    order.asked("q", 2.0, shared=True)
+    order.asked("r", 3.0)
+    order.asked("s", 4.0, shared=True)
+    order.served("q")
+    order.served("p")
+    assert stage.verdict() == ""
+    order.served("s")
+    assert stage.verdict() == "order"
+
+
+@pytest.mark.parametrize(
+    ("reason", "verdict"),
+    [("a frame of 7 bytes; at most 5", "accused"), ("no handshake in 10 s", "")],
+)
+def test_a_peer_that_is_accused_is_noticed(stage: Stage, reason: str, verdict: str) -> None:
+    logger = logging.getLogger("coterie.cluster")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    with AccusationMonitor(stage.world):
+        logger.warning("connection with %s refused: %s", "n1:5", reason)
+    assert stage.verdict() == verdict
+    assert (logger.level, logger.propagate, logger.handlers) == before
 
 
 def test_a_lost_update_is_noticed(stage: Stage) -> None:

@@ -28,6 +28,21 @@ def test_bytes_arrive_in_order_whatever_is_joined_or_split() -> None:
         assert not world.errors
 
 
+def test_a_process_killed_as_it_sends_has_sent_that_and_does_no_more() -> None:
+    with World(1) as world:
+        talk = Talk(world)
+        talk.caller.die_after_sends(1)
+
+        def speak() -> None:
+            for word in (b"one ", b"two ", b"three"):
+                talk.mouths[0].transport.write(word)
+
+        talk.do(talk.caller, speak)
+        world.run(world.now + 1)
+        assert talk.ears[0].heard == b"one two "
+        assert not talk.caller.is_alive
+
+
 def test_a_black_hole_holds_back_one_direction_until_it_is_open() -> None:
     with World(1) as world:
         talk = Talk(world)
@@ -54,6 +69,29 @@ def test_what_is_in_flight_when_a_way_closes_is_held_back() -> None:
         world.network.heal()
         world.run(world.now + 2)
         assert talk.ears[0].heard == b"x"
+
+
+@pytest.mark.parametrize("opens", [0.03, 0.06, 0.2])
+def test_what_was_in_flight_comes_before_what_is_sent_into_a_closed_way(opens: float) -> None:
+    for seed in range(20):
+        with World(seed) as world:
+            talk = Talk(world)
+            world.network.delay = 0.1
+            start = world.now
+            talk.say(b"1")
+            world.run(start + 0.02)
+            world.network.block("a", "b")
+            talk.say(b"2")
+            world.run(start + opens)
+            world.network.unblock("a", "b")
+            talk.say(b"3")
+            world.run(start + 0.05 + opens)
+            world.network.block("a", "b")
+            talk.say(b"4")
+            world.run(start + 1)
+            world.network.heal()
+            world.run(start + 5)
+            assert talk.ears[0].heard == b"1234"
 
 
 def test_stalled_dials_concern_the_connections_of_one_caller_only() -> None:

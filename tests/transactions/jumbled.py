@@ -6,6 +6,8 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from coterie import system
+from coterie.system import RealSystem
 from coterie.transactions.catalogue import schemes
 from coterie.transactions.store.local import LocalExecutor
 
@@ -55,9 +57,14 @@ class JumbledLoop(asyncio.SelectorEventLoop):
 
 def jumbled(main: Callable[[], Coroutine[Any, Any, ResultT]], seed: int) -> ResultT:
     """Run a program so that the same seed makes the same run."""
-    random.seed(seed)  # the pauses between attempts
-    with asyncio.Runner(loop_factory=lambda: JumbledLoop(seed)) as runner:
-        return runner.run(main())
+    drawn = RealSystem()
+    drawn.random = random.Random(seed)  # the pauses between attempts
+    before = system.move_to(drawn)
+    try:
+        with asyncio.Runner(loop_factory=lambda: JumbledLoop(seed)) as runner:
+            return runner.run(main())
+    finally:
+        system.move_to(before)
 
 
 def scheduler_of(store: Store) -> Scheduler:

@@ -155,8 +155,9 @@ def silent_coordinator(kinds: Kinds) -> None:
 
 
 MUTANTS = {
-    "it votes before its writes are on disk": Mutant(
-        Resource, "            step.log(ready)\n", "", crashes
+    "it votes before its writes are on disk": Mutant(Resource, "step.log(ready)", "pass", crashes),
+    "the vote of the coordinator itself is not written with its decision": Mutant(
+        Resource, "step.journal.overdue.append(ready)", "pass", crashes
     ),
     "the decision is told before it is on disk": Mutant(
         Coordinator, "            step.log(decided)\n", "", crashes

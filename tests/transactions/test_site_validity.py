@@ -41,6 +41,7 @@ from coterie.transactions.site.messages import (
     Want,
     Write,
 )
+from coterie.transactions.site.validity import LEAP_MAX
 from tests.transactions.site_world import World, key_at, world
 
 A, B = key_at(1, 2), key_at(2, 2)
@@ -172,3 +173,17 @@ def test_what_is_refused_has_changed_nothing() -> None:
         except ProtocolError:
             assert encode(sites.site(1)) == before, f"seed {seed}: {message}"
             assert not out.sends
+
+
+def test_two_sites_go_on_together_after_a_third_has_moved_the_clock_of_one_far_ahead() -> None:
+    """The other does not believe such a clock at once, but comes to it; what it lost is asked again."""
+    sites = world(sites=3)
+    first = sites.call(2, "begin").name
+    sites.mail[3, 2] = [Collect(sites.site(2).clock + LEAP_MAX, 1)]
+    sites.deliver(3, 2)
+    sites.mail[2, 3].clear()
+    sites.call(2, "write", first, key_at(1, 3), b"1")
+    sites.settle_until_answered(2, first)
+    sites.call(2, "commit", first)
+    sites.settle()
+    assert sites.value(2, key_at(1, 3)) == b"1"

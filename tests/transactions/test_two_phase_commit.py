@@ -443,13 +443,13 @@ def declared(*keys: str) -> Any:
     [
         ("two-phase-locking", [], [A], (0, 0, 1)),
         ("two-phase-locking", [], [B], (2, 3, 1)),
-        ("two-phase-locking", [], [A, B], (2, 4, 4)),
+        ("two-phase-locking", [], [A, B], (2, 4, 3)),
         ("two-phase-locking", [], [B, C], (4, 8, 5)),
-        ("two-phase-locking", [], [A, B, C], (4, 8, 6)),
-        ("two-phase-locking", [C], [A, B], (4, 6, 4)),
+        ("two-phase-locking", [], [A, B, C], (4, 8, 5)),
+        ("two-phase-locking", [C], [A, B], (4, 6, 3)),
         ("two-phase-locking", [A, B, C], [], (4, 4, 0)),
-        ("optimistic", [C], [A, B], (4, 8, 6)),
-        ("optimistic", [A, B, C], [], (4, 8, 6)),
+        ("optimistic", [C], [A, B], (4, 8, 5)),
+        ("optimistic", [A, B, C], [], (4, 8, 5)),
     ],
 )
 def test_what_a_commit_costs(

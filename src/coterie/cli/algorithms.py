@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import click
@@ -13,7 +12,7 @@ from coterie.cli.common.output import output_option, print_json, print_table
 EXAMPLE_SIZE = 13
 
 
-@click.command("algorithms", short_help="List the algorithms and their costs.")
+@click.command("algorithms")
 @output_option
 def command(output: str) -> None:
     """List the algorithms: family, costs, assumptions, tolerated faults; with JSON also sources."""
@@ -89,8 +88,7 @@ def _facts(algorithm: Algorithm) -> dict[str, Any]:
 def _costs(algorithm: Algorithm) -> dict[str, Cost]:
     setup = algorithm.setup(EXAMPLE_SIZE)
     return {
-        field.name: getattr(algorithm.costs, field.name)(setup)
-        for field in dataclasses.fields(algorithm.costs)
+        name: getattr(algorithm.costs, name)(setup) for name in algorithm.costs.__struct_fields__
     }
 
 

@@ -8,11 +8,19 @@ import click
 import msgspec
 
 from coterie.catalogue import algorithms
-from coterie.cli.common.options import Choice, choose, parameter_options, trace_option, write_trace
+from coterie.cli.common import one_thread  # noqa: F401 - before numpy, which the explorer imports
+from coterie.cli.common.options import (
+    AlgorithmCommand,
+    Choice,
+    choose,
+    trace_option,
+    variant_option,
+    write_trace,
+)
 from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
-from coterie.explore import Progress, Verdict, check, check_timed, needs_clock
+from coterie.explore import Progress, Verdict, check, needs_clock
 from coterie.process import Channel
 from coterie.scenario import from_trace
 
@@ -23,13 +31,13 @@ if TYPE_CHECKING:
     from coterie.process import Process
 
 
-@click.command("check", short_help="Explore every interleaving of an algorithm.")
+@click.command("check", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False)
 @click.option(
     "--all", "everything", is_flag=True, help="Check every algorithm that needs no clock."
 )
 @click.option("-N", "size", type=int, default=3, show_default=True, help="Number of processes.")
-@parameter_options
+@variant_option
 @click.option(
     "--entries",
     default="1",
@@ -160,6 +168,8 @@ def _check_with_clock(
             )
     bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
     delays = (1, int(min(bounds)))
+    from coterie.explore import check_timed  # noqa: PLC0415 - most algorithms need no clock
+
     return check_timed(processes, delays=delays, entries=entries, crashes=crashes, **options)
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.catalogue import Costs, algorithms
-from coterie.cli.common.options import Choice, choose, parameter_options, plot_option, sizes
+from coterie.cli.common.options import (
+    AlgorithmCommand,
+    Choice,
+    choose,
+    plot_option,
+    sizes,
+    variant_option,
+)
 from coterie.cli.common.output import number, output_option, print_json, print_table, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
@@ -24,11 +31,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command("compare", short_help="Measure algorithms beside their formulas.")
+@click.command("compare", cls=AlgorithmCommand)
 @click.argument("names", metavar="[ALGORITHM]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Compare all algorithms (the default).")
 @click.option("-N", "processes", default="3,7,13", show_default=True, help="Numbers of processes.")
-@parameter_options
+@variant_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
 @plot_option("compare.svg")
 @output_option

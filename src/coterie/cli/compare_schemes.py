@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 
-@click.command("compare-schemes", short_help="Measure schemes of concurrency control.")
+@click.command("compare-schemes")
 @click.argument("names", metavar="[SCHEME[:VARIANT]]...", nargs=-1)
 @click.option(
     "--workload",

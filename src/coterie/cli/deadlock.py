@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
 
 
-@click.command("deadlock", short_help="Find the deadlocks in a wait-for graph.")
+@click.command("deadlock")
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "-o",

@@ -11,10 +11,11 @@ import msgspec
 
 from coterie.cli.common.output import output_option
 from coterie.cli.common.signals import Signals
-from coterie.cli.lock.job import Job, enter, hold, job_options, read_program
+from coterie.cli.lock.job import enter, hold, job_options
+from coterie.cli.lock.program import Job, read_program
 from coterie.errors import UsageError
-from coterie.locks.connect import choose_url, scheme_of
 from coterie.locks.engine import Elector
+from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 @click.command(
     "elect",
     context_settings={"allow_interspersed_args": False},
-    short_help="Run a command on the leader only.",
 )
 @click.argument("name")
 @click.option(
@@ -40,7 +40,7 @@ def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
     status of COMMAND, 79 if the leadership was lost, 130 if interrupted while waiting.
 
     A cluster whose algorithm elects a leader among its nodes, such as bully, has one leader and no
-    names: -l follows it and prints `NAME NODE`.
+    names: -l follows it and prints `NAME NODE`. It has no lease, so no command is run for it.
     """
     program = read_program(options["program"], options["shell"])
     if listen:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import msgspec
 
+from coterie.cli.common import one_thread  # noqa: F401 - before numpy, which a long history needs
 from coterie.cli.common.output import print_json, print_table
-from coterie.transactions.history import parse_history
-from coterie.transactions.serializability import check
+from coterie.transactions.serializability import check_lines
 
 if TYPE_CHECKING:
     from coterie.transactions.serializability import Anomaly, Report
 
 
-@click.command("history", short_help="Check whether a history is serializable.")
+@click.command("history")
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "-o",
@@ -43,7 +43,7 @@ def command(file: BinaryIO, output: str) -> int:
     """  # noqa: D301 - Click needs the character itself
     gc.disable()  # there is no garbage among so many objects, and looking for it takes long
     try:
-        report = check(parse_history(file.read()))
+        report = check_lines(file.read())
     finally:
         gc.enable()
     match output:

@@ -31,7 +31,7 @@ QUIET_SECONDS = 60.0  # between two lines that no connection can be accepted
 logger = logging.getLogger("coterie.cluster")
 
 
-@click.command("serve", short_help="Run a voting node.")
+@click.command("serve")
 @click.option(
     "--config",
     "path",

@@ -31,7 +31,7 @@ SIZES = (3, 7, 13, 31)
 CHECKED_SIZE = 3
 
 
-@click.command("tour", short_help="Measure, verify and break the classic algorithms.")
+@click.command("tour")
 @click.option(
     "--report",
     "path",

@@ -25,7 +25,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.catalogue import algorithm
-from coterie.cluster.membership import Address, Choice, Member, Membership, parse_address
+from coterie.cluster.membership import (
+    Address,
+    Choice,
+    Member,
+    Membership,
+    check_times,
+    parse_address,
+)
 from coterie.cluster.wire.security import Security, read_secret
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
@@ -211,25 +218,9 @@ def _settings(written: ConfigFile) -> Settings:
         unwind=lease,
         lock_delay=written.lock_delay,
     )
-    _check_times(settings)
+    check_times(settings)
     parse_coterie(coterie, len(votes))
     return settings
-
-
-def _check_times(settings: Settings) -> None:
-    if settings.lease < 0.1:
-        raise ConfigError(f"lease must be at least 0.1 s, got {settings.lease:g} s")
-    if not 0 <= settings.rate_error < 0.5:
-        raise ConfigError(
-            f"rate-error must be at least 0 and below 0.5, got {settings.rate_error:g}"
-        )
-    if not 0.01 <= settings.margin < float("inf"):
-        raise ConfigError(f"margin must be at least 0.01 s, got {settings.margin:g} s")
-    if not 0 <= settings.lock_delay < float("inf"):
-        raise ConfigError(f"lock-delay must be at least 0 s, got {settings.lock_delay:g} s")
-    for name, value in (("heartbeat", settings.heartbeat), ("hedge", settings.hedge)):
-        if not 0 < value < settings.lease / 2:
-            raise ConfigError(f"{name} must be above 0 and below half the lease, got {value:g} s")
 
 
 def _security(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> Security:

@@ -8,10 +8,12 @@ import hashlib
 import msgspec
 
 from coterie.cluster.wire.frames import PROTOCOL
-from coterie.errors import ConfigError
+from coterie.coteries import parse_coterie
+from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.mutex.quorum.leased.settings import Settings
 
 PORT = 7420
+RESERVE_MAX = 1 << 40  # tokens that one write may be good for
 
 
 class Address(msgspec.Struct, frozen=True, array_like=True):
@@ -70,6 +72,44 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
         if name not in names:
             raise ConfigError(f"no node is called {name!r}; the nodes are: {', '.join(names)}")
         return names.index(name) + 1
+
+
+def check_times(settings: Settings) -> None:
+    """Raise `ConfigError` if the times of a configuration make no sense together."""
+    if settings.lease < 0.1:
+        raise ConfigError(f"lease must be at least 0.1 s, got {settings.lease:g} s")
+    if not 0 <= settings.rate_error < 0.5:
+        raise ConfigError(
+            f"rate-error must be at least 0 and below 0.5, got {settings.rate_error:g}"
+        )
+    if not 0.01 <= settings.margin < float("inf"):
+        raise ConfigError(f"margin must be at least 0.01 s, got {settings.margin:g} s")
+    if not 0 <= settings.lock_delay < float("inf"):
+        raise ConfigError(f"lock-delay must be at least 0 s, got {settings.lock_delay:g} s")
+    for name, value in (("heartbeat", settings.heartbeat), ("hedge", settings.hedge)):
+        if not 0 < value < settings.lease / 2:
+            raise ConfigError(f"{name} must be above 0 and below half the lease, got {value:g} s")
+
+
+def check_learnt(membership: Membership, digest: str) -> None:
+    """Raise `ProtocolError` if no node has this configuration, or not the one that has sent it."""
+    settings = membership.settings
+    names = {member.name for member in membership.members}
+    ports = [member.address.port for member in membership.members]
+    sound = (
+        0 < settings.voters == len(names) == len(ports)
+        and all(0 < port < 65536 for port in ports)
+        and 0 < settings.interval <= settings.reserve <= RESERVE_MAX
+        and 0 <= settings.unwind < float("inf")
+        and settings.cached_max >= 0
+    )
+    try:
+        check_times(settings)
+        parse_coterie(settings.coterie, len(names))
+    except (ConfigError, UsageError) as error:
+        raise ProtocolError(f"its configuration makes no sense: {error}") from None
+    if not sound or membership.digest != digest:
+        raise ProtocolError("its configuration makes no sense, or is not the one that it uses")
 
 
 @functools.lru_cache(maxsize=8)

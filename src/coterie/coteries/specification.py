@@ -42,7 +42,7 @@ def parse_coterie(text: str, size: int) -> Coterie:
 
 def _plane_of_order(text: str, size: int) -> Coterie:
     (order,) = _numbers(text, "the order of a plane", count=1)
-    if prime_power(order) and points_of(order) != size:
+    if order > size or (prime_power(order) and points_of(order) != size):
         raise ConfigError(
             f"a plane of order {order} has {points_of(order)} members, not {size};"
             " the coterie 'plane' fits any number"

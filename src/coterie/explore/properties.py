@@ -6,8 +6,9 @@ Conditions look at the seats of all processes; a crashed process fulfils no pred
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from coterie.process import ElectionUser, MutexUser, Phase, Seat
 
@@ -15,8 +16,7 @@ SeatPredicate: TypeAlias = Callable[[Seat], bool]
 RowPredicate: TypeAlias = Callable[[Sequence[Seat | None]], bool]  # None: crashed
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(msgspec.Struct, frozen=True):
     """Holds when the number of seats that fulfil the predicate is within bounds."""
 
     predicate: SeatPredicate
@@ -24,8 +24,7 @@ class Count:
     high: int | None = None
 
 
-@dataclass(frozen=True)
-class Together:
+class Together(msgspec.Struct, frozen=True):
     """Holds when the predicate does, which sees all seats at once."""
 
     predicate: RowPredicate
@@ -34,8 +33,7 @@ class Together:
 Condition: TypeAlias = Count | Together
 
 
-@dataclass(frozen=True)
-class Always:
+class Always(msgspec.Struct, frozen=True):
     """All conditions hold in every reachable state. The text says what is wrong when not."""
 
     name: str
@@ -43,16 +41,14 @@ class Always:
     text: str
 
 
-@dataclass(frozen=True)
-class Sometimes:
+class Sometimes(msgspec.Struct, frozen=True):
     """In some reachable state all conditions hold: proof that the interesting thing happens."""
 
     name: str
     conditions: tuple[Condition, ...]
 
 
-@dataclass(frozen=True)
-class CanAlwaysStill:
+class CanAlwaysStill(msgspec.Struct, frozen=True):
     """From every reachable state, each live seat can get to fulfil the predicate.
 
     It must be possible without faults, and without any further request: users that are inside
@@ -65,8 +61,7 @@ class CanAlwaysStill:
     text: str
 
 
-@dataclass(frozen=True)
-class Settles:
+class Settles(msgspec.Struct, frozen=True):
     """From every reachable state, what is sure to happen can lead to rest.
 
     At rest, when nothing is sure to happen any more, all conditions hold; the text says what is

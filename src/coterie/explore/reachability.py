@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coterie.explore.tables.arrays import distinct
+
 if TYPE_CHECKING:
     from coterie.explore.tables.arrays import Flags, Numbers, Positions
 
@@ -25,7 +27,7 @@ class Backward:
         border = np.flatnonzero(goals)
         while border.size:
             before = self._sources[self._edges_into(border)]
-            border = np.unique(before[~reached[before]])
+            border = distinct(before[~reached[before]])
             reached[border] = True
         return reached
 

@@ -1,12 +1,18 @@
 """Locks, leaders and semaphores for real programs, over whatever engine grants them."""
 
-from coterie.locks.connect import connect
-from coterie.locks.coordinator import Coordinator
-from coterie.locks.engine import Claim, Engine, Party
-from coterie.locks.held import Held, HeldAll, Holding
-from coterie.locks.lock import Acquirable, Lock
-from coterie.locks.semaphore import Semaphore
-from coterie.locks.several import LockAll, LockAny
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coterie.locks.connection import connect
+    from coterie.locks.coordinator import Coordinator
+    from coterie.locks.engine import Claim, Engine, Party
+    from coterie.locks.held import Held, HeldAll, Holding
+    from coterie.locks.lock import Acquirable, Lock
+    from coterie.locks.semaphore import Semaphore
+    from coterie.locks.several import LockAll, LockAny
 
 __all__ = [
     "Acquirable",
@@ -23,3 +29,33 @@ __all__ = [
     "Semaphore",
     "connect",
 ]
+
+_HOMES = {
+    "Acquirable": "lock",
+    "Claim": "engine",
+    "Coordinator": "coordinator",
+    "Engine": "engine",
+    "Held": "held",
+    "HeldAll": "held",
+    "Holding": "held",
+    "Lock": "lock",
+    "LockAll": "several",
+    "LockAny": "several",
+    "Party": "engine",
+    "Semaphore": "semaphore",
+    "connect": "connection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: the URL and the names of locks can be read without an event loop."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value  # later uses do not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    """Name what is there and what would be imported."""
+    return sorted({*globals(), *__all__})

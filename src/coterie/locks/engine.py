@@ -145,6 +145,9 @@ class Engine(Protocol):
     ) -> Claim:
         """Ask for a lock; without `wait` only if it is free, leaving nothing behind if it is not."""
 
+    def obstacle(self, name: str) -> CoterieError | None:
+        """Return the error that keeps claims to a lock from being granted, if it is not just a holder."""
+
     async def holders(self, name: str) -> list[Party]:
         """List the holders of the lock: one, or several in shared mode."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.aio import to_the_end
 from coterie.errors import LockLost, NotHeld
+from coterie.locks.loss import NOT_IN_FORCE, loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -190,11 +191,7 @@ class Held(Holding):
     def loss(self) -> LockLost:
         """Make the error for the loss of this lock."""
         told = self._claim.lost
-        reason = told.result() if told.done() else "it is no longer in force"
-        return LockLost(
-            f"lock {self.name!r} (token {self.token}) was lost: {reason};"
-            " another process may hold it now. Stop work, and have the resource reject this token"
-        )
+        return loss(self.name, self.token, told.result() if told.done() else NOT_IN_FORCE)
 
     def enter_again(self) -> None:
         """Count a re-entry by the owner: the same hold, the same token."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import os
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from coterie import system
 from coterie.aio import first_done, to_the_end
 from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
 from coterie.locks.body import Body
@@ -43,7 +42,7 @@ class Session:
         self.url = url
         self.prompt = engine if isinstance(engine, Prompt) else None
         self.held: dict[tuple[Owner, str], Held] = {}
-        self._process = os.getpid()
+        self._process = system.pid()
         self._turned = 0.0  # when the event loop was last given a turn
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -70,28 +69,28 @@ class Session:
         """Whether locks can be acquired."""
         return self._loop is not None
 
+    def note_turn(self) -> None:
+        """Take note that a task has waited, so that the event loop has run the others."""
+        self._turned = system.monotonic()
+
     def should_yield(self) -> bool:
         """Return True if the event loop should run other tasks first.
 
         A lock that is free is acquired without waiting, so a task that takes one again and again
         would let no other task run, and not even the one that renews its lease.
         """
-        now = time.monotonic()
+        now = system.monotonic()
         if now - self._turned < TURN_SECONDS:
             return False
         self._turned = now
         return True
 
-    def note_turn(self) -> None:
-        """Take note that other tasks have just run: one of ours has waited."""
-        self._turned = time.monotonic()
-
     def check_process(self) -> None:
         """Refuse to work in a forked child: the locks are its parent's."""
-        if os.getpid() != self._process:
+        if system.pid() != self._process:
             raise MisuseError(
                 f"the coordinator {self.url} belongs to process {self._process}, and this is"
-                f" process {os.getpid()}; after a fork, connect again in the child"
+                f" process {system.pid()}; after a fork, connect again in the child"
             )
 
     def check(self) -> None:
@@ -117,7 +116,7 @@ class Patience:
     Waiting is also over when one of `spoilt` is done: what is waited for is of no use any more then.
     """
 
-    deadline: float = math.inf  # by time.monotonic()
+    deadline: float = math.inf  # by system.monotonic()
     wait: bool = True
     spoilt: tuple[asyncio.Future[None], ...] = ()
 
@@ -127,13 +126,13 @@ class Patience:
         if timeout is None:
             return FOREVER
         check_timeout(timeout)
-        return cls(time.monotonic() + timeout, wait=timeout > 0)
+        return cls(system.monotonic() + timeout, wait=timeout > 0)
 
     def remaining(self) -> float | None:
         """Return the seconds that are left, at least 0; None without end."""
         if self.deadline == math.inf:
             return None
-        return max(0.0, self.deadline - time.monotonic())
+        return max(0.0, self.deadline - system.monotonic())
 
     def unless(self, spoilt: asyncio.Future[None]) -> Patience:
         """Return the same patience, which also ends when that is done."""
@@ -354,6 +353,7 @@ class Lock(Acquirable[Held]):
                 return claim
             if not await self._is_granted(owner, claim, patience):
                 return None
+            self._session.note_turn()
             if claim.valid():
                 return claim
             # The grant came too late: after a pause of this process, or as the coordinator closed.
@@ -383,6 +383,5 @@ class Lock(Acquirable[Held]):
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None
             await first_done((claim.granted, *patience.spoilt), limit)
-            self._session.note_turn()
         finally:
             waits.end(owner, claim)

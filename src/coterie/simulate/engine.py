@@ -1,18 +1,16 @@
 """The heart of the simulated world: events in virtual time, and the steps they lead to.
 
 What makes it fast is what it leaves out. A message to many receivers that arrives everywhere at
-once is one event. Messages that all take equally long arrive in the order in which they were sent,
-so they wait on a belt; only the others need the heap. Each process has an entry in a table of
-receivers: its own handler while nothing stands in the way, a careful one otherwise. So faults,
-traces and drifting clocks cost nothing unless they are there.
+once is one event; where each has a time of its own, all times are drawn in one go. Each process has
+an entry in a table of receivers: its own handler while nothing stands in the way, one that tells
+the observer if it follows messages, and a careful one if its process is held, has a clock of its
+own, or links are cut. So faults, traces and drifting clocks cost nothing unless they are there.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
 from functools import partial
-from heapq import heappop, heappush
+from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +21,7 @@ from coterie.simulate.faults import Restart
 from coterie.simulate.monitors import ViolationError
 from coterie.simulate.network import Constant, Links
 from coterie.simulate.outbox import GroupOutbox
+from coterie.simulate.schedule import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,16 +31,17 @@ if TYPE_CHECKING:
     from coterie.simulate.metrics import Stopped
     from coterie.simulate.network import Network
     from coterie.simulate.observer import Observer
+    from coterie.simulate.schedule import Item
     from coterie.simulate.workload import Action
 
     Handler: TypeAlias = Callable[[Outbox[Any]], None]
     Receiver: TypeAlias = Callable[[ProcessId, Any, Outbox[Any]], None]
-    # Time, a unique number, sender, receivers, message; or one of the two below in place of a
-    # sender and an action in place of a message.
-    Item: TypeAlias = tuple[float, int, int, Sequence[ProcessId], Any]
 
+# In place of the sender of an item whose message is an action:
 FOREGROUND = 0
 BACKGROUND = -1  # keeps no run going: timers and faults
+
+EVENTS_MAX = 128  # taken from a short schedule before it forgets them
 ROUNDING = 1e-9  # how much later than its bound a message may seem
 
 
@@ -78,20 +78,18 @@ class Engine:
         """Seat the processes; nothing happens yet."""
         self.size = len(processes)
         self.now = 0.0
-        self.events = 0  # so far
         self.faults_due = 0  # what goes wrong, or right again, later
         self._observer = observer
         self._hear = hear
         self._wake = wake
         self._is_over = is_over
-        self._belt: deque[Item] = deque()
-        self._heap: list[Item] = []
-        self._numbers = itertools.count()  # put events of the same time in order
-        self._background = 0  # how many in the heap
+        self._schedule = Schedule()
+        self._foreground = 0  # items in the schedule that keep the run going
 
         self._seats = [seat(processes[0]), *map(seat, processes)]  # none sits at 0
+        self._alone = [(process,) for process in range(self.size + 1)]  # as groups of receivers
         self._out = GroupOutbox()
-        self._timers: dict[ProcessId, dict[str, int]] = {}  # armed, with the number of the event
+        self._timers: dict[ProcessId, dict[str, int]] = {}  # armed, with the number of the item
         self._clocks: dict[ProcessId, tuple[float, float]] = {}  # rate and offset, if not 1 and 0
         self._dead: set[ProcessId] = set()
         self._held: dict[ProcessId, list[Action]] = {}  # what the dead and the paused would do
@@ -110,8 +108,15 @@ class Engine:
         self._links = _links(network, processes, seed)
         self._constant = network.latency.value if isinstance(network.latency, Constant) else None
         self._receivers: list[Receiver] = [self._receive_with_care] * (self.size + 1)
-        self._direct = False
+        self._direct = False  # every message arrives, and once
+        self._common_delay: float | None = None  # of all messages, if a group may travel as one
+        self._free = False  # the delay of a message is all that is to be known of it
         self._choose_paths()
+
+    @property
+    def events(self) -> int:
+        """How many things have happened so far."""
+        return self._schedule.pruned + self._schedule.head
 
     def start(self) -> None:
         """Schedule the faults and start all processes."""
@@ -142,7 +147,7 @@ class Engine:
 
     def is_silent(self) -> bool:
         """Return whether no message is under way and no user is about to act."""
-        return not self._belt and len(self._heap) == self._background
+        return not self._foreground
 
     def has_mail(self) -> bool:
         """Return whether a message waits for a process that is paused."""
@@ -150,7 +155,7 @@ class Engine:
 
     def has_ended(self) -> bool:
         """Return whether nothing can happen any more."""
-        return not self._heap
+        return not self._schedule
 
     def is_held(self, process: ProcessId) -> bool:
         """Return whether a process takes no steps, being down or paused."""
@@ -162,30 +167,54 @@ class Engine:
 
     def call(self, process: ProcessId, name: str) -> None:
         """Let a user make a call."""
-        self._observer.record(trace.Called(self.now, process, name))
-        self._step(process, name, partial(self._seats[process].call, name))
+        if self._observer.trace is not None:
+            self._observer.record(trace.Called(self.now, process, name))
+        self._turn_to(process)
+        try:
+            self._seats[process].call(name, self._out)
+        except Exception as error:
+            raise _raised(error, process, name) from error
+        self._carry_out(process)
 
     def after(self, delay: float, action: Action) -> None:
         """Act later; the run goes on until then."""
-        heappush(self._heap, (self.now + delay, next(self._numbers), FOREGROUND, (), action))
+        self._foreground += 1
+        self._schedule.add(self.now + delay, FOREGROUND, (), action)
 
     def run(self, end: float, max_events: int) -> Stopped:
         """Go on until nothing is left to do, to a time, or for so many events."""
-        belt, heap, out, receivers = self._belt, self._heap, self._out, self._receivers
-        received = self._observer.received
-        for _ in range(max_events):
-            if not belt and len(heap) == self._background and self._is_over():
-                return "done"
-            in_line = belt and (not heap or belt[0] < heap[0])
-            time, _, sender, group, message = belt.popleft() if in_line else heappop(heap)
+        schedule = self._schedule
+        if not self._foreground and self._is_over():
+            return "done"
+        while self.events < max_events:
+            more = schedule.refill()
+            assert more, "a run with nothing left to happen is over"
+            stopped = self._take(end, max_events)
+            if stopped is not None:
+                return stopped
+        return "event limit"
+
+    def _take(self, end: float, max_events: int) -> Stopped | None:
+        """Let some of the things happen that are due; None if more may follow.
+
+        Every message passes through this loop, so it makes no call that it can do without. What
+        is put into the schedule meanwhile comes later in the list, and the iterator finds it there.
+        """
+        schedule, out = self._schedule, self._out
+        receivers, received = self._receivers, self._observer.received
+        # Forgetting moves what is left, so the more is left, the more is taken before.
+        count = min(max(EVENTS_MAX, len(schedule.near) // 4), max_events - self.events)
+        for time, _, sender, group, message in islice(schedule.near, count):
             if time > end:
                 self.now = end
                 return "time limit"
-            self.events += 1
-            self.now = out.now = time
+            schedule.head += 1
+            self.now = time
             if sender > FOREGROUND:
+                self._foreground -= 1
                 for to in group:
                     out.me = to
+                    out.now = time  # a receiver before this one may have a clock of its own
                     received[to] += 1
                     try:
                         receivers[to](sender, message, out)
@@ -196,21 +225,26 @@ class Engine:
                             self._settle(to)
                         self._carry_out(to)
             else:
-                self._background += sender  # BACKGROUND: one less of those
+                self._foreground -= 1 + sender  # BACKGROUND was never counted
                 message()
-        return "event limit"
+            if not self._foreground and self.events < max_events and self._is_over():
+                return "done"
+        return None
 
     def _choose_paths(self) -> None:
         """Take the short way for messages wherever nothing stands in it."""
-        unseen = not self._observer.follows_messages
-        short = unseen and not self._clocks and self._links.whole
+        followed, whole = self._observer.follows_messages, self._links.whole
         for process in range(1, self.size + 1):
-            self._receivers[process] = (
-                self._seats[process].process.receive
-                if short and process not in self._held
-                else self._receive_with_care
-            )
-        self._direct = unseen and self._links.independent and self._delay_max is None
+            if not whole or process in self._held or process in self._clocks:
+                self._receivers[process] = self._receive_with_care
+            elif followed:
+                self._receivers[process] = self._receive_followed
+            else:
+                self._receivers[process] = self._seats[process].process.receive
+        self._direct = self._links.reliable
+        unwatched = not followed and self._delay_max is None
+        self._free = unwatched and not self._links.ordered
+        self._common_delay = self._constant if unwatched else None
 
     # Steps of a process, and what comes of them
 
@@ -224,9 +258,8 @@ class Engine:
         self._carry_out(process)
 
     def _turn_to(self, process: ProcessId) -> None:
-        rate, offset = self._clocks.get(process, (1.0, 0.0))
         self._out.me = process
-        self._out.now = rate * self.now + offset
+        self._out.now = self.clock(process) if self._clocks else self.now
 
     def _start(self, process: ProcessId) -> None:
         self._observer.record(trace.Started(self.now, process))
@@ -241,6 +274,11 @@ class Engine:
             self._seats[process].settle(self._out)
         except Exception as error:
             raise _raised(error, process, "the end of a step") from error
+
+    def _receive_followed(self, sender: ProcessId, letter: Any, out: Outbox[Any]) -> None:
+        """Take a message that the observer follows."""
+        self._observer.delivered(self.now, sender, out.me, letter)
+        self._seats[out.me].process.receive(sender, letter[1], out)
 
     def _receive_with_care(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
         """Take a message where something stands in the way, or an observer looks on."""
@@ -305,30 +343,62 @@ class Engine:
                 return
 
     def _transmit(self, sender: ProcessId) -> None:
-        groups, self._out.groups = self._out.groups, []
         observer = self._observer
-        for receivers, message in groups:
-            observer.sent[sender] += len(receivers)
-            observer.kinds[type(message)] += len(receivers)
+        for receivers, message in self._out.groups:
+            count = len(receivers)
+            observer.sent[sender] += count
+            observer.kinds[type(message)] += count
             if observer.bytes is not None:
-                observer.bytes += len(receivers) * len(encode(message))
+                observer.bytes += count * len(encode(message))
             if not self._direct:
                 for receiver in receivers:
                     self._post(sender, receiver, message)
-            elif self._constant is not None:
-                time = self.now + self._constant
-                self._belt.append((time, next(self._numbers), sender, receivers, message))
+            elif self._common_delay is not None:
+                self._foreground += 1
+                self._schedule.add(self.now + self._common_delay, sender, receivers, message)
+            elif self._free:
+                self._foreground += count
+                self._launch(sender, receivers, message)
             else:
-                now, delay = self.now, self._links.delay
-                for receiver in receivers:
-                    time = now + delay(sender, receiver)
-                    item = time, next(self._numbers), sender, (receiver,), message
-                    heappush(self._heap, item)
+                self._foreground += count
+                self._dispatch(sender, receivers, message)
+        self._out.groups.clear()
+
+    def _launch(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
+        """Send where a delay drawn for each message is all there is to it."""
+        now, schedule, alone, delay = self.now, self._schedule, self._alone, self._links.delay
+        if len(receivers) == 1:
+            schedule.add(now + delay(sender, receivers[0]), sender, receivers, message)
+            return
+        items: list[Item] = [
+            (now + delay(sender, receiver), number, sender, alone[receiver], message)
+            for number, receiver in enumerate(receivers, schedule.number)
+        ]
+        schedule.add_many(now, items)
+
+    def _dispatch(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
+        """Send over links that deliver each message once, in order, watched or within a bound."""
+        now, alone, number = self.now, self._alone, self._schedule.number
+        letters: Sequence[Any] = [message] * len(receivers)
+        if self._observer.follows_messages:
+            letters = self._observer.posted(now, sender, receivers, message)
+        times = self._links.times(sender, receivers, now)
+        if self._delay_max is not None:
+            bound = self._delay_max + ROUNDING
+            self._observer.late += sum(time - now > bound for time in times)
+        numbers = range(number, number + len(times))
+        items: list[Item] = [
+            (time, number, sender, alone[receiver], letter)
+            for time, number, receiver, letter in zip(
+                times, numbers, receivers, letters, strict=True
+            )
+        ]
+        self._schedule.add_many(now, items)
 
     def _post(self, sender: ProcessId, receiver: ProcessId, message: Any) -> None:
         """Send one message over a link that may fail, be random or be watched."""
         if self._observer.follows_messages:
-            message = self._observer.posted(self.now, sender, receiver, message)
+            [message] = self._observer.posted(self.now, sender, (receiver,), message)
         if self._links.is_cut(sender, receiver):
             self._drop(sender, receiver, message, "link cut")
             return
@@ -336,7 +406,8 @@ class Engine:
         for time in arrivals:
             if self._delay_max is not None and time - self.now > self._delay_max + ROUNDING:
                 self._observer.late += 1
-            heappush(self._heap, (time, next(self._numbers), sender, (receiver,), message))
+            self._foreground += 1
+            self._schedule.add(time, sender, self._alone[receiver], message)
         if not arrivals:
             self._drop(sender, receiver, message, "lost")
 
@@ -358,10 +429,9 @@ class Engine:
             if after is None:
                 armed.pop(name, None)
             else:
-                armed[name] = number = next(self._numbers)
+                armed[name] = number = self._schedule.number
                 ring = partial(self._ring, process, name, number)
-                self._background += 1
-                heappush(self._heap, (self.now + after / rate, number, BACKGROUND, (), ring))
+                self._schedule.add(self.now + after / rate, BACKGROUND, (), ring)
 
     def _ring(self, process: ProcessId, name: str, number: int) -> None:
         if self._timers.get(process, {}).get(name) != number:  # cancelled, set again or forgotten
@@ -383,8 +453,7 @@ class Engine:
     def _report(self, process: ProcessId, peer: ProcessId) -> None:
         """Let a process hear, as soon as the detector has noticed, that another one is down."""
         item = partial(self._notice, process, peer, self._lives.get(peer, 0))
-        time = self.now + self._detection
-        heappush(self._heap, (time, next(self._numbers), FOREGROUND, (), item))
+        self.after(self._detection, item)
 
     def _notice(self, process: ProcessId, peer: ProcessId, life: int) -> None:
         if process in self._held:
@@ -405,9 +474,7 @@ class Engine:
     def at(self, time: float, action: Action) -> None:
         """Let something go wrong, or right again, at that time."""
         self.faults_due += 1
-        self._background += 1
-        item = time, next(self._numbers), BACKGROUND, (), partial(self._act_on_schedule, action)
-        heappush(self._heap, item)
+        self._schedule.add(time, BACKGROUND, (), partial(self._act_on_schedule, action))
 
     def _act_on_schedule(self, action: Action) -> None:
         self.faults_due -= 1

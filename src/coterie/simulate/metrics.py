@@ -101,7 +101,7 @@ class Costs:
 
     def __init__(self) -> None:
         """Start before the first request."""
-        self._apart = True  # no request so far was made while another was waiting or inside
+        self.apart = True  # no request so far was made while another was waiting or inside
         self._last: ProcessId | None = None
         self._again = False
         self._counted = 0
@@ -110,7 +110,7 @@ class Costs:
 
     def asked(self, process: ProcessId, section: Section, messages: int) -> None:
         """Charge what was sent since the last request to it."""
-        self._apart = self._apart and section.idle
+        self.apart = self.apart and section.idle
         self.close(messages)
         self._again = process == self._last
         self._entries[self._again] += 1
@@ -124,7 +124,7 @@ class Costs:
     def per_entry(self, *, again: bool) -> float | None:
         """Return the mean cost of an entry by another process than the last, or by the same."""
         entries = self._entries[again]
-        return self._messages[again] / entries if self._apart and entries else None
+        return self._messages[again] / entries if self.apart and entries else None
 
 
 class Delays:
@@ -161,7 +161,12 @@ class Delays:
         if self._left_at is not None:
             self.synchronisation.append(now - self._left_at)
             self._left_at = None
-        self._serve(self._numbers.pop(process))
+        request = self._numbers.pop(process)
+        if self._served and self._served[-1] > request:
+            self.overtaken_max = max(self.overtaken_max, self._overtakers(request))
+            insort(self._served, request)
+        else:
+            self._served.append(request)
 
     def left(self, now: float, section: Section) -> None:
         """Take note of an exit, after the section has."""
@@ -171,10 +176,6 @@ class Delays:
     def crashed(self) -> None:
         """Measure nothing across a crash."""
         self._alone = self._left_at = None
-
-    def _serve(self, request: int) -> None:
-        self.overtaken_max = max(self.overtaken_max, self._overtakers(request))
-        insort(self._served, request)
 
     def _overtakers(self, request: int) -> int:
         return len(self._served) - bisect(self._served, request)

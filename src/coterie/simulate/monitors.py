@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from coterie.process import ProcessId
+
+    Knowledge: TypeAlias = tuple[int, int]  # some requests, and the number of the lowest bit
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -85,7 +87,7 @@ class Section:
         return inside
 
     def _enter(self, process: ProcessId, time: float) -> None:
-        others = [other for other in self.inside if self._holds(other)]
+        others = [other for other in self.inside if self._holds(other)] if self.inside else []
         self.inside[process] = time
         if others:
             raise ViolationError(
@@ -109,47 +111,66 @@ class CausalOrder:
     """Whether a request that could have caused another is served before it.
 
     A request happened before another if messages of the protocol lead from the one to the other.
-    Of vector clocks only what decides is kept: the requests still waiting that a process has
-    heard of, straight or through others.
+    Of vector clocks only what decides is kept: the requests that a process has heard of, straight
+    or through others, and that may still wait. They are the bits of an integer, so that a message
+    costs one `or`. The lowest bit stands for the request number `base`, which rises with the oldest
+    request that waits; so the integers stay short, however long the run.
     """
 
-    def __init__(self) -> None:
-        """Start before the first request."""
+    def __init__(self, size: int) -> None:
+        """Start before the first request of processes 1 to `size`."""
         self.overtakings = 0  # entries made while a request waited that had happened before
-        self._asked = 0
-        self._waiting: dict[ProcessId, int] = {}  # the number of the request
-        self._known: dict[ProcessId, frozenset[int]] = {}  # by each process, at this moment
-        self._before: dict[ProcessId, frozenset[int]] = {}  # its waiting request
-        self._carried: dict[int, frozenset[int]] = {}  # by each message
+        self._asked = 0  # requests so far
+        self._base = 0
+        self._raise_at = size  # requests, after which the base is raised
+        self._numbers: dict[ProcessId, int] = {}  # of the waiting requests, in the order of asking
+        self._waiting = 0  # the same as bits
+        self._known = [0] * (size + 1)  # by each process, at this moment; none is 0
+        self._before: dict[ProcessId, int] = {}  # its waiting request
 
     def asked(self, process: ProcessId) -> None:
         """Number a request, which all its process does from now on depends on."""
+        if self._asked >= self._raise_at:
+            self._raise_base()
+        request = 1 << self._asked - self._base
+        self._numbers[process] = self._asked
         self._asked += 1
-        self._before[process] = self._pending(self._known.get(process, frozenset()))
-        self._waiting[process] = self._asked
-        self._known[process] = self._before[process] | {self._asked}
+        self._waiting |= request
+        self._before[process] = self._known[process]
+        self._known[process] |= request
 
     def entered(self, process: ProcessId) -> bool:
         """Serve a request, and return whether it overtook one that had happened before it."""
-        if self._waiting.pop(process, None) is None:  # given up when its process crashed
+        if process not in self._numbers:  # given up when its process crashed
             return False
-        overtook = bool(self._pending(self._before.pop(process)))
+        overtook = self._before[process] & self._waiting != 0
+        self._end(process)
         self.overtakings += overtook
         return overtook
 
-    def sent(self, sender: ProcessId, number: int) -> None:
-        """Let a message carry what its sender knows."""
-        self._carried[number] = self._pending(self._known.get(sender, frozenset()))
+    def knowledge(self, sender: ProcessId) -> Knowledge:
+        """Return what a message of this process carries to its receiver."""
+        return self._known[sender], self._base
 
-    def delivered(self, receiver: ProcessId, number: int) -> None:
-        """Let the receiver know it, too."""
-        known = self._known.get(receiver, frozenset()) | self._carried[number]
-        self._known[receiver] = self._pending(known)
+    def learnt(self, receiver: ProcessId, knowledge: Knowledge) -> None:
+        """Let the receiver of a message know it, too."""
+        requests, base = knowledge
+        self._known[receiver] |= requests >> self._base - base
 
     def crashed(self, process: ProcessId) -> None:
         """Give up a waiting request; it cannot be overtaken any more."""
-        self._waiting.pop(process, None)
-        self._before.pop(process, None)
+        if process in self._numbers:
+            self._end(process)
 
-    def _pending(self, requests: Iterable[int]) -> frozenset[int]:
-        return frozenset(requests).intersection(self._waiting.values())
+    def _end(self, process: ProcessId) -> None:
+        self._waiting ^= 1 << self._numbers.pop(process) - self._base
+        del self._before[process]
+
+    def _raise_base(self) -> None:
+        """Forget the requests before the oldest that waits, which no entry can overtake any more."""
+        base = next(iter(self._numbers.values()), self._asked)
+        rise, self._base = base - self._base, base
+        self._waiting >>= rise
+        self._known = [requests >> rise for requests in self._known]
+        self._before = {process: requests >> rise for process, requests in self._before.items()}
+        self._raise_at = self._asked + len(self._known)

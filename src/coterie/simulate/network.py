@@ -189,7 +189,7 @@ class Links:
         self._duplication = network.duplication
         self.delay = network.latency.sampler(latencies)
         # Where every delay of a link is the same, messages keep their order by themselves.
-        self._ordered = fifo and not isinstance(network.latency, Constant | Matrix)
+        self.ordered = fifo and not isinstance(network.latency, Constant | Matrix)
         self._last: dict[tuple[ProcessId, ProcessId], float] = {}  # latest arrival, links used only
         self._chance = chances.random
         self._cuts: list[dict[ProcessId, int]] = []
@@ -203,9 +203,16 @@ class Links:
             times.append(self._arrival(sender, receiver, now))
         return times
 
+    def times(self, sender: ProcessId, receivers: Sequence[ProcessId], now: float) -> list[float]:
+        """Draw when a message sent now arrives at each of its receivers, if none is lost or doubled."""
+        delay = self.delay
+        if self.ordered:
+            return [self._arrival(sender, receiver, now) for receiver in receivers]
+        return [now + delay(sender, receiver) for receiver in receivers]
+
     def _arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
         time = now + self.delay(sender, receiver)
-        if self._ordered:
+        if self.ordered:
             link = sender, receiver
             time = max(time, self._last.get(link, 0.0))
             self._last[link] = time
@@ -233,9 +240,9 @@ class Links:
         return not self._cuts
 
     @property
-    def independent(self) -> bool:
-        """Whether every message arrives, once, and at a time that depends on it alone."""
-        return not (self._cuts or self._losses or self._duplication or self._ordered)
+    def reliable(self) -> bool:
+        """Whether every message arrives, and once."""
+        return not (self._cuts or self._losses or self._duplication)
 
     def is_cut(self, sender: ProcessId, receiver: ProcessId) -> bool:
         """Return whether the link is cut; a process on no side reaches all."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -11,13 +10,15 @@ from coterie.simulate.metrics import Costs, Delays, Outages, Result, load_of, su
 from coterie.simulate.monitors import CausalOrder, Section, Violation, ViolationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from coterie.process import Payload, ProcessId
     from coterie.simulate.metrics import Stopped
+    from coterie.simulate.monitors import Knowledge
 
 Order: TypeAlias = Literal["ignore", "count", "demand"]
-Letter: TypeAlias = tuple[int, Any]  # a message with its number in the run
+# The number of a message in the run, the message, and which requests its sender had heard of.
+Letter: TypeAlias = "tuple[int, Any, Knowledge | None]"
 
 
 class Observer:
@@ -42,14 +43,11 @@ class Observer:
         self.late = 0  # messages that took longer than the processes rely on
         self._costs = Costs()
         self._outages: Outages | None = None  # from the first crash on
-        self._order = CausalOrder() if order != "ignore" else None
+        self._order = CausalOrder(size) if order != "ignore" else None
         self._order_demanded = order == "demand"
-        self._letters = itertools.count(1)
-
-    @property
-    def follows_messages(self) -> bool:
-        """Whether it has to see each message as a letter, sent and delivered."""
-        return self.trace is not None or self._order is not None
+        self._letters = 0
+        # Whether it has to see each message as a letter, sent and delivered.
+        self.follows_messages = self.trace is not None or self._order is not None
 
     @property
     def messages(self) -> int:
@@ -59,33 +57,40 @@ class Observer:
     def record(self, record: trace.AnyRecord) -> None:
         """Write into the trace, if there is one."""
         if self.trace is not None:
-            self.trace.records.append(record)
+            self.trace.notes.append(record)
 
-    # Messages, one by one
+    # Messages
 
-    def posted(self, now: float, sender: ProcessId, receiver: ProcessId, message: Any) -> Letter:
-        """Number a message that is sent."""
-        number = next(self._letters)
+    def posted(
+        self, now: float, sender: ProcessId, receivers: Sequence[ProcessId], message: Any
+    ) -> list[Letter]:
+        """Number a message that is sent, once for each receiver."""
+        numbers = range(self._letters + 1, self._letters + len(receivers) + 1)
+        self._letters += len(receivers)
         if self.trace is not None:
-            self.record(trace.sent(now, number, sender, receiver, message))
-        if self._order is not None:
-            self._order.sent(sender, number)
-        return number, message
+            pairs = zip(numbers, receivers, strict=True)
+            self.trace.notes += [(now, number, sender, to, message) for number, to in pairs]
+        knowledge = None if self._order is None else self._order.knowledge(sender)
+        return [(number, message, knowledge) for number in numbers]
 
     def delivered(self, now: float, sender: ProcessId, receiver: ProcessId, letter: Letter) -> None:
         """See a message that its receiver is about to handle."""
-        self.record(trace.Delivered(now, letter[0], sender, receiver))
-        if self._order is not None:
-            self._order.delivered(receiver, letter[0])
+        number, _, knowledge = letter
+        if self.trace is not None:
+            self.trace.notes.append((now, number, sender, receiver))
+        if self._order is not None and knowledge is not None:
+            self._order.learnt(receiver, knowledge)
 
     # Users
 
     def asked(self, now: float, process: ProcessId) -> None:
         """See a user that wants in."""
-        self._costs.asked(process, self.section, self.messages)
+        if self._costs.apart:
+            self._costs.asked(process, self.section, self.messages)
         self.delays.asked(process, self.section)
         self.section.asked(process, now)
-        self._look(now)
+        if self._outages is not None:
+            self._outages.look(now, self.section)
         if self._order is not None:
             self._order.asked(process)
 
@@ -93,7 +98,8 @@ class Observer:
         """See a user that gets in: alone, and not before those that must come first."""
         self.delays.entered(process, now, self.section)
         self.section.entered(process, now)
-        self._look(now)
+        if self._outages is not None:
+            self._outages.look(now, self.section)
         overtook = self._order is not None and self._order.entered(process)
         if overtook and self._order_demanded:
             raise ViolationError(
@@ -104,7 +110,8 @@ class Observer:
         """See a user that leaves."""
         self.section.left(process)
         self.delays.left(now, self.section)
-        self._look(now)
+        if self._outages is not None:
+            self._outages.look(now, self.section)
 
     def crashed(self, now: float, process: ProcessId) -> None:
         """See a process that stops, and its user with it."""
@@ -115,10 +122,6 @@ class Observer:
         self._outages.crashed(now, self.section)
         if self._order is not None:
             self._order.crashed(process)
-
-    def _look(self, now: float) -> None:
-        if self._outages is not None:
-            self._outages.look(now, self.section)
 
     # The end
 

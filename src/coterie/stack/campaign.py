@@ -6,20 +6,26 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
-from coterie.process import Mutex
+from coterie.process import Election, Mutex
+from coterie.stack.election import ApartLeaders, Leaders
 from coterie.stack.faults import draw_faults, inject
+from coterie.stack.monitors import AccusationMonitor
 from coterie.stack.plan import LEASES, Plan, generator
 from coterie.stack.scene import Scene
-from coterie.stack.workload import WORKLOADS, node_names, program_names
+from coterie.stack.workload import WORKLOADS as USES
+from coterie.stack.workload import Workload, node_names, program_names
 from coterie.stack.world import ViolationError, World
 from coterie.transactions.catalogue import schemes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from coterie.trace import Trace
 
+LEASE_DELAYS = 20  # one way, that a lease of classic nodes is longer than
 FAULT_SECONDS_LEASES = 8  # in which faults begin
+WORKLOADS: dict[str, type[Workload]] = {**USES, "leaders": Leaders, "leaders-apart": ApartLeaders}
 
 
 @dataclass(frozen=True)
@@ -49,27 +55,31 @@ class Outcome:
 def draw(seed: int, workload: str | None = None, details: str | None = None) -> Plan:
     """Decide everything about the run of a seed."""
     random = generator(seed, "cluster")
-    name = workload or random.choice(MIXED)
+    # From a generator of its own: the command that names the workload draws the same cluster.
+    name = workload or generator(seed, "workload").choice(MIXED)
     kind = WORKLOADS[name]
     lease = random.choice(LEASES)
-    nodes = random.choice((3, 3, 3, 1, 2, 4, 5))
-    programs = 10 if name == "line" else random.choice((2, 2, 3, 4))
+    nodes = random.choice(kind.sizes)
+    programs = 10 if "line" in name else random.choice((2, 2, 3, 4))
     delay = 0.0002 if random.random() < 0.7 else random.uniform(0.001, 0.03)
     spread = delay * random.uniform(0, 2)
     if name == "circles":
         delay = spread = 0.0002  # `far-circles` has the others
     elif name.startswith("far"):
         lease, delay, spread = 5.0, random.uniform(0.01, 0.12), 0.001
+    if name == "leaders" or name.startswith("classic"):
+        # A node that has not been connected for a lease is lost, and a connection takes round trips.
+        lease = max(lease, LEASE_DELAYS * (delay + spread))
     if name in OF_NODES_ALONE:
-        nodes = random.choice((3, 3, 4, 5) if name.startswith("classic") else (2, 3, 3))
+        nodes = random.choice((2, 3, 3) if "store" in name else (3, 3, 4, 5))
     plan = Plan(
         seed,
         name,
         nodes,
         programs,
         lease,
-        drift=random.choice((0.0, 0.004)),
-        wall_error=random.choice((0.0, 0.02, 30.0)),
+        drift=random.choice(kind.drifts),
+        wall_error=random.choice(kind.wall_errors),
         delay=delay,
         spread=spread,
         duration=lease * FAULT_SECONDS_LEASES,
@@ -97,16 +107,18 @@ def _details(workload: str) -> list[str]:
             return classics(crash=True)
         case "classic-returns":
             return classics(crash=False) + classics(crash=True)
-        case "store" | "store-lives":
+        case "leaders" | "leaders-apart":
+            # A list of `ring` may be lost where a node takes its beginner for lost.
+            return elections() if workload == "leaders" else ["bully/watching"]
+        case "store" | "store-lives" | "store-disks":
             return list(schemes())
-        case "far-store":
-            return ["two-phase-locking"]
         case _:
-            return [""]
+            return ["two-phase-locking"] if workload == "far-store" else [""]
 
 
 OF_NODES_ALONE = (
     "store",
+    "store-disks",
     "store-lives",
     "far-store",
     "classic",
@@ -114,6 +126,8 @@ OF_NODES_ALONE = (
     "classic-long",
     "classic-late",
     "classic-returns",
+    "leaders",
+    "leaders-apart",
 )
 MIXED = (
     "locks",
@@ -126,14 +140,24 @@ MIXED = (
     "circles",
     "far-circles",
     "line",
+    "shared-line",
+    "restarts",
+    "shutdowns",
+    "diskless",
+    "new-disks",
+    "pauses",
+    "resets",
     "classic",
     "classic",
     "classic-crashes",
     "classic-long",
     "classic-late",
     "classic-returns",
+    "leaders",
+    "leaders-apart",
     "far-store",
     "store-lives",
+    "store-disks",
     "store",
     "store",
     "store",
@@ -153,10 +177,23 @@ def classics(*, crash: bool) -> list[str]:
     return found
 
 
-def run_plan(plan: Plan, *, traced: bool = False) -> tuple[Outcome, Trace, list[str]]:
+def elections() -> list[str]:
+    """List the sound election algorithms with the variant to run."""
+    return [
+        f"{name}/{variant.name}"
+        for name, entry in algorithms().items()
+        if issubclass(entry.process, Election)
+        for variant in entry.variants
+        if variant.sound
+    ]
+
+
+def run_plan(
+    plan: Plan, *, traced: bool = False, folder: Path | None = None
+) -> tuple[Outcome, Trace, list[str]]:
     """Run a plan; give what came of it, its trace, and a log for people."""
     violation = text = ""
-    with World(plan.seed, traced=traced) as world:
+    with World(plan.seed, traced=traced, folder=folder) as world, AccusationMonitor(world):
         scene = Scene(world, plan)
         world.network.delay, world.network.spread = plan.delay, plan.spread
         workload = WORKLOADS[plan.workload](scene)
@@ -192,10 +229,11 @@ def run_seed(
     workload: str | None = None,
     details: str | None = None,
     keep: Sequence[int] | None = None,
+    folder: Path | None = None,
 ) -> Outcome:
-    """Run a seed, with all its faults or only those with these numbers."""
+    """Run a seed, with all its faults or only those with these numbers; disks are in `folder`."""
     plan = draw(seed, workload, details)
-    return run_plan(plan if keep is None else plan.keeping(keep))[0]
+    return run_plan(plan if keep is None else plan.keeping(keep), folder=folder)[0]
 
 
 def shrink(plan: Plan, violation: str) -> list[int]:

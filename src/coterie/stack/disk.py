@@ -2,7 +2,8 @@
 
 A power loss cuts each file to what was synced and a random part of the rest, and each name in a
 folder is the synced one or the latest. A killed process loses nothing that it has written: the
-kernel has it.
+kernel has it. A sync that fails loses the same part of its file at once, as the kernel forgets
+what it could not write: the next sync may succeed, and does not bring it back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,8 @@ class Disk:
         self._kept = folder.with_name(folder.name + "-synced")  # links to what names stood for
         self._sizes: dict[int, int] = {}  # synced, by inode
         self._names: dict[Path, dict[str, int]] = {}  # synced, by folder
-        self._locks: dict[int, tuple[Process, int]] = {}  # by inode
+        self._locks: dict[int, tuple[Process, IO[bytes]]] = {}  # by inode
+        self._locked: list[IO[bytes]] = []  # ever, by processes that may have been killed since
         folder.mkdir(parents=True)
         self._kept.mkdir()
 
@@ -51,6 +53,8 @@ class Disk:
         if not process.is_alive:
             return
         if self.is_full:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                self._cut(Path(f"/proc/self/fd/{descriptor}").readlink())
             raise OSError(errno.ENOSPC, "No space left on device")
         self._note(descriptor)
 
@@ -101,6 +105,15 @@ class Disk:
         synced = min(self._sizes.get(about.st_ino, 0), about.st_size)
         os.truncate(path, self._random.randint(synced, about.st_size))
 
+    def wipe(self) -> None:
+        """Be a new disk, with nothing on it."""
+        for folder in (self.folder, self._kept):
+            shutil.rmtree(folder)
+            folder.mkdir()
+        self._sizes.clear()
+        self._names.clear()
+        self._locks.clear()
+
     def freeze(self) -> Callable[[], None]:
         """Copy everything; the function returned puts it back as it was."""
         copy = self.folder.with_name(self.folder.name + "-frozen")
@@ -124,22 +137,19 @@ class Disk:
             if (self._kept / str(old)).exists():
                 os.link(path, self._kept / str(new[old]))
 
-    # Locks of files, which are advisory and end with their process
+    # Locks of files, which are advisory and end with the file or its process
 
-    def lock(self, process: Process, descriptor: int) -> None:
-        """Lock a file, or raise `BlockingIOError` if another process has."""
-        inode = os.fstat(descriptor).st_ino
-        holder = self._locks.get(inode)
-        if holder is not None and holder[0] is not process and holder[0].is_alive:
-            raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable")
-        self._locks[inode] = (process, descriptor)
-        process.descriptors.add(descriptor)
+    def lock(self, process: Process, file: IO[bytes]) -> None:
+        """Lock a file, or raise `BlockingIOError` if it is locked."""
+        inode = os.fstat(file.fileno()).st_ino
+        if inode in self._locks:
+            holder, locked = self._locks[inode]
+            if holder.is_alive and not locked.closed:
+                raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable")
+        self._locks[inode] = (process, file)
+        self._locked.append(file)
 
-    def unlock(self, process: Process) -> None:
-        """Close the files that a process had locked."""
-        for descriptor in sorted(process.descriptors):
-            os.close(descriptor)
-        process.closed_descriptors |= process.descriptors
-        process.descriptors.clear()
-        for inode in [i for i, (holder, _) in self._locks.items() if holder is process]:
-            del self._locks[inode]
+    def close(self) -> None:
+        """Close the files that killed processes had locked; to close one twice does no harm."""
+        for file in self._locked:
+            file.close()

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from coterie.stack.scene import Scene
 
 
+BEGINNING_SECONDS = 0.2  # of a process, in which it finds its peers
+ENDING_SECONDS = 0.3  # of a process, in which it says goodbye
+
+
 def inject(scene: Scene, fault: Fault) -> None:
     """Let a fault happen, and see to its end."""
     world = scene.world
@@ -147,6 +151,22 @@ def power_in_sync(scene: Scene, fault: Fault) -> None:
         _later(scene, fault, _power_on, scene, fault.first)
 
 
+def kill_in_send(scene: Scene, fault: Fault) -> None:
+    """Kill a process just after something has left it, before it does anything else."""
+    process = scene.process(fault.first)
+    if process is not None:
+        process.die_after_sends(int(8 * fault.share))
+        _later(scene, fault, _kill_and_restart, scene, fault.first)
+
+
+def power_in_send(scene: Scene, fault: Fault) -> None:
+    """Cut the power of a machine just after something has left it."""
+    process = scene.process(fault.first)
+    if process is not None:
+        process.die_after_sends(int(8 * fault.share), with_power=True)
+        _later(scene, fault, _power_on, scene, fault.first)
+
+
 def terminate(scene: Scene, fault: Fault) -> None:
     """End a node in good order; it is started again."""
     scene.terminate(fault.first)
@@ -156,7 +176,20 @@ def terminate(scene: Scene, fault: Fault) -> None:
 def reboot(scene: Scene, fault: Fault) -> None:
     """End a node in good order, then boot its machine: its clock begins again."""
     scene.terminate(fault.first)
+    world, machine = scene.world, scene.world.machines[fault.first]
+    world.at(world.now + min(ENDING_SECONDS, 0.5 * fault.seconds), machine.power_off)
     _later(scene, fault, _power_on, scene, fault.first)
+
+
+def relapse(scene: Scene, fault: Fault) -> None:
+    """End a node in good order and start it again; a lease or two later it dies, and is back at once.
+
+    What it has written at the orderly end is out of date then.
+    """
+    terminate(scene, replace(fault, seconds=0.2 * fault.seconds))
+    world = scene.world
+    dies = world.now + scene.plan.lease * (1.2 + fault.share)
+    world.at(dies, kill, scene, replace(fault, seconds=0.1 * fault.seconds))
 
 
 def _kill_and_restart(scene: Scene, name: str) -> None:
@@ -172,6 +205,15 @@ def former_life(scene: Scene, fault: Fault) -> None:
     world = scene.world
     dies = world.now + fault.seconds * (0.1 + 0.4 * fault.share)
     world.at(dies, kill, scene, replace(fault, seconds=0.1 * fault.seconds))
+
+
+def short_life(scene: Scene, fault: Fault) -> None:
+    """Let all that a process sends in one life stick on the way until the next one has begun."""
+    moment = 0.1 * fault.seconds
+    kill(scene, replace(fault, seconds=moment))
+    world = scene.world
+    rest = replace(fault, seconds=fault.seconds - 2 * moment)
+    world.at(world.now + moment + BEGINNING_SECONDS * fault.share, former_life, scene, rest)
 
 
 # Machines
@@ -191,6 +233,57 @@ def _power_on(scene: Scene, name: str) -> None:
         machine.power_off()
     machine.power_on()
     scene.start(name)
+
+
+def blackout(scene: Scene, fault: Fault) -> None:
+    """Cut the power of all machines; they are back one after the other, each with a time of day."""
+    world, plan = scene.world, scene.plan
+    random = generator(plan.seed, f"blackout at {fault.at}")
+    for name, machine in world.machines.items():
+        if machine.is_up:
+            machine.power_off()
+        machine.set_wall(random.uniform(-1, 1) * plan.wall_error)
+        world.at(world.now + fault.seconds * random.uniform(0.1, 1), _power_on, scene, name)
+
+
+def shutdown(scene: Scene, fault: Fault) -> None:
+    """End all nodes in good order before the power of all machines is cut."""
+    for name, role in scene.roles.items():
+        if role.is_node:
+            scene.terminate(name)
+    scene.world.at(scene.world.now + ENDING_SECONDS, blackout, scene, fault)
+
+
+def new_disk(scene: Scene, fault: Fault) -> None:
+    """Put another disk into the machine of a node, at the worst time.
+
+    For a while only the last program reaches a second node, so others hold what they hold by the
+    votes of all but that one. When the disk is lost, they lose the way to its node as well, and do not
+    hear that it knows nothing any more. In every other case the two nodes do not hear of each other.
+
+    No other disk is lost in the same run: nodes ask each other what a lost disk knew.
+    """
+    nodes = [name for name, role in scene.roles.items() if role.is_node]
+    if len(nodes) < 3 or scene.counts["disks lost"]:
+        return
+    scene.counts["disks lost"] += 1
+    left_out = [name for name in scene.roles if name not in nodes][:-1]
+    if fault.share < 0.5:
+        cut(scene, fault)
+    for program in left_out:
+        cut(scene, replace(fault, first=program))
+    world = scene.world
+    world.at(world.now + 0.5 * fault.seconds, _lose_disk, scene, fault, left_out)
+
+
+def _lose_disk(scene: Scene, fault: Fault, left_out: list[str]) -> None:
+    for program in left_out:
+        cut(scene, replace(fault, second=program, seconds=0.5 * fault.seconds))
+    machine = scene.world.machines[fault.first]
+    if machine.is_up:
+        machine.power_off()
+    machine.disk.wipe()
+    _power_on(scene, fault.first)
 
 
 def sleep(scene: Scene, fault: Fault) -> None:
@@ -242,19 +335,28 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "kill-for-good": kill_for_good,
     "former-life": former_life,
     "kill-in-sync": kill_in_sync,
+    "kill-in-send": kill_in_send,
     "power-in-sync": power_in_sync,
+    "power-in-send": power_in_send,
+    "short-life": short_life,
     "terminate": terminate,
     "reboot": reboot,
+    "relapse": relapse,
     "power": power,
+    "blackout": blackout,
+    "shutdown": shutdown,
+    "new-disk": new_disk,
     "sleep": sleep,
     "step-wall": step_wall,
     "slow-disk": slow_disk,
     "full-disk": full_disk,
 }
-OF_TWO = ("block", "cut", "stall", "stall-dials", "former-life", "reset")
+OF_TWO = ("block", "cut", "stall", "stall-dials", "former-life", "short-life", "reset", "new-disk")
 OF_NODES = (
     "kill-in-sync",
     "power-in-sync",
+    "new-disk",
+    "relapse",
     "terminate",
     "reboot",
     "slow-disk",
@@ -263,7 +365,23 @@ OF_NODES = (
 )
 OF_HOLDERS = ("pause", "sleep", "isolate", "hang")  # worst for a program that holds a lock
 SHORT = ("hang", "reset")
-ALL = tuple(kind for kind in KINDS if kind != "kill-for-good")
+# A site of a store must not lose its disk, nor a classic node return.
+ALL = tuple(kind for kind in KINDS if kind not in ("kill-for-good", "new-disk"))
+LEASED = (*ALL, "new-disk")
+RESTARTS = (
+    "kill",
+    "kill-in-sync",
+    "terminate",
+    "reboot",
+    "reboot",
+    "relapse",
+    "relapse",
+    "power",
+    "power-in-sync",
+    "blackout",
+    "shutdown",
+)
+DISKS = ("kill", "power", "kill-in-sync", "power-in-sync", "power-in-send", "full-disk", "blackout")
 DELAYS = ("block", "cut", "stall", "stall-dials", "reset", "slow-network", "pause", "hang")
 
 
@@ -292,7 +410,7 @@ def draw_faults(
         if kind in OF_TWO:
             # Nothing travels between programs.
             second = random.choice([name for name in nodes if name != first] or both)
-            if random.random() < 0.5:
+            if random.random() < 0.5 and kind not in OF_NODES:
                 first, second = second, first
         seconds = (
             random.uniform(0.051, 0.3) if kind in SHORT else _length(random.random()) * longest

@@ -12,8 +12,10 @@ import contextlib
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from coterie import system
 from coterie.stack.disk import Disk
 from coterie.stack.loop import Loop
+from coterie.stack.system import SimulatedSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -69,6 +71,10 @@ class Machine:
         """Set the time of day forward or back."""
         self._wall += seconds
 
+    def set_wall(self, error: float) -> None:
+        """Set the time of day, wrong by so many seconds."""
+        self._wall = YEAR_2026 + error
+
     def sleep(self, seconds: float) -> None:
         """Suspend all that runs here; the monotonic clock stands still meanwhile."""
         until = self.world.now + seconds
@@ -118,12 +124,12 @@ class Process:
         self.late_until = 0.0  # until when it could not do what is due; for the monitors
         self.next_turn: float | None = None
         self.sockets: dict[int, Socket] = {}
-        self.descriptors: set[int] = set()  # of files that it has locked
-        self.closed_descriptors: set[int] = set()  # of those, when it has died
         self.syncs_left: int | None = None  # before it dies in the middle of a turn
+        self.sends_left: int | None = None  # the same, counted in writes to sockets
         self.dies_with_power = False
         self.at_end_of_turn: list[Callable[[], None]] = []
         self.loop = Loop(self)
+        self.system = SimulatedSystem(self)
         self.error: BaseException | None = None
         machine.processes.append(self)
 
@@ -201,7 +207,6 @@ class Process:
                 socket.vanish()
             else:
                 socket.close(self.true_now())
-        self.machine.disk.unlock(self)
         self.world.bury(self)
 
     def vanish(self) -> None:
@@ -209,7 +214,6 @@ class Process:
         self.is_alive = False
         for socket in list(self.sockets.values()):
             socket.vanish()
-        self.machine.disk.unlock(self)
 
     def bury(self) -> None:
         """Close what is left of its tasks."""
@@ -222,6 +226,18 @@ class Process:
         self.syncs_left = count
         self.dies_with_power = with_power
 
+    def die_after_sends(self, count: int, *, with_power: bool = False) -> None:
+        """Die in the middle of a turn, when so many more writes have left."""
+        self.sends_left = count
+        self.dies_with_power = with_power
+
+    def note_send(self) -> None:
+        """Take note that bytes have left."""
+        if self.sends_left is not None and self.is_alive:
+            self.sends_left -= 1
+            if self.sends_left < 0:
+                self.die_in_turn()
+
     def die_in_turn(self) -> None:
         """Die now, while a turn runs: the rest of the turn has no effect on anything outside."""
         if self.dies_with_power:
@@ -231,26 +247,16 @@ class Process:
         self.at_end_of_turn.append(self.machine.disk.freeze())
 
 
-_current: Process | None = None
-
-
-def current() -> Process | None:
-    """Return the process whose code runs now; None outside of every turn."""
-    return _current
-
-
 @contextlib.contextmanager
-def as_current(process: Process | None) -> Iterator[None]:
-    """Run a piece of code in the name of a process: its clock, its loop, its identity."""
-    global _current  # noqa: PLW0603 - asked by what takes the place of `time` and others
-    before = _current
+def as_current(process: Process) -> Iterator[None]:
+    """Run a piece of code in the name of a process: on its system, with its event loop."""
     loop_before = asyncio._get_running_loop()  # noqa: SLF001 - as every event loop does
-    _current = process
-    asyncio._set_running_loop(None if process is None else process.loop)  # noqa: SLF001
+    before = system.move_to(process.system)
+    asyncio._set_running_loop(process.loop)  # noqa: SLF001
     try:
         yield
     finally:
-        _current = before
+        system.move_to(before)
         asyncio._set_running_loop(loop_before)  # noqa: SLF001
 
 

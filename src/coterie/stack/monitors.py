@@ -6,6 +6,7 @@ instant of true time, every process by its own clock: what a program would find 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from coterie.locks import Holding
     from coterie.stack.machine import Process
     from coterie.stack.world import World
+
+
+ACCUSATION = "refused: "  # how a node logs that it will not have a connection
+NO_ACCUSATIONS = (
+    "did not prove itself",  # a caller that has died or given up
+    "no handshake in",  # one whose frames are stuck
+    "a letter of a start of the peer that is over",
+    "does not tolerate restarts",
+    "has no data directory",  # and its time of day is away from ours
+)
 
 
 @dataclass(eq=False)
@@ -107,9 +118,19 @@ class LockMonitor:
         if not process.is_alive:
             return
         for lock in held.tokens:
+            self._judge_again([hold for hold in self.holds[lock] if hold.held is held])
             self.holds[lock] = [hold for hold in self.holds[lock] if hold.held is not held]
         self._world.recorder.called(process.true_now(), process.number, "release")
         self._world.recorder.log(process.true_now(), process.name, f"releases {held.name}")
+
+    def _judge_again(self, ending: list[Hold]) -> None:
+        """Find holds that have come into force beside one that ends only now, without a grant."""
+        for hold in ending:
+            at = hold.process.true_now()
+            for other in self.holds[hold.lock]:
+                excluded = other.held is not hold.held and not (hold.shared and other.shared)
+                if excluded and other.is_valid(at) and hold.is_valid(at):
+                    self._world.violate("exclusion", f"at {at:.6f} {hold} while {other}")
 
     def forget_dead(self) -> None:
         """Drop the holds of processes that have ended."""
@@ -124,21 +145,54 @@ class OrderMonitor:
         """Requests less than so many seconds apart may be served in any order."""
         self._world = world
         self._apart = apart
-        self._waiting: dict[str, float] = {}
+        self._waiting: dict[str, tuple[float, bool]] = {}
 
-    def asked(self, who: str, at: float) -> None:
+    def asked(self, who: str, at: float, *, shared: bool = False) -> None:
         """Take note of a request."""
-        self._waiting[who] = at
+        self._waiting[who] = at, shared
 
     def served(self, who: str) -> None:
-        """Judge a grant: no request may wait that came well before."""
-        asked = self._waiting.pop(who)
-        for other, at in self._waiting.items():
-            if at < asked - self._apart:
+        """Judge a grant: no request may wait that came well before, unless both share."""
+        asked, shared = self._waiting.pop(who)
+        for other, (at, other_shares) in self._waiting.items():
+            if at < asked - self._apart and not (shared and other_shares):
                 text = (
                     f"{who}, which asked at {asked:.3f} s, is served before {other}, at {at:.3f} s"
                 )
                 self._world.violate("order", text)
+
+
+class AccusationMonitor(logging.Handler):
+    """No process finds fault with what a peer sends, for all run the same code and TCP loses nothing.
+
+    Sessions and links repair what a fault in a frame breaks: the connection ends, and what was lost is
+    sent again. So nothing else would show that frames are cut, mixed up or left out.
+    """
+
+    def __init__(self, world: World) -> None:
+        """Listen to what nodes and programs log from `with` on."""
+        super().__init__(logging.WARNING)
+        self._world = world
+        self._logger = logging.getLogger("coterie.cluster")
+        self._before = self._logger.level, self._logger.propagate
+
+    def __enter__(self) -> None:
+        """Listen."""
+        self._logger.setLevel(logging.WARNING)
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        """Listen no more."""
+        self._logger.removeHandler(self)
+        level, self._logger.propagate = self._before
+        self._logger.setLevel(level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Judge a line: a connection may be refused because of an end, and of nothing else."""
+        text = record.getMessage()
+        if ACCUSATION in text and not any(reason in text for reason in NO_ACCUSATIONS):
+            self._world.violate("accused", text)
 
 
 class HistoryMonitor:

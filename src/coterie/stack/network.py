@@ -90,6 +90,7 @@ class Socket:
             return 0
         chunk = bytes(data[:room])
         self.pipe.send(chunk, self.process.true_now())
+        self.process.note_send()
         return len(chunk)
 
     def close(self, at: float) -> None:
@@ -118,6 +119,7 @@ class Pipe:
         self.held: deque[Segment] = deque()  # back, until the way is open
         self._network = connection.network
         self._last = 0.0  # arrival
+        self._flying = 0  # segments
         self._unread = 0
 
     @property
@@ -134,7 +136,8 @@ class Pipe:
         if isinstance(segment, bytes):
             self._unread += len(segment)
             self._network.world.note_sending(self, segment)
-        if self.held or self.is_blocked():
+        # What flies arrives first, be it only to be held back; so nothing is put before it there.
+        if not self._flying and (self.held or self.is_blocked()):
             self.held.append(segment)
         else:
             self._travel(segment, at)
@@ -142,11 +145,14 @@ class Pipe:
     def _travel(self, segment: Segment, at: float) -> None:
         latency = self._network.latency(self.source.machine, self.target.machine)
         self._last = max(self._last, at + latency)
+        self._flying += 1
         self._network.world.at(self._last, self._arrive, segment)
 
     def _arrive(self, segment: Segment) -> None:
+        self._flying -= 1
         if self.held or self.is_blocked():
             self.held.append(segment)
+            self.release()
         else:
             self.target.arrive(segment)
 
@@ -156,7 +162,7 @@ class Pipe:
 
     def release(self) -> None:
         """Let what was held back travel, if the way is open."""
-        if not self.held or self.is_blocked():
+        if not self.held or self._flying or self.is_blocked():
             return
         world = self._network.world
         at = world.now + world.random.uniform(0, RETRANSMISSION_SECONDS_MAX)

@@ -22,7 +22,7 @@ from coterie.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from coterie.locks.connect import connect
+from coterie.locks.connection import connect
 from coterie.stack import faults
 from coterie.stack.monitors import HistoryMonitor, OrderMonitor
 from coterie.stack.world import ViolationError
@@ -41,12 +41,16 @@ if TYPE_CHECKING:
 
 PORT, STORE_PORT = 7420, 7421
 END_LEASES, END_SECONDS = 15, 30  # that everything may take to come to an end after the last fault
+TAIL_SPREADS = 24  # of two latencies one in some 10^9 is above this, as exponential ones are
 ACCOUNTS, BALANCE = 6, 100
 
 
 class Workload(ABC):
     """One way to use a cluster."""
 
+    sizes: ClassVar[tuple[int, ...]] = (3, 3, 3, 1, 2, 4, 5)  # of clusters
+    drifts: ClassVar[tuple[float, ...]] = (0.0, 0.004)  # of clocks
+    wall_errors: ClassVar[tuple[float, ...]] = (0.0, 0.02, 30.0)  # seconds, of times of day
     kinds: ClassVar[tuple[str, ...]] = faults.ALL  # of faults that must not matter
     longest_leases: ClassVar[float] = 2.5  # that a fault lasts at most
     faults_most: ClassVar[int] = 10
@@ -142,6 +146,7 @@ def program_names(plan: Plan) -> list[str]:
 class LeasedLocks(Workload):
     """Programs that fight for a few locks, in any of the ways there are to take them."""
 
+    kinds: ClassVar[tuple[str, ...]] = faults.LEASED
     names: ClassVar[tuple[str, ...]] = ("a", "b")
     uses: ClassVar[tuple[str, ...]] = (
         "exclusive",
@@ -155,6 +160,7 @@ class LeasedLocks(Workload):
         "leader",
     )
     think_leases: ClassVar[float] = 0.08
+    long_share: ClassVar[float] = 0.2  # of holds
 
     async def node(self, process: Process) -> None:
         """Vote, as `coterie serve` does."""
@@ -201,14 +207,22 @@ class LeasedLocks(Workload):
             except (AcquireTimeout, DeadlockDetected, LockLost, Unavailable) as error:
                 self.scene.counts[type(error).__name__] += 1
                 if process.is_alive and isinstance(error, LockLost | Unavailable):
-                    self._judge_error(process, error)
+                    self._judge_error(process, use, error)
                 self.world.recorder.log(process.true_now(), process.name, f"{error!r}")
 
-    def _judge_error(self, process: Process, error: Exception) -> None:
-        """Accept no loss and no lack of a quorum when all faults are long over."""
+    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
+        """Accept no loss and no lack of a quorum when all faults are long over.
+
+        A lease is renewed if one beat of the first quarter is answered before its end. Where the network
+        takes longer than that now and then, leases that short are lost, and that is no fault.
+        """
         calm_from = self.plan.quiet_from + 3 * self.plan.lease + 2
-        if self.world.now > calm_from:
+        answered = 2 * self.plan.delay + TAIL_SPREADS * self.plan.spread
+        if self.world.now > calm_from and answered < 0.75 * self._lease_of(use):
             self.world.violate("calm", f"{process.name} at {self.world.now:.3f} s: {error}")
+
+    def _lease_of(self, use: str) -> float:
+        return max(0.1, self.plan.lease / 2) if use == "short" else self.plan.lease
 
     def start(self) -> None:
         """Put everything on stage; programs go on for a while when all is well again."""
@@ -224,7 +238,7 @@ class LeasedLocks(Workload):
             "shared": lambda: coordinator.lock(name, shared=True),
             "try": lambda: coordinator.lock(name, timeout=0),
             "timeout": lambda: coordinator.lock(name, timeout=patience),
-            "short": lambda: coordinator.lock(name, ttl=max(0.1, lease / 2)),
+            "short": lambda: coordinator.lock(name, ttl=self._lease_of(use)),
             "all": lambda: coordinator.lock_all(*both),
             "semaphore": lambda: coordinator.semaphore("s", 2),
             "leader": lambda: coordinator.elect("leader"),
@@ -235,7 +249,7 @@ class LeasedLocks(Workload):
         self, process: Process, wanted: Acquirable[Any], use: str, random: Random
     ) -> None:
         lease = self.plan.lease
-        holds = lease * random.expovariate(20 if random.random() < 0.8 else 0.7)
+        holds = lease * random.expovariate(0.7 if random.random() < self.long_share else 20)
         async with wanted as held, self.held(process, held, shared=use == "shared"):
             await asyncio.sleep(holds)
 
@@ -262,6 +276,62 @@ class ExclusiveLocks(LeasedLocks):
 
     names = ("a",)
     uses = ("exclusive", "exclusive", "exclusive", "try", "timeout")
+
+
+class Restarts(ExclusiveLocks):
+    """Nodes that end and begin in every way, under long holds: one or few, so that each matters."""
+
+    sizes: ClassVar[tuple[int, ...]] = (1, 1, 1, 2, 3)
+    kinds: ClassVar[tuple[str, ...]] = faults.RESTARTS
+    faults_most = 16
+    longest_leases = 0.8
+    long_share = 0.5
+    wall_errors: ClassVar[tuple[float, ...]] = (30.0,)  # nothing rests on them
+
+
+class Shutdowns(Restarts):
+    """Machines that are booted after an orderly end: few times, so that they have run for long."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("shutdown", "shutdown", "reboot")
+    faults_most = 3
+
+
+class NewDisks(Restarts):
+    """A node that comes back with an empty disk."""
+
+    sizes: ClassVar[tuple[int, ...]] = (3,)
+    kinds: ClassVar[tuple[str, ...]] = ("new-disk",)
+    longest_leases = 2.0
+
+
+class Pauses(ExclusiveLocks):
+    """Programs that stop, sleep or are cut off under long holds, as leases run out."""
+
+    kinds: ClassVar[tuple[str, ...]] = faults.OF_HOLDERS
+    faults_most = 16
+    long_share = 0.5
+
+
+class Resets(ExclusiveLocks):
+    """Connections that break and stall again and again, between processes that all go on."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("reset", "reset", "reset", "block", "stall", "stall-dials")
+    faults_most = 40
+    longest_leases = 1.5
+
+
+class Diskless(ExclusiveLocks):
+    """Nodes without data directories: numbers rest on the time of day, which has to be right then."""
+
+    drifts: ClassVar[tuple[float, ...]] = (0.0,)  # or times of day would drift, too
+    wall_errors: ClassVar[tuple[float, ...]] = (0.0, 0.05)  # of each; less than what leases bear
+    kinds: ClassVar[tuple[str, ...]] = tuple(
+        kind for kind in faults.ALL if kind not in ("step-wall", "slow-disk", "full-disk")
+    )
+
+    def has_disks(self) -> bool:
+        """Keep nothing over a restart."""
+        return False
 
 
 class SharedLocks(LeasedLocks):
@@ -291,7 +361,10 @@ class SeveralLocks(LeasedLocks):
 
 
 class Line(LeasedLocks):
-    """Idle programs that ask for one lock, one after the other: first come, first served."""
+    """Idle programs that ask for one lock, one after the other: first come, first served.
+
+    In `shared-line` half of them share, and overtake none that asked before to be alone.
+    """
 
     kinds: ClassVar[tuple[str, ...]] = ()
     names = ("a",)
@@ -301,14 +374,17 @@ class Line(LeasedLocks):
         """Prepare for one run."""
         super().__init__(scene)
         self._order = OrderMonitor(scene.world, self.apart)
+        self._shared_share = 0.5 if scene.plan.workload == "shared-line" else 0.0  # of requests
 
     async def program(self, process: Process) -> None:
         """Ask once, in turn; the first one holds until all have asked."""
         number = self.programs.index(process.name)
+        shared = self.scene.random(process).random() < self._shared_share
         async with connect(self.url()) as coordinator:
             await asyncio.sleep(2 + 0.2 * number - self.world.now)
-            self._order.asked(process.name, self.world.now)
-            async with coordinator.lock("a") as held, self.held(process, held):
+            self._order.asked(process.name, self.world.now, shared=shared)
+            wanted = coordinator.lock("a", shared=shared)
+            async with wanted as held, self.held(process, held, shared=shared):
                 self._order.served(process.name)
                 await asyncio.sleep(0.2 * len(self.programs) if number == 0 else 0.01)
 
@@ -410,9 +486,12 @@ class CrashingClassics(ClassicLocks):
 
 
 class ReturningClassics(ClassicLocks):
-    """Classic algorithms whose nodes are killed and started again: that is refused, or tolerated."""
+    """Classic algorithms whose nodes are killed and started again: that is refused, or tolerated.
 
-    kinds: ClassVar[tuple[str, ...]] = ("kill",)
+    Some are cut off when they return, and hear of no refusal before they could act.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("kill", "isolate")
     must_end = False
 
 
@@ -576,7 +655,14 @@ class FarBank(Bank):
 class LivesOfSites(Bank):
     """The same with sites that are killed while what they sent is still on its way."""
 
-    kinds: ClassVar[tuple[str, ...]] = ("former-life",)
+    kinds: ClassVar[tuple[str, ...]] = ("former-life", "short-life")
+
+
+class DisksOfSites(Bank):
+    """The same with disks that fail, and sites that die while they write or just after they spoke."""
+
+    kinds: ClassVar[tuple[str, ...]] = faults.DISKS
+    faults_most = 16
 
 
 async def _until(asked: asyncio.Task[Any], using: list[asyncio.Task[None]]) -> None:
@@ -596,7 +682,14 @@ WORKLOADS: dict[str, type[Workload]] = {
     "semaphore": Semaphores,
     "election": Elections,
     "lock-all": SeveralLocks,
+    "restarts": Restarts,
+    "shutdowns": Shutdowns,
+    "new-disks": NewDisks,
+    "diskless": Diskless,
+    "pauses": Pauses,
+    "resets": Resets,
     "line": Line,
+    "shared-line": Line,  # with some that share
     "circles": Circles,
     "far-circles": Circles,  # with nodes far away
     "classic": ClassicLocks,
@@ -606,5 +699,6 @@ WORKLOADS: dict[str, type[Workload]] = {
     "classic-late": LateClassics,
     "store": Bank,
     "store-lives": LivesOfSites,
+    "store-disks": DisksOfSites,
     "far-store": FarBank,
 }

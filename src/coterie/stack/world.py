@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import hashlib
 import heapq
+import logging
 import shutil
 import struct
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -15,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.stack.machine import Machine, Process, as_current
 from coterie.stack.network import Network
-from coterie.stack.patches import patched
 from coterie.stack.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -30,6 +32,12 @@ LONG_TURN_SHARE = 0.001
 LONG_TURN_SECONDS = 0.01
 MEMORY = Path("/dev/shm")  # noqa: S108 - a disk that is simulated needs no real one
 _STAMP = struct.Struct(">dIB")
+_LOGGER = logging.getLogger("coterie")
+
+
+def memory() -> Path:
+    """Return a folder for files that are needed for a moment only."""
+    return MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
 
 
 class ViolationError(Exception):
@@ -43,10 +51,12 @@ class ViolationError(Exception):
 
 
 class World:
-    """Everything of one run; use it in `with`, for it takes the place of clocks and randomness."""
+    """Everything of one run; use it in `with`, for it has files and processes that have to be closed."""
 
-    def __init__(self, seed: int | str, *, traced: bool = False) -> None:
-        """Begin at time 0 with no machine."""
+    def __init__(
+        self, seed: int | str, *, traced: bool = False, folder: Path | None = None
+    ) -> None:
+        """Begin at time 0 with no machine; `folder` is where disks are, by default in memory."""
         self.seed = seed
         self.now = 0.0
         self.random = Random(f"{seed}/world")
@@ -62,18 +72,19 @@ class World:
         self._pids = 100
         self._numbers: dict[str, int] = {}  # of processes, by name
         self._graveyard: list[Process] = []
+        self._place = folder or memory()
         self._folder: Path | None = None
-        self._patches = patched()
         self._collected = True
+        self._log_level = logging.NOTSET
         self._violation: ViolationError | None = None
 
     def __enter__(self) -> Self:
-        """Take the place of clocks, randomness and files."""
-        where = MEMORY if MEMORY.is_dir() else None
-        self._folder = Path(tempfile.mkdtemp(prefix="coterie-stack-", dir=where))
+        """Make room for the disks."""
+        self._folder = Path(tempfile.mkdtemp(prefix="coterie-stack-", dir=self._place))
         self._collected = gc.isenabled()
         gc.disable()  # what is collected when would depend on what ran before
-        self._patches.__enter__()
+        self._log_level = _LOGGER.level
+        _LOGGER.setLevel(logging.CRITICAL + 1)  # simulated nodes complain a lot
         return self
 
     def __exit__(
@@ -86,7 +97,7 @@ class World:
         try:
             self._close_all()
         finally:
-            self._patches.__exit__(kind, error, traceback)
+            _LOGGER.setLevel(self._log_level)
             if self._collected:
                 gc.enable()
             assert self._folder is not None, "it was entered"
@@ -213,14 +224,31 @@ class World:
         self.recorder.traced = False
         for process in left:
             process.vanish()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _unheard():
             warnings.simplefilter("ignore")
             while left:
                 left.pop().bury()
             self._graveyard.clear()
+            for machine in self.machines.values():
+                machine.disk.close()
             self.machines.clear()
             self._heap.clear()
             gc.collect()
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Ignore what `finally` blocks raise that find no event loop any more."""
+    before = sys.unraisablehook
+    sys.unraisablehook = _drop
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _drop(_: object) -> None:
+    """Leave an error unsaid."""
 
 
 def _ignore(process: Process) -> None:

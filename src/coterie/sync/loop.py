@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from coterie import system
 from coterie.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Loop:
     def __init__(self) -> None:
         """Start the thread."""
         self._loop = asyncio.new_event_loop()
-        self._process = os.getpid()
+        self._process = system.pid()
         self._ended = False
         self._entrance = threading.RLock()  # a signal handler may come in while its thread does
         self._thread = threading.Thread(
@@ -89,10 +89,10 @@ class Loop:
 
     def check(self) -> None:
         """Refuse a forked child, and the loop's own thread, which would wait for itself."""
-        if os.getpid() != self._process:
+        if system.pid() != self._process:
             raise MisuseError(
                 f"this coordinator belongs to process {self._process}, and this is process"
-                f" {os.getpid()}; after a fork, connect again in the child"
+                f" {system.pid()}; after a fork, connect again in the child"
             )
         if threading.get_ident() == self._number:
             raise MisuseError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,15 +15,27 @@ from coterie.trace import Header, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from coterie.process import Process
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
+
+def to_path(_: click.Context, __: click.Parameter, value: str | None) -> Path | None:
+    """Make a path of an argument; most commands are given none and need no `pathlib`."""
+    if value is None:
+        return None
+    from pathlib import Path  # noqa: PLC0415 - see above
+
+    return Path(value)
+
+
 trace_option = click.option(
     "--trace",
     "trace_file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False),
+    callback=to_path,
     help="Write the trace to a file: .jsonl, .svg (space-time diagram), .shiviz or .perfetto.json.",
 )
 
@@ -32,9 +44,10 @@ def plot_option(default: str) -> Callable[[Command], Command]:
     """Add `--plot`, which writes a chart to the default file unless another is given."""
     return click.option(
         "--plot",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=click.Path(dir_okay=False),
+        callback=to_path,
         is_flag=False,
-        flag_value=Path(default),
+        flag_value=default,
         help=f"Write a chart to this SVG file.  [default: {default}]",
     )
 
@@ -75,13 +88,41 @@ def parameters() -> dict[str, Parameter]:
     }
 
 
-def parameter_options(command: Command) -> Command:
-    """Add `--variant` and one option per parameter that some algorithm has."""
-    for parameter in reversed(parameters().values()):
-        command = click.option(
-            f"--{parameter.name}", metavar="SPEC", help=sentence(parameter.summary)
-        )(command)
-    return click.option("--variant", metavar="NAME", help="Variant of the algorithm.")(command)
+VARIANT = "--variant"
+PARAMETERS = f"{__name__}.parameters"  # of the context: whether one of them may be meant
+
+variant_option = click.option(VARIANT, metavar="NAME", help="Variant of the algorithm.")
+
+
+class AlgorithmCommand(click.Command):
+    """A command with one option per parameter that some algorithm has, behind `--variant`.
+
+    To know them is to import all algorithms, so they are made only if an argument may mean one.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; those that no other option explains may be parameters."""
+        others = {name for option in self.params for name in option.opts}
+        ctx.meta[PARAMETERS] = any(
+            text.startswith("--") and text.partition("=")[0] not in others for text in args
+        )
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the options of the command, with those of parameters unless none can be meant."""
+        params = super().get_params(ctx)
+        if not ctx.meta.get(PARAMETERS, True):
+            return params
+        place = next(place for place, option in enumerate(params) if VARIANT in option.opts) + 1
+        return [*params[:place], *_parameter_options(), *params[place:]]
+
+
+@functools.cache
+def _parameter_options() -> list[click.Option]:
+    return [
+        click.Option([f"--{parameter.name}"], metavar="SPEC", help=sentence(parameter.summary))
+        for parameter in parameters().values()
+    ]
 
 
 def sizes(text: str) -> list[int]:

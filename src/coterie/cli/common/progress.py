@@ -29,6 +29,10 @@ class ProgressLine:
         self._shown = True
         click.echo(f"\r\x1b[K{text}" if self._terminal else text, err=True, nl=not self._terminal)
 
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        click.echo(f"\r\x1b[K{text}" if self._terminal else text, err=True)
+
     def close(self) -> None:
         """Clear the line on a terminal."""
         if self._shown and self._terminal:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from typing import TYPE_CHECKING
+
+from coterie.cli.common.forwarded import ENDING, not_ignored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-FORWARDED = (*ENDING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Signals:
@@ -26,7 +24,7 @@ class Signals:
     def handled(self) -> Iterator[None]:
         """Handle signals in the body, except those that our caller has us ignore, as nohup does."""
         loop = asyncio.get_running_loop()
-        numbers = [n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN]
+        numbers = not_ignored()
         for number in numbers:
             loop.add_signal_handler(number, self._handle, number)
         try:

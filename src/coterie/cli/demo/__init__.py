@@ -31,7 +31,7 @@ Try next:
   coterie tour                         the classic algorithms measured, verified and broken"""
 
 
-@click.command("demo", short_help="Show a lock that survives dead nodes.")
+@click.command("demo")
 def command() -> int:
     """Show a lock that survives dead nodes.
 

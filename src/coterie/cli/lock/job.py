@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,27 +13,22 @@ import click
 from coterie.cli.common.duration import duration
 from coterie.cli.common.signals import Signals
 from coterie.cli.common.stdin import on_end_of_input
-from coterie.cli.lock.child import Child, failure
+from coterie.cli.lock.child import Child
 from coterie.cli.lock.guard import Guard
+from coterie.cli.lock.program import environment, failure
 from coterie.errors import LockLost, UsageError
 from coterie.locks import Acquirable, Coordinator, Holding, connect
-from coterie.locks.connect import choose_url, scheme_of
 from coterie.locks.engine import Elector
+from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from coterie.cli.lock.program import Job
 
 INTERRUPTED = 130
+SILENT_SECONDS = 1.0  # of waiting, before it says why, and between looks
 MARGIN_SECONDS = 0.2  # between the end of the program and the end of the lease
-
-
-@dataclass(frozen=True)
-class Job:
-    """The command to run while holding, and what to do with it when the lock is lost."""
-
-    program: tuple[str, ...]  # empty: hold until a signal or the end of input
-    on_lost: str
-    kill_after: float
 
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,23 +73,6 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def read_program(program: tuple[str, ...], shell: str | None) -> tuple[str, ...]:
-    """Return what to run: the arguments after the name, or `sh -c` with the text after `-c`."""
-    if program and program[0] == "-c" and shell is None:
-        if len(program) != 2:
-            raise UsageError("-c takes one argument, the text for the shell; quote it")
-        return ("sh", *program)
-    if program and program[0] == "--":
-        program = program[1:]
-    elif program and program[0].startswith("-"):
-        raise UsageError(f"put options such as {program[0]} before the name of the lock")
-    if shell is None:
-        return program
-    if program:
-        raise UsageError("use a command or -c, not both")
-    return ("sh", "-c", shell)
-
-
 def enter(url: str | None, node: str | None) -> Coordinator:
     """Return a coordinator: by its URL, or as a node of a cluster that runs a classic algorithm."""
     if node is None:
@@ -128,7 +104,8 @@ def hold(
     if isinstance(coordinator.engine, Elector):
         raise UsageError(
             "this cluster elects a leader among its nodes and has no locks: follow the leader with"
-            " coterie elect -l NAME"
+            " coterie elect -l NAME. It has no lease, and two nodes may take themselves for it while"
+            " a link is slow: to run a command at one place only, use a cluster without `algorithm`"
         )
     return asyncio.run(_interruptible(coordinator, choose, job))
 
@@ -149,7 +126,11 @@ async def _acquire_and_run(
     coordinator: Coordinator, wanted: Acquirable[Holding], job: Job, signals: Signals
 ) -> int:
     began = time.monotonic()
-    holding = await wanted.acquire()
+    saying = asyncio.ensure_future(_say_why(coordinator, wanted.names))
+    try:
+        holding = await wanted.acquire()
+    finally:
+        saying.cancel()
     if holding is None:
         holders = [party for name in wanted.names for party in await coordinator.holders(name)]
         raise wanted.timed_out(
@@ -161,6 +142,18 @@ async def _acquire_and_run(
         return await _run(holding, job, signals, time.monotonic() - began)
     finally:
         await holding.release()
+
+
+async def _say_why(coordinator: Coordinator, names: Sequence[str]) -> None:
+    """Say why nothing is granted as long as no node grants anything; a holder is no news."""
+    said = ""
+    while True:
+        await asyncio.sleep(SILENT_SECONDS)
+        obstacles = [coordinator.engine.obstacle(name) for name in names]
+        reason = next((str(error) for error in obstacles if error is not None), "")
+        if reason and not said:
+            click.echo(f"coterie: waiting: {reason}", err=True)
+        said = reason
 
 
 async def _hold_alone(holding: Holding, signals: Signals) -> int:
@@ -182,7 +175,7 @@ async def _run(holding: Holding, job: Job, signals: Signals, waited: float) -> i
     notice = min(job.kill_after + MARGIN_SECONDS, half_a_lease)
     guard = _guard(holding, job, notice)
     try:
-        child = Child(job.program, _environment(holding, waited), holding.lifelines, guard)
+        child = Child(job.program, environment(holding.tokens, waited), holding.lifelines, guard)
     except OSError as error:
         click.echo(f"coterie: {job.program[0]}: {error.strerror}", err=True)
         return failure(error)
@@ -225,12 +218,3 @@ async def _threatened(holding: Holding, notice: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(spare if math.isfinite(spare) else None):
                 await holding.lost.wait()
-
-
-def _environment(holding: Holding, waited: float) -> dict[str, str]:
-    tokens = holding.tokens
-    return os.environ | {
-        "COTERIE_LOCK": ",".join(tokens),
-        "COTERIE_TOKEN": ",".join(str(token) for token in tokens.values()),
-        "COTERIE_WAITED": f"{waited:.3f}",
-    }

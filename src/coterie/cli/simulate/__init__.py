@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from coterie.cli.common.options import Choice, choose, parameter_options, trace_option, write_trace
+from coterie.cli.common.options import (
+    AlgorithmCommand,
+    Choice,
+    choose,
+    trace_option,
+    variant_option,
+    write_trace,
+)
 from coterie.cli.common.output import number, output_option, print_json
 from coterie.cli.simulate.campaign import run_campaign
 from coterie.cli.simulate.plan import ANY_NUMBER, PLAN_OPTIONS, PlannedTrials
@@ -18,10 +25,10 @@ if TYPE_CHECKING:
     from coterie.simulate import Result, Summary
 
 
-@click.command("simulate", short_help="Run an algorithm in virtual time.")
+@click.command("simulate", cls=AlgorithmCommand)
 @click.argument("algorithm")
 @click.option("-N", "size", type=int, default=5, show_default=True, help="Number of processes.")
-@parameter_options
+@variant_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
 @click.option(
     "--workload",
@@ -123,7 +130,7 @@ def command(
 
 
 def _facts(choice: Choice, result: Result) -> dict[str, Any]:
-    facts: dict[str, Any] = msgspec.to_builtins(result)
+    facts: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(result, trace=None))
     del facts["trace"]
     about = facts.pop("facts")
     return {"algorithm": choice.algorithm.name, "variant": choice.setup.variant, **facts, **about}

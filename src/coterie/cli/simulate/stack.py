@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import signal
+import tempfile
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,9 +17,10 @@ import click
 from coterie.cli.common.options import write_trace
 from coterie.cli.common.output import number, output_option, print_json
 from coterie.cli.common.progress import ProgressLine
+from coterie.cli.simulate.workers import workers
 from coterie.errors import UsageError
-from coterie.stack.campaign import Outcome, draw, run_plan, run_seed, shrink
-from coterie.stack.workload import WORKLOADS
+from coterie.stack.campaign import WORKLOADS, Outcome, draw, run_plan, run_seed, shrink
+from coterie.stack.world import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FAILURES_SHOWN = 10
 
 
-@click.command("simulate-stack", short_help="Simulate a whole cluster as it is shipped.")
+@click.command("simulate-stack")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first, or the only one.")
 @click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")
@@ -68,10 +68,12 @@ def command(
         return _run_one(plan, trace_file, output, shrinks=keep is None)
     if keep is not None or trace_file is not None:
         raise UsageError("--keep and --trace belong to a single seed: leave out --seeds")
-    run = partial(run_seed, workload=workload, details=details)
     report = _Report(seeds)
-    with contextlib.closing(_outcomes(run, range(seed, seed + seeds), jobs)) as outcomes:
-        report.read(outcomes)
+    with tempfile.TemporaryDirectory(prefix="coterie-stack-", dir=memory()) as folder:
+        # Workers that are ended leave files behind, which are gone with this folder.
+        run = partial(run_seed, workload=workload, details=details, folder=Path(folder))
+        with contextlib.closing(_outcomes(run, range(seed, seed + seeds), jobs)) as outcomes:
+            report.read(outcomes)
     if output == "json":
         print_json(report.facts())
     else:
@@ -160,6 +162,8 @@ class _Report:
         with contextlib.closing(line):
             for outcome in outcomes:
                 self._add(outcome)
+                if outcome.violation:
+                    line.say(f"failed: {outcome.command}: {outcome.violation}: {outcome.text}")
                 line.show(f"{self.runs:,} of {self._seeds:,} runs, {len(self.failures)} failed")
 
     def _add(self, outcome: Outcome) -> None:
@@ -212,28 +216,10 @@ def _outcomes(
         yield from map(run, seeds)
         return
     left = iter(seeds)
-    parent = os.getpid()
-    executor = ProcessPoolExecutor(jobs, initializer=_ignore_interrupt)
-    try:
-        first = itertools.islice(left, 2 * jobs)
-        running = {executor.submit(_run_for, parent, run, seed) for seed in first}
+    with workers(jobs) as executor:
+        running = {executor.submit(run, seed) for seed in itertools.islice(left, 2 * jobs)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 yield future.result()
-                for seed in left:
-                    running.add(executor.submit(_run_for, parent, run, seed))
-                    break
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
-
-
-def _ignore_interrupt() -> None:
-    """Leave Ctrl-C to the process that gave out the work: it waits for the seeds under way."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _run_for(parent: int, run: Callable[[int], Outcome], seed: int) -> Outcome:
-    if os.getppid() != parent:
-        os._exit(1)  # the one that asked has been killed
-    return run(seed)
+                running |= {executor.submit(run, seed) for seed in itertools.islice(left, 1)}

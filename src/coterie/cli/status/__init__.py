@@ -41,7 +41,7 @@ class Source(Protocol):
         """Print the nodes as a table and return the exit status."""
 
 
-@click.command("status", short_help="Show nodes, locks, waiters or the wait-for graph.")
+@click.command("status")
 @click.argument("view", type=click.Choice(VIEWS), required=False)
 @click.option(
     "--url",
@@ -92,7 +92,7 @@ def command(*, view: str | None, url: str | None, watch: bool, every: float, out
 
 
 def _source(url: str | None) -> Source:
-    from coterie.locks.connect import choose_url, scheme_of  # noqa: PLC0415 - as below
+    from coterie.locks.url import choose_url, scheme_of  # noqa: PLC0415 - as below
 
     chosen = choose_url(url)
     if scheme_of(chosen) == "file":

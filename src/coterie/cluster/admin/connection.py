@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from coterie.cluster.membership import Membership
+from coterie.cluster.membership import Membership, check_learnt
 from coterie.cluster.voter.frames import decode_from_voter
+from coterie.cluster.wire.connection import FAULTS
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
+from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError, Unavailable
 
 if TYPE_CHECKING:
@@ -34,8 +36,10 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 class Consultation:
     """A connection for questions, answered one after the other."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Take over a connection on which the handshake is done."""
+    def __init__(self, connection: Connection, configuration: str) -> None:
+        """Take over a connection on which the handshake is done: the node has that configuration."""
+        self.configuration = configuration
+        self.round_trip = 0.0  # how many seconds the latest answer took
         self._connection = connection
         self._answers: asyncio.Queue[FromVoter | None] = asyncio.Queue()
         connection.use(
@@ -60,8 +64,11 @@ class Consultation:
 
     async def ask(self, question: msgspec.Struct, kind: type[Kind]) -> Kind:
         """Ask, and wait for the answer."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         self.send(question)
         answer = await self.next()
+        self.round_trip = loop.time() - began
         if not isinstance(answer, kind):
             raise ProtocolError(
                 f"expected a {kind.__name__} in answer, got a {type(answer).__name__}"
@@ -76,8 +83,9 @@ async def consult(
     """Open a connection for questions; raises `OSError` or `ProtocolError` if it cannot be."""
     connection = await dial(address, tls)
     try:
-        await Caller(credentials, "admin", new_identity("admin"), None).greet(connection)
-        yield Consultation(connection)
+        caller = Caller(credentials, "admin", new_identity("admin"), None)
+        welcome = await caller.greet(connection)
+        yield Consultation(connection, welcome.configuration)
     finally:
         connection.close("all questions are answered")
         await connection.wait_closed()
@@ -96,7 +104,7 @@ async def discover(addresses: Sequence[Address], cluster: str, security: Securit
             await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             return next(task for task in asking if task.done()).result()
     except TimeoutError:
-        reasons = "; ".join(f"{address}: {trouble}" for address, trouble in troubles.items())
+        reasons = "; ".join(troubles.get(each, f"no answer at {each}") for each in addresses)
         raise Unavailable(f"no node of the cluster can be reached: {reasons}") from None
     finally:
         for task in asking:
@@ -115,7 +123,9 @@ async def _learn(
         try:
             async with consult(address, credentials, tls) as consultation:
                 answer = await consultation.ask(GetMembership(), MembershipReply)
-                return msgspec.msgpack.decode(answer.shared, type=Membership)
-        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
-            troubles[address] = str(error) or type(error).__name__
+                membership = msgspec.msgpack.decode(answer.shared, type=Membership)
+                check_learnt(membership, consultation.configuration)
+                return membership
+        except (OSError, *FAULTS) as error:
+            troubles[address] = explain_at(address, error)
         await asyncio.sleep(RETRY_SECONDS)

@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import Consultation, consult
-from coterie.cluster.admin.lock_survey import Survey
 from coterie.cluster.voter.abstention import no_votes
-from coterie.cluster.voter.frames import (
-    Abstention,
-    Figures,
-    FindOwners,
-    GetStatus,
-    NodeStatus,
-    OwnerReport,
-    Owners,
-)
+from coterie.cluster.voter.frames import Abstention, Figures, FindOwners, GetStatus, NodeStatus
 from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.trouble import explain
 from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
 from coterie.errors import ProtocolError
 from coterie.locks.engine import LockState
+from coterie.locks.leases.frames import OwnerReport, Owners
+from coterie.locks.leases.survey import Survey
 
 if TYPE_CHECKING:
     import ssl
@@ -36,7 +30,9 @@ if TYPE_CHECKING:
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.wait_for import Graph
 
-ANSWERS_SECONDS_MAX = 1.0
+OPEN_SECONDS_MIN = 3.0  # to wait for a node: a call, a handshake and an answer
+ANSWERS_SECONDS_MIN = 1.0  # to wait for what programs say
+ROUND_TRIPS = 4  # of the longest that was measured, if that is longer
 LOCKS_PER_QUESTION = 100
 HEALTHY, DEGRADED, NO_QUORUM = 0, 1, 69  # the exit statuses of `coterie status`
 
@@ -66,8 +62,7 @@ class ClusterState(msgspec.Struct, frozen=True):
 
 async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
     """Ask every node, and with `locks` every program that has a lock or waits for one."""
-    membership = await visit.learn()
-    async with _asking(visit, membership, locks=locks) as (states, consultations):
+    async with _asking(visit, locks=locks) as (membership, states, consultations):
         names = _names(states) if locks else []
         surveyed = await _survey(consultations, names, itertools.count())
     settings = membership.settings
@@ -95,8 +90,7 @@ async def inspect_waits(visit: Visit) -> tuple[Graph[str], int, int]:
 
     Return what lasted, the health of the cluster, and how many locks at least were not looked at.
     """
-    membership = await visit.learn()
-    async with _asking(visit, membership, locks=True) as (states, consultations):
+    async with _asking(visit, locks=True) as (membership, states, consultations):
         locks, questions = _names(states), itertools.count()
         first = await _collect(consultations, locks, questions)
         second = await _collect(consultations, locks, questions)
@@ -121,18 +115,23 @@ async def _collect(
 
 @contextlib.asynccontextmanager
 async def _asking(
-    visit: Visit, membership: Membership, *, locks: bool
-) -> AsyncIterator[tuple[list[NodeState], dict[int, Consultation]]]:
-    """Open a connection to every node that answers."""
-    security = visit.security
+    visit: Visit, *, locks: bool
+) -> AsyncIterator[tuple[Membership, list[NodeState], dict[int, Consultation]]]:
+    """Open a connection to every node that answers, within some times what the first one took."""
+    loop, security = asyncio.get_running_loop(), visit.security
+    began = loop.time()
+    membership = await visit.learn()
+    limit = max(OPEN_SECONDS_MIN, ROUND_TRIPS * (loop.time() - began))
     credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
     tls = security.client_context()
     async with contextlib.AsyncExitStack() as stack:
         opened = [
-            _open(stack, member, credentials, tls, locks=locks) for member in membership.members
+            _open(stack, member, credentials, tls, limit, locks=locks)
+            for member in membership.members
         ]
         asked = await asyncio.gather(*opened)
         yield (
+            membership,
             [state for state, _ in asked],
             {
                 voter: consultation
@@ -147,11 +146,12 @@ async def _open(
     member: Member,
     credentials: Credentials,
     tls: ssl.SSLContext | None,
+    limit: float,
     *,
     locks: bool,
 ) -> tuple[NodeState, Consultation | None]:
     try:
-        async with asyncio.timeout(ANSWERS_SECONDS_MAX):
+        async with asyncio.timeout(limit):
             consultation = await stack.enter_async_context(
                 consult(member.address, credentials, tls)
             )
@@ -159,8 +159,7 @@ async def _open(
     except TimeoutError:
         return NodeState(member.name, str(member.address), "no answer", None), None
     except (OSError, ProtocolError, msgspec.MsgspecError) as error:
-        trouble = str(error) or type(error).__name__
-        return NodeState(member.name, str(member.address), trouble, None), None
+        return NodeState(member.name, str(member.address), explain(error), None), None
     return NodeState(member.name, str(member.address), "", answer.figures), consultation
 
 
@@ -220,8 +219,10 @@ async def _survey(
         asyncio.ensure_future(_listen(voter, consultation, surveys))
         for voter, consultation in consultations.items()
     ]
+    # A program may be as far from its node as that is from here.
+    longest = max((each.round_trip for each in consultations.values()), default=0.0)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(ANSWERS_SECONDS_MAX):
+        async with asyncio.timeout(max(ANSWERS_SECONDS_MIN, ROUND_TRIPS * longest)):
             for survey in surveys.values():
                 await survey.complete.wait()
     for task in listening:

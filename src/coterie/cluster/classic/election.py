@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import TYPE_CHECKING, NoReturn
 
+from coterie import system
 from coterie.cluster.classic.node import Classic, Program
 from coterie.deadlock.service.waits import Waits
 from coterie.errors import UsageError
@@ -34,7 +34,7 @@ class ElectionEngine:
         self._failure: Unavailable | None = None
         self._elected: list[str] = []  # every leader so far, each other than the one before
         self._changed = asyncio.Event()
-        self.waits = Waits(secrets.token_hex(16), lambda wanted: [])
+        self.waits = Waits(system.secret(16).hex(), lambda wanted: [])
 
     async def open(self) -> None:
         """Start the node."""
@@ -92,6 +92,10 @@ class ElectionEngine:
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
     ) -> Claim:
+        """Refuse: there are no locks."""
+        self._refuse(f"lock {name!r}: ")
+
+    def obstacle(self, name: str) -> NoReturn:
         """Refuse: there are no locks."""
         self._refuse(f"lock {name!r}: ")
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
-import secrets
-import socket
-import time
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.cluster.classic.node import CRASH, Classic, Program
 from coterie.cluster.runtime import clock
 from coterie.deadlock.service.lock_waits import Wanted
@@ -51,7 +48,7 @@ class ClassicClaim:
         self.lost: asyncio.Future[str] = loop.create_future()
         self.lock = lock
         self.awaits = Wanted(lock)
-        self.since = time.time()
+        self.since = system.wall()
         self._engine = engine
 
     def valid(self) -> bool:
@@ -93,7 +90,7 @@ class ClassicEngine:
         self._waiting: dict[str, deque[ClassicClaim]] = {}
         self._token = 0
         self._failure: Unavailable | None = None
-        self.waits = Waits(secrets.token_hex(16), self._blockers)
+        self.waits = Waits(system.secret(16).hex(), self._blockers)
 
     async def open(self) -> None:
         """Start the node."""
@@ -135,18 +132,18 @@ class ClassicEngine:
 
     # Nodes that are away
 
-    def obstacle(self, lock: str) -> Unavailable | None:
+    def obstacle(self, name: str) -> Unavailable | None:
         """Return which nodes are missing for a lock to be granted."""
         if not self.node.is_ready:
             missing = ", ".join(self.node.strangers)
             return Unavailable(
-                f"lock {lock!r}: {self.node.algorithm.name} grants locks when all nodes have met,"
+                f"lock {name!r}: {self.node.algorithm.name} grants locks when all nodes have met,"
                 f" and {missing} did not answer so far; start all nodes"
             )
         if not self._is_in_doubt():
             return None
         return Unavailable(
-            f"lock {lock!r}: {', '.join(self.node.away)} cannot be reached, and"
+            f"lock {name!r}: {', '.join(self.node.away)} cannot be reached, and"
             f" {self.node.algorithm.name} does not tolerate crashes; if a node has ended, restart"
             " all of them"
         )
@@ -250,4 +247,4 @@ class ClassicEngine:
 
     def _party(self, claim: ClassicClaim) -> Party:
         token = claim.granted.result() if claim.granted.done() else None
-        return Party(claim.lock, f"{socket.gethostname()}:{os.getpid()}", claim.since, token)
+        return Party(claim.lock, f"{system.host_name()}:{system.pid()}", claim.since, token)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -25,8 +25,8 @@ from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.peers import Handlers, Peers
-from coterie.errors import Unavailable
-from coterie.process import Elected, Election, ElectionUser, Seat, encode, seat
+from coterie.errors import ProtocolError, Unavailable
+from coterie.process import Elected, Election, ElectionUser, Seat, SeatCodec, encode, seat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Letter
     from coterie.locks.engine import LockState
-    from coterie.process import Event, ProcessId
+    from coterie.process import Event, Outbox, ProcessId
 
 CRASH, RETURN = "crash", "recovery without memory"  # as the catalogue calls them
+NUMBER_MAX = 1 << 62  # that a message may name: as many are left to count on from it
 LEADERSHIP = "leadership"  # what letters of an election name in the place of a lock
 
 logger = logging.getLogger("coterie.cluster")
@@ -57,6 +58,54 @@ def choose(config: Config, lock: str | None = None) -> tuple[Algorithm, Setup]:
         {} if lock is None else {each.name: lock for each in entry.parameters if each.names_lock}
     )
     return entry, entry.setup(size, choice.variant, named | dict(choice.parameters))
+
+
+class HostedProcess:
+    """A process with its user as its host drives them: it takes a message whole or not at all.
+
+    Nodes trust each other: one that claims a token which it has not got is believed. But whatever a
+    faulty one sends, no step is left half done here, and nothing is sent that cannot be.
+    """
+
+    def __init__(self, seat: Seat, size: int) -> None:
+        """Prepare, among so many processes."""
+        self._seat = seat
+        self._size = size
+        self._codec = SeatCodec(seat)
+        self.messages = seat.messages
+        self.start = seat.start
+        self.ring = seat.ring
+        self.down = seat.down
+
+    def receive(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
+        """Handle a message; raise `ProtocolError` if it makes no sense here, with nothing changed."""
+        _insist_on_size(msgspec.to_builtins(message))
+        before = self._codec.save(self._seat)
+        try:
+            self._seat.receive(sender, message, out)
+            self._insist_on_peers(out)
+        except Exception as error:
+            restored = self._codec.restore(before)
+            self._seat.process, self._seat.user = restored.process, restored.user
+            raise ProtocolError(f"a message that makes no sense here: {error}") from error
+
+    def _insist_on_peers(self, out: Outbox[Any]) -> None:
+        """Raise `ProtocolError` if what a message leads to concerns a process that does not exist."""
+        leaders = [event.leader for event in out.events if isinstance(event, Elected)]
+        for peer in (*(to for to, _ in out.sends), *leaders):
+            if not 1 <= peer <= self._size:
+                raise ProtocolError(f"there is no process {peer}")
+
+
+def _insist_on_size(value: object) -> None:
+    """Raise `ProtocolError` if a number is so large that a count could not go on from it."""
+    if isinstance(value, dict):
+        value = (*value.keys(), *value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            _insist_on_size(part)
+    elif isinstance(value, int) and abs(value) > NUMBER_MAX:
+        raise ProtocolError(f"{value} is a number that no process reaches")
 
 
 class LockProcess(NamedTuple):
@@ -240,7 +289,7 @@ class Classic:
         _, setup = choose(self._config, lock)
         seated = seat(self.algorithm.build(setup)[self.me - 1])
         host = Host(
-            seated,
+            HostedProcess(seated, setup.size),
             lambda to, message: self.peers[to].send(lock, encode(message)),
             lambda event: self._tell(lock, event),
             me=self.me,
@@ -256,6 +305,8 @@ class Classic:
         self._program.event(lock, event)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
+        if self.elects and letter.lock != LEADERSHIP:
+            raise ProtocolError(f"a letter about {letter.lock!r}: this cluster has no locks")
         if not self.is_ready:
             self._early.append((peer, letter))
             return
@@ -269,6 +320,7 @@ class Classic:
     def _meet(self, peer: ProcessId) -> None:
         was_ready = self.is_ready
         self._strangers.discard(peer)
+        self._find(peer)  # it was connected before it was missed, and lets us in after that
         if was_ready or not self.is_ready:
             return
         logger.info("node %s has met all others", self.name)
@@ -316,6 +368,14 @@ class Classic:
             return
         logger.warning("node %s is back at node %s", self.peers[peer].name, self.name)
         self.lost.discard(peer)
+        self._elect()
+
+    def _elect(self) -> None:
+        """Find a leader again, since a peer is there that was lost until now.
+
+        An election that went past this node meanwhile has left that peer out, maybe one that the peer
+        has begun itself: its list or question came by way of others, before it was here.
+        """
         if self.elects:
             for running in self.processes.values():
                 running.call("elect")
@@ -337,9 +397,12 @@ class Classic:
             )
         logger.warning("node %s has returned to node %s", name, self.name)
         self._report(peer)  # the start that was watched is over, whether it was missed or not
+        was_lost = peer in self.lost
         self.lost.discard(peer)
         for lock in sorted(self.processes):
             self.peers[peer].send(lock, b"")
+        if was_lost:
+            self._elect()
         return None
 
     def _fail(self, reason: str) -> None:

@@ -16,6 +16,7 @@ from coterie.cluster.classic.frames import (
 )
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
+from coterie.cluster.wire.trouble import explain
 from coterie.errors import ProtocolError, Unavailable
 from coterie.locks.engine import LockState
 from coterie.locks.watch import WATCH_SECONDS
@@ -124,7 +125,7 @@ async def _ask(
     except TimeoutError:
         return ClassicNodeState(member.name, address, "no answer", None)
     except (OSError, ProtocolError, msgspec.MsgspecError) as error:
-        return ClassicNodeState(member.name, address, str(error) or type(error).__name__, None)
+        return ClassicNodeState(member.name, address, explain(error), None)
 
 
 async def _figures(

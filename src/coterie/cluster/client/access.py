@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import random
-import socket
 from typing import TYPE_CHECKING, Protocol
 
+from coterie import system
 from coterie.cluster.admin.connection import discover
 from coterie.cluster.client.participant import InsideLine, ParticipantHost
 from coterie.cluster.runtime import clock
@@ -51,7 +49,7 @@ class Access(Protocol):
 
 def own_identity() -> Identity:
     """Draw an identity for this process, with a label by which people find it."""
-    return new_identity(f"{socket.gethostname()}:{os.getpid()}")
+    return new_identity(f"{system.host_name()}:{system.pid()}")
 
 
 class Links:
@@ -155,7 +153,7 @@ class Visit:
             raise UsageError(
                 f"cluster {membership.cluster!r} runs {membership.algorithm.name}, which has no"
                 f" programs outside its nodes: take part as one of {names}, with coterie.join or"
-                " --node"
+                " --node; if it elects a leader, follow that with coterie elect -l NAME"
             )
         return membership
 
@@ -173,7 +171,7 @@ class Visit:
             return self._ways(membership, voter)
 
         links = self._links.add(Links(membership, self.security, identity, addresses))
-        home = random.randint(1, len(membership.members))
+        home = system.random().randint(1, len(membership.members))
         return ParticipantHost(membership, identity, home, links, upcalls, lease=lease)
 
     def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:

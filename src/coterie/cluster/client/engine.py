@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import secrets
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from coterie import system
 from coterie.aio import to_the_end
-from coterie.cluster.client import blockers
-from coterie.cluster.client.lease_group import LeaseGroup
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
-from coterie.cluster.runtime import clock
 from coterie.cluster.voter.metrics import participant_metrics
 from coterie.deadlock.service.waits import DeadlockSearch, Waits
-from coterie.errors import NoQuorum, UsageError
+from coterie.errors import UsageError
+from coterie.locks.leases import blockers
+from coterie.locks.leases.attempt import try_once
+from coterie.locks.leases.group import LeaseGroup
 from coterie.locks.watch import follow
+from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
-    from coterie.cluster.admin.lock_survey import Survey
     from coterie.cluster.client.access import Access
-    from coterie.cluster.client.lease_group import ClusterClaim
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.membership import Membership
-    from coterie.cluster.voter.frames import AskOwner, OwnerReport
     from coterie.deadlock.service.lock_waits import Hold, Wanted
+    from coterie.errors import CoterieError
     from coterie.locks.engine import Party
+    from coterie.locks.leases.frames import AskOwner, OwnerReport
+    from coterie.locks.leases.group import LeasedClaim
+    from coterie.locks.leases.survey import Survey
     from coterie.locks.lock import Owner
     from coterie.process import Event
 
-GLANCE_SECONDS = 0.005  # before asking whether a lock that is not granted at once is held
+ClusterGroup: TypeAlias = "LeaseGroup[ParticipantHost]"
+
+LAPSED = "its lease could not be renewed by a quorum of nodes in time"
 LEASE_SECONDS_MIN = 0.1
 
 
@@ -49,20 +52,20 @@ class ClusterEngine:
     def __init__(self, access: Access, *, deadlock_detection: bool = True) -> None:
         """Prepare; `access` gets us in when the engine is opened."""
         self.waits = Waits(
-            secrets.token_hex(16),
+            system.secret(16).hex(),
             self._blockers,
             clock=self._age,
             on_block=self._plan_search,
             detects=deadlock_detection,
         )
-        self.groups: dict[float | None, LeaseGroup] = {}  # by lease; None: that of the cluster
+        self.groups: dict[float | None, ClusterGroup] = {}  # by lease; None: that of the cluster
         self.access = access
         self._queries = Queries()
         self.search = DeadlockSearch(self.waits, self, self._held)
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     @property
-    def group(self) -> LeaseGroup:
+    def group(self) -> ClusterGroup:
         """The claims of this process that have the lease of the cluster; there is one while open."""
         return self.groups[None]
 
@@ -89,23 +92,24 @@ class ClusterEngine:
 
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
-    ) -> ClusterClaim:
+    ) -> LeasedClaim:
         """Ask for a lock, with a lease of `ttl` seconds: that of the cluster at most."""
         group = self.groups.get(ttl) or self._group(name, ttl)
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
-            self._run(self._try(claim, group))
+            patience = group.supply.membership.settings.hedge
+            self._run(try_once(claim, group, self._survey, patience))
         return claim
 
     # Leases
 
-    def _group(self, lock: str, ttl: float | None) -> LeaseGroup:
+    def _group(self, lock: str, ttl: float | None) -> ClusterGroup:
         """Find the group that has that lease, or join the cluster once more for it.
 
         Its voters are called for themselves; requests wait for them, and begin above all that we
         have seen.
         """
-        membership = self.group.host.membership
+        membership = self.group.supply.membership
         lease = membership.settings.lease
         if ttl is None or ttl == lease:
             return self.group
@@ -116,13 +120,13 @@ class ClusterEngine:
                 " in the configuration of all nodes"
             )
         group = self.groups[ttl] = self._enter(membership, ttl)
-        group.host.participant.sessions.merge(self._age())
+        group.supply.participant.sessions.merge(self._age())
         return group
 
-    def _enter(self, membership: Membership, lease: float | None = None) -> LeaseGroup:
-        def enter(group: LeaseGroup, tell: Callable[[Event], None]) -> ParticipantHost:
+    def _enter(self, membership: Membership, lease: float | None = None) -> ClusterGroup:
+        def enter(group: ClusterGroup) -> ParticipantHost:
             upcalls = Upcalls(
-                tell,
+                partial(_tell, group),
                 partial(self._report, group),
                 self._queries.learn,
                 partial(participant_metrics, group, self.waits),
@@ -133,20 +137,20 @@ class ClusterEngine:
 
     # Deadlocks
 
-    def _blockers(self, wanted: Wanted) -> list[ClusterClaim]:
+    def _blockers(self, wanted: Wanted) -> list[LeasedClaim]:
         return [claim for group in self.groups.values() for claim in group.blockers(wanted)]
 
-    def _held(self) -> list[ClusterClaim]:
+    def _held(self) -> list[LeasedClaim]:
         return [claim for group in self.groups.values() for claim in group.held()]
 
     def _age(self) -> int:
         """Read the clock that ages are readings of: participants agree on it roughly."""
-        return self.group.host.age()
+        return self.group.supply.age()
 
     def _plan_search(self, owner: Owner) -> None:
         self.search.plan(owner)
 
-    def _report(self, group: LeaseGroup, asked: AskOwner) -> OwnerReport:
+    def _report(self, group: ClusterGroup, asked: AskOwner) -> OwnerReport:
         """Answer for a group; an owner that another's search has found searches soon, too."""
         if asked.search:
             for wanted in asked.locks:
@@ -161,9 +165,13 @@ class ClusterEngine:
 
     async def holds(self, locks: Sequence[Wanted]) -> dict[Wanted, list[Hold]]:
         """Find the tasks of other processes that hold these locks."""
-        return await self._queries.holds(self.group.host, locks)
+        return await self._queries.holds(self.group.supply, locks)
 
     # Questions
+
+    def obstacle(self, name: str) -> CoterieError | None:
+        """Return the error if claims to a lock wait for a quorum, and not for a holder."""
+        return self.group.obstacle(name)
 
     async def holders(self, name: str) -> list[Party]:
         """List the holders of a lock."""
@@ -178,38 +186,24 @@ class ClusterEngine:
         return follow(partial(self.holders, name), check)
 
     async def _survey(self, lock: str) -> Survey:
-        if not self.group.reaches_a_quorum():
-            raise self.group.no_quorum(lock)
-        return await self._queries.survey(self.group.host, lock)
-
-    # Locks that are to be had now or not at all
-
-    async def _try(self, claim: ClusterClaim, group: LeaseGroup) -> None:
-        """Give up as soon as another task is known to hold the lock, or to wait for it.
-
-        A task that shares does not block others that want to share. A lock that is only kept by
-        another process is free: it will come.
-        """
-        deadline = clock.now() + group.host.membership.settings.hedge
-        me = group.host.identity.name
-        while clock.now() < deadline:
-            await asyncio.wait({claim.granted}, timeout=GLANCE_SECONDS)
-            if not group.is_waiting(claim):
-                return  # granted, or withdrawn by a caller that was cancelled
-            with contextlib.suppress(NoQuorum):
-                survey = await self._survey(claim.lock)
-                if survey.is_taken(claim.lock, me, shared=claim.shared):
-                    break
-        if not group.is_waiting(claim):
-            return
-        obstacle = group.obstacle(claim.lock)
-        claim.release()
-        if obstacle is not None:
-            claim.granted.set_exception(obstacle)
-        else:
-            claim.granted.set_result(None)
+        if not self.group.supply.reaches_a_quorum():
+            raise self.group.supply.unavailable(lock)
+        return await self._queries.survey(self.group.supply, lock)
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
+
+
+def _tell(group: ClusterGroup, event: Event) -> None:
+    """Tell a group what has become of a request or hold."""
+    match event:
+        case Acquired(lock, token):
+            group.acquired(lock, token)
+        case Lost(lock, token):
+            group.lose(lock, token, LAPSED)
+        case Unwanted(lock):
+            group.unwanted(lock)
+        case _:
+            raise AssertionError(f"a participant does not tell {event}")

@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.frames import (
-    Abstention,
-    AskOwner,
-    GetAbstention,
-    OwnerReport,
-    Owners,
-)
+from coterie.cluster.voter.abstention import no_votes
+from coterie.cluster.voter.frames import Abstention, GetAbstention
 from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.errors import ProtocolError
+from coterie.errors import NoQuorum, ProtocolError
+from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import Ack, Answer, Downward, Nack, Reply
 from coterie.mutex.quorum.leased.participant import participant
 
@@ -150,6 +146,16 @@ class ParticipantHost:
         for line in self.lines.values():
             line.start()
 
+    @property
+    def name(self) -> str:
+        """The name of this start of the participant."""
+        return self.identity.name
+
+    @property
+    def lease(self) -> float:
+        """The lease of the cluster; a shorter one of our own is the participant's business."""
+        return self.membership.settings.lease
+
     def reachable(self) -> list[ProcessId]:
         """List the voters that are connected and answer."""
         silent = set(self.lines) - set(self.participant.sessions.reachable())
@@ -199,19 +205,30 @@ class ParticipantHost:
         self.participant.sessions.merge(self._time.read(self.participant.sessions.clock))
         return self.participant.sessions.clock
 
-    def acquire(self, lock: str, *, shared: bool) -> None:
-        """Ask for a lock, alone or shared."""
+    def new_age(self) -> int:
+        """Draw an age for a task that waits in the line of this process."""
+        self.participant.sessions.clock = self.age() + 1
+        return self.participant.sessions.clock
+
+    def acquire(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
+        """Ask for a lock, alone or shared, in the name of a task of some age; 0: it asks now."""
         self.age()
-        self._host.step(partial(self.participant.acquire, lock, shared=shared))
+        acquire = partial(self.participant.acquire, shared=shared, age=age, writer=writer)
+        self._host.step(acquire, lock)
 
     def release(self, lock: str) -> None:
         """Give a lock back."""
         self._host.step(self.participant.release, lock)
 
-    def reenter(self, lock: str, *, shared: bool) -> None:
+    def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Give a lock back and ask for it again, for another task, in one frame to each voter."""
         self.age()
-        self._host.step(partial(self.participant.reenter, lock, shared=shared))
+        reenter = partial(self.participant.reenter, shared=shared, age=age, writer=writer)
+        self._host.step(reenter, lock)
+
+    def announce(self, lock: str, writer: int) -> None:
+        """Say that a task of this age waits to be alone behind what is shared; 0: none any more."""
+        self._host.step(self.participant.announce, lock, writer)
 
     def withdraw(self, lock: str) -> None:
         """Give up waiting for a lock."""
@@ -220,6 +237,46 @@ class ParticipantHost:
     def ask(self, voter: ProcessId, question: msgspec.Struct) -> None:
         """Send a question that is no part of the protocol."""
         self._send(voter, question)
+
+    # No quorum
+
+    def reaches_a_quorum(self) -> bool:
+        """Return True if enough voters are connected and answer."""
+        return self.quorums.contains_quorum(self.reachable())
+
+    def unavailable(self, lock: str) -> NoQuorum:
+        """Make the error that says for each voter why it is out of reach, or gives no vote."""
+        troubles = self.troubles()
+        quorum = f"lock {lock!r}: no quorum of cluster {self.membership.cluster!r}"
+        abstaining = self.abstaining()
+        if abstaining and self.reaches_a_quorum():
+            members = self.membership.members
+            named = {members[voter - 1].name: known for voter, known in abstaining.items()}
+            return NoQuorum(f"{quorum} votes ({no_votes(named, troubles)})")
+        lease, paused = self.lease, self.delay()
+        if paused > lease:
+            reasons = f" ({'; '.join(troubles)})" if troubles else ""
+            return NoQuorum(
+                f"{quorum} could be heard: the event loop of this program did not run for"
+                f" {paused:.1f} s, longer than the lease of {lease:g} s{reasons}"
+            )
+        return NoQuorum(f"{quorum} can be reached ({'; '.join(troubles) or 'nodes do not answer'})")
+
+    def obstacle(self, lock: str) -> NoQuorum | None:
+        """Return what blocks a lock: nothing as long as a quorum votes or may turn out to."""
+        perhaps = {*self.reachable(), *self.untried()} - set(self.abstaining())
+        return None if self.quorums.contains_quorum(perhaps) else self.unavailable(lock)
+
+    def may_grant(self) -> bool:
+        """Return True if enough voters vote, or will when some time has passed.
+
+        One whose disk is empty waits for other nodes, maybe forever. The others that abstain do so
+        for about a lease after a restart.
+        """
+        abstaining = self.abstaining()
+        self.ask_why(abstaining)
+        lasting = {voter for voter, known in abstaining.items() if math.isinf(known.seconds)}
+        return self.quorums.contains_quorum(set(self.reachable()) - lasting)
 
     # What the lines call
 
@@ -241,6 +298,9 @@ class ParticipantHost:
             case Reply() | Ack() | Answer() | Nack():
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
+                uplink = self.participant.sessions.uplink(voter)
+                if uplink.grace and voter not in self._abstentions:
+                    self.ask_why([voter])
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
             case Abstention():

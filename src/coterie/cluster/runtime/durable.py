@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
+from coterie import system
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-if sys.platform != "win32":
-    import fcntl
 
 
 class FolderLock:
@@ -22,30 +20,28 @@ class FolderLock:
         """Remember the folder; `what` is run on it: a node or a site."""
         self._folder = folder
         self._what = what
-        self._descriptor: int | None = None
+        self._file: IO[bytes] | None = None
 
     def take(self) -> None:
         """Make the folder, and take it or raise `ConfigError`."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+            file = os.fdopen(os.open(self._folder / "lock", flags, 0o600), "rb+", buffering=0)
         except OSError as error:
             raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock)
-                raise ConfigError(
-                    f"another process runs a {self._what} on {self._folder}"
-                ) from None
-        self._descriptor = lock
+        try:
+            system.lock(file)
+        except BlockingIOError:
+            file.close()
+            raise ConfigError(f"another process runs a {self._what} on {self._folder}") from None
+        self._file = file
 
     def release(self) -> None:
         """Let another process have the folder."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -54,7 +50,7 @@ def replace(path: Path, content: bytes) -> None:
     with new.open("wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        system.sync(file.fileno())
     new.replace(path)
     sync_folder(path.parent)
 
@@ -65,6 +61,6 @@ def sync_folder(folder: Path) -> None:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        system.sync(descriptor)
     finally:
         os.close(descriptor)

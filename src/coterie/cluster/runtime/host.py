@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from coterie.alarm import Alarm
 from coterie.cluster.runtime import clock
-from coterie.cluster.runtime.clock import Alarm
 from coterie.cluster.runtime.descriptors import EXHAUSTED
 from coterie.process import Outbox
 

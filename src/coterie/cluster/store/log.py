@@ -11,13 +11,14 @@ it, so an old log is never played after a new snapshot.
 from __future__ import annotations
 
 import contextlib
-import os
 import struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
 
+from coterie import system
+from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError
 
@@ -55,6 +56,8 @@ class StoreLog:
         except BaseException:
             self._lock.release()
             raise
+        self._reserve = Reserve()  # so that connections cannot keep a snapshot from being saved
+        self._reserve.fill()
 
     def belong_to(self, sites: Sequence[str]) -> None:
         """Make sure that the directory is of a store of just these sites; keys lie where they say."""
@@ -77,22 +80,27 @@ class StoreLog:
         """Put the records of a step on disk."""
         self._file.write(framed(msgspec.msgpack.encode(list(records))))
         self._file.flush()
-        os.fsync(self._file.fileno())
+        system.sync(self._file.fileno())
 
     def save(self, value: bytes) -> None:
-        """Put a snapshot in the place of everything before."""
-        old = self._path(self._number)
-        self._number += 1
-        new = self._path(self._number).open("wb")
-        content = framed(msgspec.msgpack.encode(Snapshot(self._number, value)))
-        sync_folder(self._folder)  # the new log is there before the snapshot that names it
-        replace(self._snapshot, content)
-        self._file.close()
-        self._file = new
+        """Put a snapshot in the place of everything before; after an error it can be tried again."""
+        old, number = self._path(self._number), self._number + 1
+        content = framed(msgspec.msgpack.encode(Snapshot(number, value)))
+        with self._reserve.lent():
+            new = self._path(number).open("wb")
+            try:
+                sync_folder(self._folder)  # the new log is there before the snapshot that names it
+                replace(self._snapshot, content)
+            except BaseException:
+                new.close()
+                raise
+            self._file.close()
+        self._file, self._number = new, number
         old.unlink()
 
     def close(self) -> None:
         """Let another process have the directory."""
+        self._reserve.empty()
         self._file.close()
         self._lock.release()
 

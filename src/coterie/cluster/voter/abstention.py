@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import Abstention
+from coterie.cluster.wire.complaints import legible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,4 +42,4 @@ def no_votes(abstentions: Mapping[str, Abstention], troubles: Sequence[str]) -> 
 
 def _describe(known: Abstention) -> str:
     how_long = "" if math.isinf(known.seconds) else f" for {known.seconds:.1f} s"
-    return f"abstains{how_long}: {known.reason}"
+    return f"abstains{how_long}: {legible(known.reason)}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
-from coterie.deadlock.service.lock_waits import LockOwner, Name, Wanted
+from coterie.locks.leases.frames import Asked, AskOwner, LockReport, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -19,6 +20,8 @@ from coterie.mutex.quorum.leased.frames import (
     Reply,
     Term,
 )
+
+Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 
 # Questions to a voting node
 
@@ -43,55 +46,8 @@ class FindOwners(Service, frozen=True):
     """
 
     question: int
-    locks: tuple[Wanted, ...]
+    locks: Asked
     search: bool
-
-
-class LockReport(msgspec.Struct, frozen=True):
-    """A lock, as a node sees it."""
-
-    wanted: Wanted
-    owners: tuple[str, ...]  # identities: one, or several that share
-    queue: tuple[str, ...]  # the next first
-
-
-class Owners(Service, frozen=True):
-    """Which participants have the votes and which wait for them; they are being asked."""
-
-    question: int
-    locks: tuple[LockReport, ...]
-    labels: dict[str, str]  # of the identities that the node knows
-
-
-class AskOwner(Service, frozen=True):
-    """The node passes a question on to a participant."""
-
-    route: int  # where the answer goes
-    question: int
-    locks: tuple[Wanted, ...]
-    search: bool
-
-
-class Standing(msgspec.Struct, frozen=True, array_like=True):
-    """How a participant stands to a lock."""
-
-    wanted: Wanted
-    state: Literal["held", "waiting", "kept", "nothing"]  # kept: unused, given up when asked for
-    token: int  # of the hold; 0 without
-    since: float  # when the first holder or waiter asked, in seconds since 1970
-    modes: tuple[bool, ...] = ()  # for each task that waits whether it is to share
-    holders: tuple[LockOwner, ...] = ()  # the tasks that hold, and what they wait for
-    waiting: tuple[LockOwner, ...] = ()  # the tasks that wait; in a search those that may be ahead
-    shared: bool = False  # the mode of the hold, or of the first claim that waits
-
-
-class OwnerReport(Service, frozen=True):
-    """How a participant stands to the locks that it was asked about."""
-
-    route: int
-    question: int
-    identity: Name
-    locks: tuple[Standing, ...]
 
 
 class GetStatus(Service, frozen=True):
@@ -107,8 +63,8 @@ class GetAbstention(Service, frozen=True):
 class Abstention(Service, frozen=True):
     """For how long the node gives no votes, and why; 0 and no reason normally."""
 
-    seconds: float  # infinite, if nothing ends it but an answer of other nodes
-    reason: str
+    seconds: Annotated[float, Meta(ge=0)]  # infinite, if only an answer of other nodes ends it
+    reason: Text
 
 
 class SessionReport(msgspec.Struct, frozen=True):

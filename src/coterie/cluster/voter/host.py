@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
+from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import (
-    AskOwner,
     FindOwners,
     GetAbstention,
     GetStatus,
     GetTokenBound,
     NodeStatus,
-    OwnerReport,
-    Owners,
     TokenBound,
     decode_to_voter,
 )
@@ -30,17 +27,19 @@ from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.errors import ProtocolError
+from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term, Upward
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from coterie.cluster.membership import Membership
-    from coterie.cluster.voter.frames import LockReport, ToVoter
+    from coterie.cluster.voter.frames import ToVoter
     from coterie.cluster.voter.storage import Storage
     from coterie.cluster.wire.frames import Hello
-    from coterie.deadlock.service.lock_waits import Wanted
+    from coterie.deadlock.service.lock_waits import LockOwner, Wanted
+    from coterie.locks.leases.frames import LockReport
     from coterie.process import Event, Outbox, ProcessId
 
 ASKED_MAX = 64  # waiting participants that a question about a lock is passed on to
@@ -97,7 +96,7 @@ class HostedVoter:
         by_time = self._number_by_time()
         if not out.saved and not self._new_cluster:
             out.saved = str(by_time).encode()
-        self.voter.start(secrets.token_hex(16), out)
+        self.voter.start(system.secret(16).hex(), out)
         if not out.saved:
             self.voter.floor = self.voter.clock = by_time
         if self.recovers:
@@ -126,6 +125,12 @@ class HostedVoter:
     def down(self, peer: ProcessId, out: Outbox[Frame]) -> None:
         """Voters watch no process: sessions expire."""
         raise AssertionError(f"a voter watches no process, and heard that {peer} is down")
+
+
+def _owners(report: OwnerReport) -> Iterator[LockOwner]:
+    for standing in report.locks:
+        yield from standing.holders
+        yield from standing.waiting
 
 
 class VoterHost:
@@ -322,6 +327,8 @@ class VoterHost:
                     raise ProtocolError(
                         f"a report in the name of another participant, {frame.identity!r}"
                     )
+                if any(owner.wait and owner.wait.condition.groups for owner in _owners(frame)):
+                    raise ProtocolError("a wait for groups of locks, which no program has")
                 self._send(frame.route, frame)
             case GetMembership():
                 self._send(number, MembershipReply(msgspec.msgpack.encode(self.membership)))
@@ -335,8 +342,12 @@ class VoterHost:
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
         """Answer which participants have these locks or wait for them, and ask each of those."""
         most = 0 if asked.search else ASKED_MAX
-        # A lock that is named many times costs the programs concerned no more than once.
-        reports = tuple(self._describe(wanted, most) for wanted in dict.fromkeys(asked.locks))
+        # A lock that is named many times costs the programs concerned no more than once. So does one
+        # that many requesters are named for: a request to have it alone has none, and what blocks a
+        # request to share it is the same for all tasks of a participant.
+        if any(wanted.requester.participant and not wanted.shared for wanted in asked.locks):
+            raise ProtocolError("a requester of a lock that is not to be shared")
+        reports = self._describe_all(dict.fromkeys(asked.locks), most)
         concerns: dict[str, list[Wanted]] = {}  # the locks of each identity
         for known in reports:
             for identity in (*known.owners, *known.queue):
@@ -348,11 +359,19 @@ class VoterHost:
             if to is not None:
                 self._send(to, AskOwner(number, asked.question, tuple(locks), asked.search))
 
-    def _describe(self, wanted: Wanted, most: int) -> LockReport:
-        ballot = self.voter.ballots.get(wanted.lock)
-        if wanted.shared:
-            return describe_obstacles(wanted, ballot)
-        return describe(wanted, ballot, most)
+    def _describe_all(self, asked: Iterable[Wanted], most: int) -> tuple[LockReport, ...]:
+        obstacles: dict[tuple[str, str], LockReport] = {}  # by lock and participant
+        reports = []
+        for wanted in asked:
+            ballot = self.voter.ballots.get(wanted.lock)
+            if not wanted.shared:
+                reports.append(describe(wanted, ballot, most))
+                continue
+            place = wanted.lock, wanted.requester.participant
+            if place not in obstacles:
+                obstacles[place] = describe_obstacles(wanted, ballot)
+            reports.append(msgspec.structs.replace(obstacles[place], wanted=wanted))
+        return tuple(reports)
 
     # What the voter wishes
 

@@ -11,7 +11,7 @@ from coterie.cluster.voter.abstention import abstention
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from coterie.cluster.client.lease_group import LeaseGroup
+    from coterie.cluster.client.engine import ClusterGroup
     from coterie.cluster.membership import Address
     from coterie.cluster.voter.host import VoterHost
     from coterie.deadlock.service.waits import Waits
@@ -92,9 +92,9 @@ def _voter(voting: VoterHost) -> list[Metric]:
     ]
 
 
-def participant_metrics(group: LeaseGroup, waits: Waits) -> list[Metric]:
+def participant_metrics(group: ClusterGroup, waits: Waits) -> list[Metric]:
     """Collect the figures of a program that takes locks."""
-    host, tally = group.host, group.tally
+    host, tally = group.supply, group.tally
     held = sum(queue.holder is not None for queue in group.queues.values())
     names = [member.name for member in host.membership.members]
     links = [({"node": names[voter - 1]}, line.is_up) for voter, line in host.lines.items()]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
@@ -55,7 +55,7 @@ class Node:
             config.membership, name, self._storage, self._fail, new_cluster=new_cluster
         )
         self._listener = Listener(
-            config, name, secrets.token_hex(16), self.voting.clock, self.voting.admit
+            config, name, system.secret(16).hex(), self.voting.clock, self.voting.admit
         )
         self._metrics: asyncio.Server | None = None
         self._recovering: asyncio.Task[None] | None = None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.abstention import abstention
-from coterie.cluster.voter.frames import Figures, LockReport, SessionReport
+from coterie.cluster.voter.frames import Figures, SessionReport
 from coterie.deadlock.service.lock_waits import Wanted
-from coterie.mutex.quorum.leased.ballot import Claim
+from coterie.locks.leases.frames import LockReport
 
 if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
@@ -67,20 +67,23 @@ def describe(wanted: Wanted, ballot: Ballot | None, waiters_max: int | None = No
 def describe_obstacles(wanted: Wanted, ballot: Ballot | None) -> LockReport:
     """Report which participants block a request to share a lock, beside the requester itself.
 
-    That is the one that has the vote alone, and the first older one that wants it alone. Where the
-    requester has the vote, it is the first that waits: later tasks do not join its hold.
+    That is the one that has the vote alone, and the first older one that wants it alone, or of which a
+    task does that waits behind those that share. Where the requester has the vote, it is the first
+    that waits: later tasks do not join its hold.
     """
     if ballot is None:
         return LockReport(wanted, (), ())
     requester = wanted.requester.participant
     owners = [tenure.claim for tenure in ballot.owners]
+    if not ballot.concerns(requester):
+        return LockReport(wanted, tuple(c.participant for c in owners if not c.shared), ())
     own = next((claim for claim in ballot.queue if claim.participant == requester), None)
-    line = ballot.queue if own is None else sorted([*owners, *ballot.queue], key=Claim.order)
-    before = line if own is None else line[: line.index(own)]
-    first = next((claim.participant for claim in before if not claim.shared), None)
-    concerned = any(claim.participant == requester for claim in (*owners, *ballot.queue))
+    claims = [*owners, *ballot.queue]
+    alone = [c.order() for c in (ballot.queue if own is None else claims) if not c.shared]
+    alone += [c.writer_order() for c in claims if c.writer and c.participant != requester]
+    first = min((order for order in alone if own is None or order < own.order()), default=None)
     return LockReport(
         wanted,
         tuple(c.participant for c in owners if not c.shared or c.participant == requester),
-        (*([first] if first and concerned else []), *([requester] if own else [])),
+        (*([first[-1]] if first else []), *([requester] if own else [])),
     )

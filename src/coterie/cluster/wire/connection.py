@@ -1,8 +1,9 @@
 """One connection: frames with their length in front, in both directions.
 
-What a turn of the event loop sends to one peer leaves in one write. A peer that does not read what we
-send is not read from either, and is cut off when too much has piled up: everything that travels here
-is either sent again by a session or of no use later.
+What a turn of the event loop sends to one peer leaves in one write, at the end of the turn; answers to
+what has come over the same connection leave as soon as all of that is handled. A peer that does not
+read what we send is not read from either, and is cut off when too much has piled up: everything that
+travels here is either sent again by a session or of no use later.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from coterie.cluster.wire.complaints import legible
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct(">I")
 HANDSHAKE_BYTES_MAX = 16 * 1024  # of a frame before the peer is known
 FRAME_BYTES_MAX = 16 * 1024 * 1024
+READ_BYTES_MAX = 64 * 1024  # at once
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024  # that a peer has not read
 CLOSING_SECONDS_MAX = 1.0
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
@@ -73,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._incoming = bytearray()  # an incomplete frame
         self._awaited = LENGTH.size  # bytes of it, to begin with those of its length
         self._outgoing = bytearray()
+        self._is_reading = False  # what is sent meanwhile leaves when all that has come is handled
         self._why = "the peer closed it"
 
     @property
@@ -96,10 +100,24 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self.transport = cast("asyncio.Transport", transport)
+        # asyncio makes a buffer of this size for each read, by default of 256 KiB: memory that the
+        # allocator gets from the system and gives back each time.
+        if hasattr(transport, "max_size"):
+            transport.max_size = READ_BYTES_MAX
         _keep_alive(transport.get_extra_info("socket"))
         self._opened(self)
 
     def data_received(self, data: bytes) -> None:
+        """Handle what came, and send the answers."""
+        self._is_reading = True
+        try:
+            self._take(data)
+        finally:
+            self._is_reading = False
+        if self._outgoing:
+            self._flush()
+
+    def _take(self, data: bytes) -> None:
         """Cut what came into frames and hand them on.
 
         A frame that trickles in is gathered in one buffer, which is looked at when it is complete: so
@@ -115,6 +133,12 @@ class Connection(asyncio.Protocol):
             rest = self._hand_on(view)
         except FAULTS as error:
             self.refuse(str(error))
+            return
+        except Exception as error:
+            # A defect of ours that the peer has found. It costs the peer its connection, and nothing
+            # else: an event loop whose protocol raises would do no more, and not say what came.
+            logger.exception("connection with %s: a frame has made us stumble", self.peer)
+            self.refuse(f"a frame that makes no sense here: {error!r}")
             return
         if rest < len(view) and not self.closed:
             self._incoming.extend(view[rest:])
@@ -162,7 +186,7 @@ class Connection(asyncio.Protocol):
         """Send a frame, together with all others of this turn; nothing happens on a closed one."""
         if self.closed:
             return
-        if not self._outgoing:
+        if not self._outgoing and not self._is_reading:
             self._loop.call_soon(self._flush)
         start = len(self._outgoing)
         self._outgoing += b"\0\0\0\0"
@@ -185,7 +209,7 @@ class Connection(asyncio.Protocol):
 
     def complain(self, reason: str) -> None:
         """Say in the log what is wrong with the peer."""
-        self._complain(self, reason)
+        self._complain(self, legible(reason))
 
     def close(self, reason: str) -> None:
         """End the connection; what was sent before still leaves."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 PROTOCOL = 5  # a change of any frame, or of what it means, is another number
 
 Role: TypeAlias = Literal["participant", "peer", "admin"]
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones
 
 
 class Service(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
@@ -78,7 +79,7 @@ class Letter(Service, frozen=True):
     """A message of the algorithm that runs for one lock; without content: there is such a lock."""
 
     seq: int
-    lock: str
+    lock: Name
     content: bytes
 
 

@@ -15,12 +15,13 @@ import asyncio
 import hashlib
 import hmac
 import math
-import secrets
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie import system
 from coterie.cluster.runtime import clock
+from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.cluster.wire.frames import (
     PROTOCOL,
@@ -55,7 +56,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 def new_identity(label: str) -> Identity:
     """Return an identity with a random key."""
-    key = secrets.token_bytes(32)
+    key = system.secret(32)
     return Identity(name_of(key), key, label)
 
 
@@ -108,7 +109,7 @@ class Caller:
             role,
             identity.name,
             identity.label,
-            secrets.token_bytes(CHALLENGE_BYTES),
+            system.secret(CHALLENGE_BYTES),
             incarnation,
         )
 
@@ -135,7 +136,7 @@ class Caller:
         if answer.done():
             raise ProtocolError("two answers to one hello")
         if isinstance(welcome, Refusal):
-            _fail(answer, f"refused: {welcome.reason}")
+            _fail(answer, legible(f"refused: {welcome.reason}"))
             return
         reason = self._objection(welcome)
         if reason:
@@ -151,7 +152,7 @@ class Caller:
         if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self.hello, welcome)):
             return "the node does not know our secret, or knows one where we have none"
         if self._node is not None and welcome.node != self._node:
-            return f"this is node {welcome.node!r} where {self._node!r} was expected"
+            return legible(f"this is node {welcome.node!r} where {self._node!r} was expected")
         if mine.configuration not in ("", welcome.configuration):
             return "its configuration differs from ours"
         return self._objection_to_time(welcome.wall)
@@ -211,7 +212,7 @@ class Greeter:
             connection.send(Refusal(reason))
             raise ProtocolError(reason)
         mine = self._credentials
-        challenge = secrets.token_bytes(CHALLENGE_BYTES)
+        challenge = system.secret(CHALLENGE_BYTES)
         welcome = Welcome(
             self._node,
             mine.cluster,
@@ -255,9 +256,8 @@ class Greeter:
                 " run the same version of coterie on both"
             )
         if hello.cluster not in ("", mine.cluster):
-            return (
-                f"the caller wants cluster {hello.cluster!r}, and this is cluster {mine.cluster!r}"
-            )
+            wanted = legible(hello.cluster)
+            return f"the caller wants cluster {wanted!r}, and this is cluster {mine.cluster!r}"
         unknown = hello.role == "admin" and hello.configuration == ""
         if not unknown and hello.configuration != mine.configuration:
             return "the configurations differ: nodes, coterie and times must be the same everywhere"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.connection import Connection
+from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -146,11 +147,11 @@ class Link:
             try:
                 await self._use(*await self._call(address))
             except (OSError, ProtocolError) as error:
-                self._note(f"{address}: {str(error) or type(error).__name__}")
+                self._note(explain_at(address, error))
             if clock.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             attempt += 1
-            await asyncio.sleep(pause * random.uniform(0.5, 1))
+            await asyncio.sleep(pause * system.random().uniform(0.5, 1))
             pause = min(2 * pause, self._pause_seconds_max)
 
     async def _call(self, address: Address) -> tuple[Connection, Welcome]:

@@ -14,6 +14,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
 from coterie.cluster.wire.frames import Letter, Receipt, Refusal, decode_letter, decode_receipt
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
@@ -78,6 +79,7 @@ class Peer:
         self._patience = lease
         self._handlers = handlers
         self._life: str | None = None  # of the peer: another one for each of its starts
+        self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
         self._waiting: deque[Letter] = deque()
         self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
@@ -122,10 +124,14 @@ class Peer:
         if self._life is not None and life != self._life:
             self._waiting.clear()
             self._unconfirmed.clear()
-            self._posted = self._delivered = self._bytes = 0
+            posted, self._posted, self._bytes = self._posted, 0, 0
             objection = self._handlers.restarted(self._number, incarnation)
             if objection is not None:
+                # We keep to the start that we know: its last letters may be on their way still, and
+                # its receipts.
+                self._posted = posted
                 raise ProtocolError(objection)
+            self._delivered = 0
             if not self.is_up:
                 self._grow_impatient()  # it has called us, and may end before we reach it
         self._life = life
@@ -152,6 +158,7 @@ class Peer:
         self._waiting.extendleft(reversed(self._unconfirmed))
         self._unconfirmed.clear()
         self._bytes = 0
+        self._reached = welcome.start
         try:
             self._meet(welcome.start, welcome.clock)
         except ProtocolError:
@@ -175,8 +182,12 @@ class Peer:
         answer = decode_receipt(frame)
         if isinstance(answer, Refusal):
             self._link.give_up()
-            self._handlers.refused(answer.reason)
+            self._handlers.refused(legible(answer.reason))
             return
+        if self._reached != self._life:
+            return  # it is of a start that is over, and means none of the letters to the next one
+        if answer.seq > self._posted:
+            raise ProtocolError(f"a receipt for letter {answer.seq}, which was not sent")
         if not self._is_met:
             self._is_met = True
             self._handlers.met(self._number)
@@ -225,7 +236,7 @@ class Peers:
         `admin` takes each frame of a program that only asks questions; without it there are none.
         """
         membership, security = config.membership, config.security
-        self._membership = membership
+        self._name = name
         self._outsiders = outsiders
         self._admin = admin
         self._incarnation = 0
@@ -276,7 +287,9 @@ class Peers:
             return
         if hello.role != "peer":
             raise ProtocolError(self._outsiders)
-        number = self._membership.voter(hello.label)
-        if number not in self._peers:
+        if hello.label == self._name:
             raise ProtocolError("another process runs this very node")
-        self._peers[number].admit(connection, hello)
+        peer = next((peer for peer in self if peer.name == hello.label), None)
+        if peer is None:
+            raise ProtocolError(f"no node is called {hello.label!r}")
+        peer.admit(connection, hello)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
 
-Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones
+NAME_LENGTH_MAX = 512
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH_MAX)]  # for decoders
+Time: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]  # before the year 10000
 
 
 class Requester(NamedTuple):
@@ -49,7 +52,7 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True, order=True):
 class OwnerId(NamedTuple):
     """A task or thread of a participant."""
 
-    participant: str
+    participant: Name
     number: int
 
 
@@ -62,7 +65,7 @@ class LockWait(msgspec.Struct, frozen=True, array_like=True):
     number: int  # not used again by this participant
     condition: Condition[Wanted]
     age: int  # when it began, on a clock by which participants agree roughly
-    since: float  # the same in seconds since 1970, for people
+    since: Time  # the same in seconds since 1970, for people
     picked: int = 0  # how often its owner has been a victim in vain
     gives_way: bool = True  # False: its participant detects nothing, and cannot be the victim
 
@@ -71,8 +74,8 @@ class LockOwner(msgspec.Struct, frozen=True, array_like=True):
     """What is said of an owner."""
 
     id: OwnerId
-    process: str  # for people: host:pid
-    task: str
+    process: Name  # for people: host:pid
+    task: Name
     wait: LockWait | None  # None: it runs
 
     def seniority(self) -> tuple[bool, int, tuple[float, OwnerId]]:

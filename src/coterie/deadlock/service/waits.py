@@ -17,15 +17,13 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import os
-import random
-import socket
-import time
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
+from coterie import system
 from coterie.deadlock.condition import any_of
 from coterie.deadlock.service.lock_waits import (
+    NAME_LENGTH_MAX,
     Hold,
     LockOwner,
     LockWait,
@@ -61,7 +59,7 @@ class Waiter:
         """Begin to wait."""
         self.claims: dict[Claim, Wanted] = {}
         self.age = age
-        self.since = time.time()
+        self.since = system.wall()
         self.wait: LockWait | None = None  # made on first use, for as long as nothing changes
 
 
@@ -77,7 +75,7 @@ class Waits:
         participant: str,
         blockers: Callable[[Wanted], Sequence[Claim]],
         *,
-        clock: Callable[[], int] = time.time_ns,
+        clock: Callable[[], int] = lambda: int(system.wall() * 1e9),
         on_block: Callable[[Owner], None] | None = None,
         on_change: Callable[[Owner], None] | None = None,
         detects: bool = True,
@@ -94,7 +92,7 @@ class Waits:
             detects: Whether owners of this process may be victims.
         """
         self.participant = participant
-        self.process = f"{socket.gethostname()}:{os.getpid()}"
+        self.process = f"{system.host_name()}:{system.pid()}"
         self.detects = detects
         self.clock = clock
         self.searches = 0  # among other processes
@@ -174,7 +172,8 @@ class Waits:
     def describe(self, owner: Owner) -> LockOwner:
         """Describe an owner, with what it waits for now."""
         wait = self._wait(owner) if self.is_blocked(owner) else None
-        return LockOwner(self.name(owner), self.process, task_name(owner), wait)
+        task = task_name(owner)[:NAME_LENGTH_MAX]
+        return LockOwner(self.name(owner), self.process, task, wait)
 
     def name(self, owner: Owner) -> OwnerId:
         """Return the name of an owner, which no other has."""
@@ -396,4 +395,4 @@ def task_name(owner: Owner) -> str:
 
 
 def _spread(pause: float) -> float:
-    return pause * random.uniform(1 - SPREAD, 1 + SPREAD)
+    return pause * system.random().uniform(1 - SPREAD, 1 + SPREAD)

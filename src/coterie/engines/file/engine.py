@@ -191,9 +191,10 @@ class FileEngine:
         self._watch = None
         watched = list(self._watched)
         for claim in watched:
-            if claim.holds() and not claim.valid():
+            words = claim.words
+            if words is not None and claim.holds() and not claim.valid():
                 self._watched.pop(claim, None)
-                claim.lose(f"its file {self.folder}/words was removed or replaced")
+                claim.lose(words.loss)
         if self._watched:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_for_losses)
 
@@ -288,6 +289,9 @@ class FileEngine:
     def _withdraw_notice(self, owner: Owner) -> None:
         if self._board is not None:
             self._board.withdraw(owner)
+
+    def obstacle(self, name: str) -> None:
+        """Return what blocks a lock besides its holders: nothing."""
 
     # What others hold
 

@@ -147,6 +147,11 @@ class Words:
             return False
         return found.st_ino == self._inode and found.st_dev == self._device
 
+    @property
+    def loss(self) -> str:
+        """The reason of a loss, for people, where the file is not in its place."""
+        return f"its file {self._path} was removed or replaced"
+
     def check_place(self) -> None:
         """Raise `ReplacedError` if it is not."""
         if not self.in_place():

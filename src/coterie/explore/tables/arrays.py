@@ -18,6 +18,14 @@ Rows: TypeAlias = npt.NDArray[Any]  # global states: one column of this matrix e
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
+def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return each value once, in order; `numpy.unique` would import its masked arrays first."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
 class Growing:
     """An array that is appended to one value at a time and read by whole arrays of positions."""
 

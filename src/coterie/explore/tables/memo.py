@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coterie.explore.tables.arrays import distinct
 from coterie.explore.tables.hashing import HashIndex, scatter_all
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class PairMemo:
         values = self._dense.take(cells)
         if values.all():
             return values
-        for cell in np.unique(cells[values == 0]).tolist():
+        for cell in distinct(cells[values == 0]).tolist():
             self._dense[cell] = self._compute(*divmod(cell, self._width))
         return self._dense.take(cells)
 

@@ -7,17 +7,18 @@ on durations. Those that do, because the delay of messages is bounded, are explo
 from __future__ import annotations
 
 import time
-from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from coterie.errors import UsageError
 from coterie.explore.reachability import Backward
+from coterie.explore.tables.hashing import HashIndex, scatter_all
+from coterie.explore.timed.moves import Bounds
 from coterie.explore.timed.trace import retell
-from coterie.explore.timed.world import Bounds, Move, TickingWorld
+from coterie.explore.timed.world import TickingWorld
 from coterie.explore.verdict import Progress, Verdict
 from coterie.process import seat
 from coterie.trace import Header
@@ -25,15 +26,13 @@ from coterie.trace import Header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from coterie.explore.timed.world import State
+    from coterie.explore.tables.arrays import Flags, Keys, Numbers, Positions, Rows
+    from coterie.explore.timed.moves import Move
+    from coterie.explore.timed.world import Transitions
     from coterie.process import Process, ProcessId
 
 PROGRESS_INTERVAL_SECONDS = 0.5
-
-
-def needs_clock(processes: Sequence[Process[Any]]) -> bool:
-    """Return whether some process relies on a bound on the delay of messages."""
-    return any(process.delay_max() is not None for process in processes)
+CHUNK = 1 << 14  # states expanded at once: bounds the memory that a level takes on the way
 
 
 def check_timed(
@@ -79,106 +78,175 @@ def check_timed(
     return _Search(world, max_states, max_seconds, progress).run(header)
 
 
+class _Finding(NamedTuple):
+    """A violation, and the state where it shows."""
+
+    name: str
+    reason: str
+    state: int
+    last: Move | None = None  # out of that state, if its handler raised
+
+
 @dataclass
 class _Search:
-    """A search in breadth, which keeps the whole graph."""
+    """A search in breadth, which keeps the whole graph.
+
+    States are numbered in the order in which a search of one state at a time would come to them, so
+    what is found first, and the way there, are the same.
+    """
 
     world: TickingWorld
     max_states: int | None
     max_seconds: float | None
     progress: Callable[[Progress], None] | None
-    numbers: dict[State, int] = field(default_factory=dict)
-    states: list[State] = field(default_factory=list)
-    parents: list[tuple[int, Move]] = field(default_factory=list)
-    depths: array[int] = field(default_factory=lambda: array("l"))
-    sources: array[int] = field(default_factory=lambda: array("l"))  # of moves that are no faults
-    targets: array[int] = field(default_factory=lambda: array("l"))
+    index: HashIndex = field(default_factory=HashIndex)
+    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int32))  # by that in the index
+    parents: list[Numbers] = field(default_factory=list)
+    moves: list[tuple[Numbers, Numbers]] = field(default_factory=list)  # input, messages sent
+    waiting: list[Flags] = field(default_factory=list)  # by process and state
+    edges: list[tuple[Numbers, Numbers]] = field(
+        default_factory=list
+    )  # of moves that are no faults
+    states: int = 0
     transitions: int = 0
+    depth: int = 0
     contended: bool = False
+    finding: _Finding | None = None
     stopped: bool = False  # by the budget
     begun: float = field(default_factory=time.monotonic)
     reported: float = 0.0
 
     def run(self, header: Header) -> Verdict:
         """Search, and say what was found."""
-        self._number(self.world.initial(), 0, Move("pass"), 0)
-        finding = self._explore() or self._find_stuck()
-        if finding is None:
-            count = f"{len(self.states):,}"
+        self._explore(self.world.initial())
+        if self.finding is None and not self.stopped:
+            self._find_stuck()
+        if self.finding is None:
+            count = f"{self.states:,}"
             if self.stopped:
                 reason = f"the budget ran out after {count} states; no violation was found so far"
                 return self._verdict("unfinished", None, reason)
             reason = f"every property holds in all {count} reachable states"
             return self._verdict("verified", None, reason)
-        name, reason, state, last = finding
+        name, reason, state, last = self.finding
         verdict = self._verdict("violated", name, reason)
         moves = self._path(state) + ([last] if last else [])
         verdict.depth = len(moves)
         verdict.counterexample = retell(self.world, moves, header, name, reason)
         return verdict
 
-    def _explore(self) -> tuple[str, str, int, Move | None] | None:
-        world = self.world
-        current = 0
-        while current < len(self.states) and not self.stopped:
-            state = self.states[current]
-            for move in world.moves(state):
-                self.transitions += 1
-                if move.kind not in ("pass", "crash", "lose"):
-                    error = world.outcome(state, move).error
-                    if error is not None:
-                        return "no failure", error, current, move
-                after = world.apply(state, move)
-                number = self._number(after, current, move, self.depths[current] + 1)
-                if not move.is_fault:
-                    self.sources.append(current)
-                    self.targets.append(number)
-                if number == len(self.states) - 1:
-                    inside = world.inside(after)
-                    self.contended |= bool(inside and world.waiting(after))
-                    if len(inside) > 1:
-                        ids = " and ".join(map(str, inside))
-                        return "mutual exclusion", f"{ids} are inside together", number, None
-            current += 1
-            self.stopped = self._is_spent()
-            self._report(self.depths[current - 1])
-        return None
+    def _explore(self, initial: Rows) -> None:
+        nothing = np.zeros(1, np.int32)
+        self._number(initial)
+        self._note(initial, nothing, (nothing, nothing))
+        level, first = initial, 0
+        while level.shape[1]:
+            found = []
+            for start in range(0, level.shape[1], CHUNK):
+                found.append(self._expand(level[:, start : start + CHUNK], first + start))
+                self._report()
+                if self.finding or self._is_spent():
+                    return
+            first, level = first + level.shape[1], np.concatenate(found, axis=1)
+            self.depth += bool(level.shape[1])
+
+    def _expand(self, rows: Rows, first: int) -> Rows:
+        """Make every move from these states, and return the new states that they lead to."""
+        made = self.world.transitions(rows)
+        after = self.world.apply(rows, made)
+        targets, fresh = self._number(after)
+        end = self._look(made, after, fresh, first)
+        fresh = fresh[: np.searchsorted(fresh, end)]
+        sources = made.sources[:end].astype(np.int32) + np.int32(first)
+        new = after.take(fresh, axis=1)
+        self.transitions += end
+        self._note(new, sources.take(fresh), (made.inputs.take(fresh), made.sent.take(fresh)))
+        steps, results = self.world.steps, made.results[:end]
+        usual = np.flatnonzero(steps.dies.take(results) + steps.returns.take(results) == 0)
+        self.edges.append((sources.take(usual), targets.take(usual)))
+        return new
+
+    def _number(self, rows: Rows) -> tuple[Numbers, Positions]:
+        """Number states, and return where each new one comes first, in the order of numbers."""
+        known = self.index.size
+        entries, fresh = self.index.add(_keys(rows), rows)
+        if self.index.size > len(self.numbers):
+            more = np.empty(2 * self.index.size, np.int32)
+            more[:known] = self.numbers[:known]
+            self.numbers = more
+        new = np.flatnonzero(entries >= known)[::-1]
+        first = np.empty(len(fresh), np.intp)
+        first[entries.take(new) - known] = new  # of several, the one written last stays
+        order = np.argsort(first)
+        self.numbers[known + order] = np.arange(known, self.index.size, dtype=np.int32)
+        return self.numbers.take(entries), first.take(order)
+
+    def _look(self, made: Transitions, after: Rows, fresh: Positions, first: int) -> int:
+        """Look for a violation; return how many transitions are made until then, or in all."""
+        end = self._end(made, fresh)
+        errors = self.world.steps.errors
+        raised = np.zeros(0, np.intp)
+        if errors:
+            raised = np.flatnonzero(np.isin(made.results[:end], list(errors)))
+        if raised.size:
+            end = int(raised[0])
+        inside = self.world.inside(after.take(fresh[: np.searchsorted(fresh, end)], axis=1))
+        crowded = np.flatnonzero(inside.sum(axis=0) > 1)
+        if crowded.size:
+            which = int(crowded[0])
+            ids = " and ".join(str(place + 1) for place in np.flatnonzero(inside[:, which]))
+            reason = f"{ids} are inside together"
+            self.finding = _Finding("mutual exclusion", reason, self.states + which)
+            return int(fresh[which]) + 1
+        if raised.size:
+            move = self.world.move(int(made.inputs[end]), 0)
+            state = first + int(made.sources[end])
+            self.finding = _Finding("no failure", errors[int(made.results[end])], state, move)
+            self.transitions += 1  # it leads nowhere
+        return end
+
+    def _end(self, made: Transitions, fresh: Positions) -> int:
+        """Return how many transitions the budget of states allows; it ends with a whole state."""
+        left = len(fresh) + 1 if self.max_states is None else self.max_states - self.states
+        if left > len(fresh):
+            return len(made.sources)
+        last = fresh[left - 1] if left > 0 else 0
+        return int(np.searchsorted(made.sources, made.sources[last], side="right"))
 
     def _is_spent(self) -> bool:
-        if self.max_states is not None and len(self.states) >= self.max_states:
-            return True
-        return self.max_seconds is not None and time.monotonic() - self.begun > self.max_seconds
+        if self.max_states is not None and self.states >= self.max_states:
+            self.stopped = True
+        elif self.max_seconds is not None:
+            self.stopped = time.monotonic() - self.begun > self.max_seconds
+        return self.stopped
 
-    def _number(self, state: State, parent: int, move: Move, depth: int) -> int:
-        number = self.numbers.setdefault(state, len(self.states))
-        if number == len(self.states):
-            self.states.append(state)
-            self.parents.append((parent, move))
-            self.depths.append(depth)
-        return number
+    def _note(self, new: Rows, parents: Numbers, moves: tuple[Numbers, Numbers]) -> None:
+        """Keep what is needed of new states: how one comes there, and which processes wait."""
+        waiting = self.world.waiting(new)
+        inside = self.world.inside(new).any(axis=0)
+        self.contended |= bool((inside & waiting.any(axis=0)).any())
+        self.states += new.shape[1]
+        self.parents.append(parents)
+        self.moves.append(moves)
+        self.waiting.append(waiting)
 
-    def _find_stuck(self) -> tuple[str, str, int, Move | None] | None:
+    def _find_stuck(self) -> None:
         """Find the first state from which a process that waits can never enter."""
-        if self.stopped:
-            return None
-        sources, targets = (np.asarray(ends, np.int32) for ends in (self.sources, self.targets))
-        graph = Backward(len(self.states), sources, targets)
-        waiting = [self.world.waiting(state) for state in self.states]
-        worst: tuple[int, int] | None = None
-        for process in range(1, self.world.size + 1):
-            goals = np.array([process not in who for who in waiting], np.bool_)
-            stuck = np.flatnonzero(~graph.can_reach(goals))
-            if len(stuck) and (worst is None or stuck[0] < worst[0]):
-                worst = int(stuck[0]), process
-        if worst is None:
-            return None
-        return "entry stays possible", f"process {worst[1]} can never enter", worst[0], None
+        sources, targets = map(np.concatenate, zip(*self.edges, strict=True))
+        graph = Backward(self.states, sources, targets)
+        for process, waits in enumerate(np.concatenate(self.waiting, axis=1), 1):
+            stuck = np.flatnonzero(~graph.can_reach(~waits))
+            if stuck.size and (self.finding is None or stuck[0] < self.finding.state):
+                reason = f"process {process} can never enter"
+                self.finding = _Finding("entry stays possible", reason, int(stuck[0]))
 
     def _path(self, state: int) -> list[Move]:
+        parents = np.concatenate(self.parents)
+        inputs, sent = map(np.concatenate, zip(*self.moves, strict=True))
         moves = []
         while state:
-            state, move = self.parents[state]
-            moves.append(move)
+            moves.append(self.world.move(int(inputs[state]), int(sent[state])))
+            state = int(parents[state])
         return moves[::-1]
 
     def _verdict(self, verdict: Any, name: str | None, reason: str) -> Verdict:
@@ -186,15 +254,15 @@ class _Search:
             verdict=verdict,
             property=name,
             reason=reason,
-            states=len(self.states),
+            states=self.states,
             transitions=self.transitions,
-            depth=self.depths[-1],
+            depth=self.depth,
             seconds=time.monotonic() - self.begun,
             collision_probability=0.0,
             sometimes={"contention": self.contended},
         )
 
-    def _report(self, depth: int) -> None:
+    def _report(self) -> None:
         now = time.monotonic()
         if self.progress is None or now < self.reported + PROGRESS_INTERVAL_SECONDS:
             return
@@ -202,10 +270,18 @@ class _Search:
         seconds = now - self.begun
         self.progress(
             Progress(
-                states=len(self.states),
+                states=self.states,
                 transitions=self.transitions,
-                depth=depth,
+                depth=self.depth,
                 seconds=seconds,
-                states_per_second=len(self.states) / max(seconds, 1e-9),
+                states_per_second=self.states / max(seconds, 1e-9),
             )
         )
+
+
+def _keys(rows: Rows) -> Keys:
+    """Hash whole states."""
+    keys: Keys = np.zeros(rows.shape[1], np.uint64)
+    for row in rows:
+        keys = keys * np.uint64(0x9E3779B97F4A7C15) + row.astype(np.uint64)
+    return scatter_all(keys)

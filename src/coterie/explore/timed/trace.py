@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coterie import trace
-from coterie.explore.timed.world import START, WHOLE, Move, feed
+from coterie.explore.timed.moves import START, WHOLE, Move, feed
 from coterie.process import Outbox
 
 if TYPE_CHECKING:

@@ -1,335 +1,186 @@
-"""A world with a clock: ticks, messages that take a bounded number of them, timers that are exact.
+"""A world with a clock, in which every move is made from many states at once.
 
-Within a tick the processes take their turns in order. A message takes at least one tick, so what
-one process does in its turn cannot reach another in the same tick, and the order of the turns loses
-nothing. In its turn a process may handle what can have arrived, in any order between links; must
-handle what is not allowed to take longer; then lets the timers ring that are due; and may be called
-by its user or crash at any point, also in the middle of a broadcast.
+A state is a column of numbers: the seats of all processes, their timers, their mail, and one for the
+rest: whose turn it is, and how many crashes and returns may still happen. The dead have mail only as
+long as one of them may return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from coterie.errors import UsageError
-from coterie.explore.properties import inside, waiting
-from coterie.process import Outbox, Payload, ProcessId, Seat, SeatCodec
+import numpy as np
 
-Thing = TypeVar("Thing", bound=Hashable)
-Timers: TypeAlias = tuple[tuple[str, int], ...]  # by name, with the ticks left
-Mail: TypeAlias = tuple[tuple[ProcessId, int, int], ...]  # sender, number of the message, its age
+from coterie.explore.tables.moves import NARROW
+from coterie.explore.timed.local import EMPTY, TICK, Given, Lives, Mails, Timers
+from coterie.explore.timed.moves import WHOLE, Move
+from coterie.explore.timed.steps import TimedSteps
 
-DEAD = -1  # in place of the number of a seat
-WHOLE = -1  # in place of how many messages of a step have left
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-
-class Numbered(Generic[Thing]):
-    """Things that occur again and again, each under a number."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self.things: list[Thing] = []
-        self._numbers: dict[Thing, int] = {}
-
-    def number(self, thing: Thing) -> int:
-        """Return its number, a new one if need be."""
-        number = self._numbers.setdefault(thing, len(self.things))
-        if number == len(self.things):
-            self.things.append(thing)
-        return number
-
-
-class State(NamedTuple):
-    """One moment. The dead have mail only as long as one of them may return."""
-
-    turn: ProcessId
-    seats: tuple[int, ...]
-    timers: tuple[int, ...]
-    mails: tuple[int, ...]
-    lives: tuple[int, ...]  # how often each has started again
-    crashes: int  # that may still happen
-    returns: int
-
-
-class Move(NamedTuple):
-    """What happens next, to the process whose turn it is."""
-
-    kind: str  # deliver, lose, ring, call, crash, return or pass
-    name: str = ""  # of the timer or the call
-    sender: ProcessId = 0
-    sent: int = WHOLE  # fewer than all: it dies when so many messages of the step have left
-
-    @property
-    def is_fault(self) -> bool:
-        """Whether it takes more than time and the processes themselves."""
-        return self.kind in ("crash", "return") or self.sent != WHOLE
-
-
-START = Move("return")
-
-
-class Outcome(NamedTuple):
-    """What a step led to."""
-
-    seat: int
-    sends: tuple[tuple[ProcessId, int], ...]
-    timers: tuple[tuple[str, int | None], ...]
-    error: str | None
+    from coterie.explore.tables.arrays import Flags, Numbers, Positions, Rows
+    from coterie.explore.timed.moves import Bounds
+    from coterie.process import ProcessId, Seat
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """How far the world goes."""
+class Transitions:
+    """What may happen next in some states: those of each state together, in the order of states."""
 
-    delay_min: int
-    delay_max: int
-    crashes: int
-    returns: int
+    sources: Positions  # columns of the states
+    inputs: Numbers
+    sent: Numbers  # how many messages have left when the process dies; 0: all, and it lives
+    results: Numbers
 
 
 class TickingWorld:
-    """All that may happen, from any state."""
+    """All that may happen, from any states."""
 
     def __init__(self, seats: Sequence[Seat], bounds: Bounds) -> None:
         """Take the seats as they are before their start."""
         self.size = len(seats)
         self.bounds = bounds
-        self._codecs = [SeatCodec(seat) for seat in seats]
-        self._fresh = [codec.save(seat) for codec, seat in zip(self._codecs, seats, strict=True)]
-        self._seats: Numbered[tuple[ProcessId, bytes, bytes]] = Numbered()
-        self._timers: Numbered[Timers] = Numbered()
-        self._mails: Numbered[Mail] = Numbered()
-        self._messages: Numbered[Payload] = Numbered()
-        self._later_timers: dict[int, int] = {}  # a tick later
-        self._later_mails: dict[int, int] = {}
-        self._outcomes: dict[tuple[Any, ...], Outcome] = {}
-        self._calls: dict[int, tuple[str, ...]] = {DEAD: ()}
-        self._inside: dict[int, bool] = {DEAD: False}
-        self._waiting: dict[int, bool] = {DEAD: False}
+        self._given = Given(self.size)
+        self._lives = Lives(seats, self._given)
+        self._timers = Timers(self._given)
+        self._mails = Mails(self._given, bounds, self.size)
+        self.steps = TimedSteps(self._lives, self._timers, self._mails, self._given, self.size)
+        self._lose = np.array(self._given.lose, np.int32)
+        self._budgets = (
+            bounds.returns + 1
+        )  # the rest is turn + size * (returns + budgets * crashes)
 
-    def initial(self) -> State:
+    def initial(self) -> Rows:
         """Let all processes start, at the same time."""
-        everyone = range(1, self.size + 1)
-        outcomes = {me: self._run(me, DEAD, START, 0) for me in everyone}
-        state = State(
-            turn=1,
-            seats=tuple(outcome.seat for outcome in outcomes.values()),
-            timers=(self._timers.number(()),) * self.size,
-            mails=(self._mails.number(()),) * self.size,
-            lives=(0,) * self.size,
-            crashes=self.bounds.crashes,
-            returns=self.bounds.returns,
-        )
-        for me, outcome in outcomes.items():
-            assert outcome.error is None, outcome.error
-            state = self._after(state._replace(turn=me), outcome, WHOLE)
-        return state._replace(turn=1)
-
-    def inside(self, state: State) -> list[ProcessId]:
-        """Name those inside."""
-        return [me for me, seat in enumerate(state.seats, 1) if self._inside[seat]]
-
-    def waiting(self, state: State) -> list[ProcessId]:
-        """Return the processes that wait."""
-        return [me for me, seat in enumerate(state.seats, 1) if self._waiting[seat]]
-
-    def moves(self, state: State) -> Iterator[Move]:
-        """List what may happen next."""
-        place = state.turn - 1
-        seat = state.seats[place]
-        if seat == DEAD and state.returns:
-            yield from self._whole_or_cut(state, START)
-        mail = self._mails.things[state.mails[place]]
-        late = any(age >= self.bounds.delay_max for _, _, age in mail)
-        due = [name for name, left in self._timers.things[state.timers[place]] if left <= 0]
-        last = 0
-        for sender, _, age in mail:
-            if sender != last and age >= self.bounds.delay_min and seat == DEAD:
-                yield Move("lose", sender=sender)
-            elif sender != last and age >= self.bounds.delay_min:
-                yield from self._whole_or_cut(state, Move("deliver", sender=sender))
-            last = sender
-        for name in due if not late else ():
-            yield from self._whole_or_cut(state, Move("ring", name))
-        for name in self._calls[seat]:
-            yield from self._whole_or_cut(state, Move("call", name))
-        if state.crashes and seat != DEAD:
-            yield Move("crash")
-        if not late and not due:
-            yield Move("pass")
-
-    def _whole_or_cut(self, state: State, move: Move) -> Iterator[Move]:
-        """Return the move, and the ways to die while sending what it sends."""
-        yield move
-        if state.crashes:
-            for sent in range(1, len(self.outcome(state, move).sends)):
-                yield move._replace(sent=sent)
-
-    def apply(self, state: State, move: Move) -> State:
-        """Return the state after a move whose handler does not raise."""
-        place = state.turn - 1
-        if move.kind == "pass":
-            if state.turn < self.size:
-                return state._replace(turn=state.turn + 1)
-            return self._tick(state)._replace(turn=1)
-        if move.kind == "crash":
-            return self._crash(state)
-        if move.kind == "lose":
-            return self._take(state, move.sender)
-        outcome = self.outcome(state, move)
-        if move.kind == "deliver":
-            state = self._take(state, move.sender)
-        elif move.kind == "ring":
-            armed = self._timers.things[state.timers[place]]
-            left = self._timers.number(tuple(timer for timer in armed if timer[0] != move.name))
-            state = state._replace(timers=_put(state.timers, place, left))
-        elif move.kind == "return":
-            lives = _put(state.lives, place, state.lives[place] + 1)
-            state = self._drop_dead_letters(
-                state._replace(lives=lives, returns=state.returns - 1), place
-            )
-        return self._after(state, outcome, move.sent)
-
-    def _take(self, state: State, sender: ProcessId) -> State:
-        """Take the oldest letter of that sender out of the mail of whose turn it is."""
-        place = state.turn - 1
-        mail = self._mails.things[state.mails[place]]
-        first = next(i for i, letter in enumerate(mail) if letter[0] == sender)
-        rest = self._mails.number(mail[:first] + mail[first + 1 :])
-        return state._replace(mails=_put(state.mails, place, rest))
-
-    def outcome(self, state: State, move: Move) -> Outcome:
-        """Run the handler, or look up what came of it before."""
-        place = state.turn - 1
-        given: Any = move.name
-        if move.kind == "deliver":
-            mail = self._mails.things[state.mails[place]]
-            given = next(number for sender, number, _ in mail if sender == move.sender)
-        elif move.kind == "return":
-            given = state.lives[place] + 1
-        key = (state.turn, state.seats[place], move.kind, move.sender, given)
-        if key not in self._outcomes:
-            self._outcomes[key] = self._run(state.turn, state.seats[place], move, given)
-        return self._outcomes[key]
-
-    def _run(self, process: ProcessId, number: int, move: Move, given: Any) -> Outcome:
-        out: Outbox[Any] = Outbox(process)
-        if move.kind == "return":
-            seat = self.fresh(process)
-            out.incarnation = given
-        else:
-            seat = self.seat(number)
-        try:
-            feed(seat, move, self._messages.things[given] if move.kind == "deliver" else None, out)
-        except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-            return Outcome(DEAD, (), (), f"process {process} raised {error!r} on {move.kind}")
-        sends = tuple((to, self._messages.number(message)) for to, message in out.sends)
-        timers = tuple((name, _ticks(after)) for name, after in out.timers)
-        return Outcome(self._save(process, seat), sends, timers, None)
+        column = [EMPTY] * (3 * self.size + 1)
+        for me in range(1, self.size + 1):
+            result = self.steps.compute(self._lives.crashed(me, -1), self._given.start)
+            assert result not in self.steps.errors, self.steps.errors[result]
+            column[me - 1] = int(self.steps.after.array[result])
+            change = int(self.steps.change.array[result])
+            column[self.size + me - 1] = self._timers.changed(EMPTY, change)
+            for row, sent in enumerate(self.steps.sent, 2 * self.size):
+                column[row] = self._mails.put(column[row], int(sent.array[result]))
+        column[-1] = self.size * (self.bounds.returns + self._budgets * self.bounds.crashes)
+        return np.array([column], np.int32).T.copy()
 
     def fresh(self, process: ProcessId) -> Seat:
         """Return a seat as it is before its start."""
-        return self._codecs[process - 1].restore(self._fresh[process - 1])
+        return self._lives.fresh(process)
 
-    def seat(self, number: int) -> Seat:
-        """Restore a seat, independent of all others."""
-        process, *saved = self._seats.things[number]
-        return self._codecs[process - 1].restore((saved[0], saved[1]))
+    def move(self, number: int, sent: int) -> Move:
+        """Return the move of an input after which so many messages have left, 0 meaning all."""
+        return self._given[number][0]._replace(sent=sent or WHOLE)
 
-    def _save(self, process: ProcessId, seat: Seat) -> int:
-        number = self._seats.number((process, *self._codecs[process - 1].save(seat)))
-        if number not in self._calls:
-            self._calls[number] = seat.user.calls()
-            self._inside[number] = inside(seat)
-            self._waiting[number] = waiting(seat)
-        return number
+    def inside(self, rows: Rows) -> Flags:
+        """Return for each process and state whether it is inside."""
+        flags: Flags = self._lives.inside.take(rows[: self.size])
+        return flags
 
-    def _after(self, state: State, outcome: Outcome, sent: int) -> State:
-        """Let the messages of a step leave and its timers run; or the process die in between."""
-        mails = list(state.mails)
-        sends = outcome.sends if sent == WHOLE else outcome.sends[:sent]
-        for to, message in sends:
-            mail = self._mails.things[mails[to - 1]]
-            if state.seats[to - 1] != DEAD or state.returns:  # it may be back when they arrive
-                letters = sorted((*mail, (state.turn, message, 0)), key=lambda letter: letter[0])
-                mails[to - 1] = self._mails.number(tuple(letters))
-        state = state._replace(mails=tuple(mails))
-        if sent != WHOLE:
-            return self._crash(state)
-        place = state.turn - 1
-        timers = state.timers
-        if outcome.timers:
-            armed = dict(self._timers.things[timers[place]])
-            for name, ticks in outcome.timers:
-                armed.pop(name, None)
-                if ticks is not None:
-                    armed[name] = ticks
-            timers = _put(timers, place, self._timers.number(tuple(sorted(armed.items()))))
-        return state._replace(seats=_put(state.seats, place, outcome.seat), timers=timers)
+    def waiting(self, rows: Rows) -> Flags:
+        """Return for each process and state whether it waits."""
+        flags: Flags = self._lives.waiting.take(rows[: self.size])
+        return flags
 
-    def _crash(self, state: State) -> State:
-        place = state.turn - 1
-        if not state.returns:
-            state = state._replace(mails=_put(state.mails, place, self._mails.number(())))
-        return state._replace(
-            seats=_put(state.seats, place, DEAD),
-            timers=_put(state.timers, place, self._timers.number(())),
-            crashes=state.crashes - 1,
+    def transitions(self, rows: Rows) -> Transitions:
+        """List what may happen next."""
+        everyone = np.arange(rows.shape[1])
+        place, returns, crashes = self._rest(rows)
+        seats, timers, mails = (
+            rows[kind * self.size + place, everyone] for kind in range(3)
+        )  # of whose turn it is
+        alive, late = self._lives.alive.take(seats), self._mails.late.take(mails)
+        back = np.flatnonzero(~alive & (returns > 0))
+        dying = np.flatnonzero(alive & (crashes > 0))
+        idle = np.flatnonzero(~late & ~self._timers.is_due.take(timers))
+        arrived, letters = self._mails.arrived.expand(mails)
+        lost = self._lose.take(self._given.sender.take(letters))
+        on_time = np.flatnonzero(~late)
+        rung, rings = self._timers.due.expand(timers.take(on_time))
+        called, calls = self._lives.calls.expand(seats)
+        sources = np.concatenate([back, arrived, on_time.take(rung), called, dying, idle])
+        inputs = np.concatenate(
+            [
+                np.full(len(back), self._given.start),
+                np.where(alive.take(arrived), letters, lost),
+                rings,
+                calls,
+                np.full(len(dying), self._given.crash),
+                np.full(len(idle), self._given.stay),
+            ]
+        )
+        order = np.argsort(sources, kind="stable")
+        sources, inputs = sources.take(order), inputs.take(order).astype(np.int32)
+        results = self.steps(seats.take(sources), inputs)
+        cuts = np.where(crashes.take(sources) > 0, self.steps.cuts.take(results), 0)
+        if not cuts.any():
+            return Transitions(sources, inputs, np.zeros(len(sources), np.int32), results)
+        ways = np.repeat(np.arange(len(sources)), cuts + 1)
+        sent = np.arange(len(ways)) - (np.cumsum(cuts + 1) - cuts - 1).take(ways)
+        return Transitions(
+            sources.take(ways), inputs.take(ways), sent.astype(np.int32), results.take(ways) + sent
         )
 
-    def _drop_dead_letters(self, state: State, place: int) -> State:
-        """Forget what is under way to the dead that can return no more; one returns at `place`."""
-        if state.returns:
-            return state
-        nothing = self._mails.number(())
-        mails = [
-            nothing if seat == DEAD and i != place else mail
-            for i, (seat, mail) in enumerate(zip(state.seats, state.mails, strict=True))
-        ]
-        return state._replace(mails=tuple(mails))
+    def apply(self, rows: Rows, made: Transitions) -> Rows:
+        """Return the states after these transitions, none of which raises."""
+        size, results = self.size, made.results
+        after = rows.take(made.sources, axis=1).astype(np.int32)
+        place, returns, _ = self._rest(after)
+        dies, back = self.steps.dies.take(results), self.steps.returns.take(results)
+        after[place, np.arange(len(place))] = self.steps.after.take(results)
+        changes = self.steps.change.take(results)
+        changed = np.flatnonzero(changes)
+        cells = size + place.take(changed), changed
+        after[cells] = self._timers.change_all(after[cells], changes.take(changed))
+        senders = self._given.sender.take(made.inputs)
+        taken = np.flatnonzero(senders)
+        cells = 2 * size + place.take(taken), taken
+        after[cells] = self._mails.take_all(after[cells], senders.take(taken))
+        after[-1] -= size * (self._budgets * dies + back)
+        returns = returns - back
+        for receiver, parcels in enumerate(self.steps.sent):
+            self._send(after, receiver, parcels.take(results), returns)
+        self._bury(after, np.flatnonzero((dies + back > 0) & (returns == 0)))
+        self._pass(after, np.flatnonzero(made.inputs == self._given.stay), place)
+        return after.astype(self._dtype, copy=False)
 
-    def _tick(self, state: State) -> State:
-        """Let time go on for everything at once."""
-        return state._replace(
-            timers=tuple(map(self._timers_later, state.timers)),
-            mails=tuple(map(self._mail_later, state.mails)),
-        )
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        """The narrowest type that holds all numbers in use."""
+        rest = self.size * self._budgets * (self.bounds.crashes + 1)
+        most = max(len(self._lives), len(self._timers), len(self._mails), rest)
+        return np.dtype(np.uint16 if most <= NARROW else np.int32)
 
-    def _timers_later(self, number: int) -> int:
-        if number not in self._later_timers:
-            timers = tuple((name, left - 1) for name, left in self._timers.things[number])
-            self._later_timers[number] = self._timers.number(timers)
-        return self._later_timers[number]
+    def _rest(self, rows: Rows) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the place whose turn it is, and the returns and crashes that may still happen."""
+        left, place = np.divmod(rows[-1].astype(np.int32), self.size)
+        crashes, returns = np.divmod(left, self._budgets)
+        return place, returns, crashes
 
-    def _mail_later(self, number: int) -> int:
-        if number not in self._later_mails:
-            mail = tuple((*letter[:2], letter[2] + 1) for letter in self._mails.things[number])
-            self._later_mails[number] = self._mails.number(mail)
-        return self._later_mails[number]
+    def _send(self, rows: Rows, receiver: int, parcels: Numbers, returns: Numbers) -> None:
+        sent = np.flatnonzero(parcels)
+        if sent.size:
+            # A dead receiver may be back when they arrive.
+            alive = self._lives.alive.take(rows[receiver].take(sent))
+            sent = sent[alive | (returns.take(sent) > 0)]
+            mails = rows[2 * self.size + receiver]
+            mails[sent] = self._mails.put_all(mails.take(sent), parcels.take(sent))
 
+    def _bury(self, rows: Rows, which: Positions) -> None:
+        """Forget what is under way to the dead, of which none returns any more."""
+        for place in range(self.size) if which.size else ():
+            dead = which[~self._lives.alive.take(rows[place].take(which))]
+            rows[2 * self.size + place, dead] = EMPTY
 
-def feed(seat: Seat, move: Move, message: Payload | None, out: Outbox[Any]) -> None:
-    """Feed an input to a seat."""
-    match move.kind:
-        case "deliver":
-            seat.receive(move.sender, message, out)
-        case "ring":
-            seat.ring(move.name, out)
-        case "call":
-            seat.call(move.name, out)
-        case _:
-            seat.start(out)
-
-
-def _ticks(after: float | None) -> int | None:
-    if after is None:
-        return None
-    if not float(after).is_integer():
-        raise UsageError(f"a timer runs for whole ticks here, not {after:g}: choose whole bounds")
-    return int(after)
-
-
-def _put(values: tuple[int, ...], place: int, value: int) -> tuple[int, ...]:
-    return (*values[:place], value, *values[place + 1 :])
+    def _pass(self, rows: Rows, which: Positions, place: Numbers) -> None:
+        """Let the next process take its turn; after the last one, time goes on for all at once."""
+        last = place.take(which) == self.size - 1
+        rows[-1, which] += np.where(last, 1 - self.size, 1).astype(np.int32)
+        ticks = which[last]
+        for row in range(self.size, 2 * self.size) if ticks.size else ():
+            timers = rows[row].take(ticks)
+            rows[row, ticks] = self._timers.change_all(timers, np.full(len(ticks), TICK, np.int32))
+            mails = rows[row + self.size].take(ticks)
+            rows[row + self.size, ticks] = self._mails.tick_all(mails)

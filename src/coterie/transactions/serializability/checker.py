@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.errors import UsageError
-from coterie.transactions.history import Outcome
+from coterie.transactions.history import Outcome, parse_history
 from coterie.transactions.serializability.certain import certain_pairs, likely_versions
 from coterie.transactions.serializability.cycles import anomalies
 from coterie.transactions.serializability.dependencies import dependencies, serial_order
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from coterie.transactions.history import History, Key
 
     Versions = dict[Key, list[int]]
+
+
+LONG = 1 << 20  # bytes of a history that take longer to judge one by one than numpy to be loaded
 
 
 class _Verdict(NamedTuple):
@@ -67,6 +70,22 @@ def check(history: History, *, effort: int = EFFORT, real_time: bool = False) ->
         ),
         left_out=tuple(observation.left_out),
     )
+
+
+def check_lines(content: bytes) -> Report:
+    """Judge a history in JSON lines as `check` does; raise `UsageError` with the line that is wrong.
+
+    A long one is first tried in columns, which finds out in a fifth of the time that all is well.
+    """
+    if len(content) >= LONG:
+        from coterie.transactions.serializability.certificate import (  # noqa: PLC0415 - numpy
+            certify,
+        )
+
+        report = certify(content)
+        if report is not None:
+            return report
+    return check(parse_history(content))
 
 
 class _Judge:

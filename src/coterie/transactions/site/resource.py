@@ -280,10 +280,17 @@ class Resource(msgspec.Struct, array_like=True):
             ready = Ready(
                 part.attempt, number, prepared.writes, prepared.reads, part.sites, part.life
             )
-            # The vote is a promise to be able to commit, whatever happens: the coordinator may
-            # commit on it while this site is down. So all that a commit needs is on disk before
-            # the vote leaves (Gray, 1978; several-sites.md, "The protocol", 2).
-            step.log(ready)
+            if coordinator == step.me:
+                # This vote leaves nowhere: who counts it is this site, and its decision goes to the
+                # same log, after this record and in one write with it. Until then nothing rests on
+                # the vote: a crash forgets it together with the transaction, which is aborted by
+                # presumption (several-sites.md, "The protocol", 2).
+                step.journal.overdue.append(ready)
+            else:
+                # The vote is a promise to be able to commit, whatever happens: the coordinator may
+                # commit on it while this site is down. So all that a commit needs is on disk before
+                # the vote leaves (Gray, 1978; several-sites.md, "The protocol", 2).
+                step.log(ready)
             step.journal.ready[name] = ready
             step.out.send(coordinator, Vote(step.clock, name, number, life=part.life))
 

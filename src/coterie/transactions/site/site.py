@@ -45,7 +45,7 @@ from coterie.transactions.site.names import coordinator_of
 from coterie.transactions.site.promises import Promises, heeds_promises
 from coterie.transactions.site.resource import Resource
 from coterie.transactions.site.step import Step
-from coterie.transactions.site.validity import check_message
+from coterie.transactions.site.validity import LEAP_MAX, check_message
 
 if TYPE_CHECKING:
     from coterie.clocks import LogicalTime, Stamp
@@ -198,8 +198,18 @@ class Site(Process[Message]):
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a message; clocks are merged first. One that no correct site sends changes nothing."""
+        latest = self.journal.clock + LEAP_MAX
+        if message.time > latest:
+            # The clock takes a leap toward such a time, and the message is lost: sites ask again.
+            # Were it refused for good, a faulty third site could part two correct ones, by moving
+            # the clock of one just as far as that one believes.
+            self.journal.advance(latest, out)
+            return
         if sender != self.me:
-            check_message(sender, message, self.me, self.sites, self.journal.clock)
+            check_message(sender, message, self.me, self.sites, latest)
+        self._handle(sender, message, out)
+
+    def _handle(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         step = self._step(out)
         self.promises.reopen(sender)
         self.journal.tidy(self.scheduler, out)

@@ -17,6 +17,7 @@ import sqlite3
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie import system
 from coterie.clocks import Stamp
 from coterie.errors import ConfigError, MisuseError, Unavailable, UsageError
 from coterie.transactions.schemes.scheduler import Item
@@ -65,7 +66,7 @@ class Log:
         `connect` may open it in another way, such as with a disk that fails in a test.
         """
         self._path = path
-        self._process = os.getpid()
+        self._process = system.pid()
         self._connection = (connect or open_file)(path)
         self._writing = threading.Lock()  # held around each use of the connection
         self._queue: queue.SimpleQueue[tuple[Items, Done] | None] = queue.SimpleQueue()
@@ -109,7 +110,7 @@ class Log:
 
     def close(self) -> None:
         """Write what was appended, and let go of the file."""
-        if self._closed or os.getpid() != self._process:
+        if self._closed or system.pid() != self._process:
             return
         self._closed = True
         if self._thread is not None:
@@ -118,7 +119,7 @@ class Log:
         self._connection.close()
 
     def _check(self) -> None:
-        if os.getpid() != self._process:
+        if system.pid() != self._process:
             raise MisuseError(
                 f"{self._path} was opened before a fork: open it after, in one process"
             )

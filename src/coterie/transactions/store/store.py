@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Iterable
 from inspect import isawaitable
-from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
+from coterie import system
 from coterie.errors import Conflict, MisuseError, UsageError
 from coterie.transactions.catalogue import scheme as scheme_named
 from coterie.transactions.schemes.scheduler import EVERYTHING, Declaration
@@ -194,7 +193,7 @@ class Store:
     async def _pause(self, conflict: Conflict, failures: int) -> None:
         """Wait before another try, at random, so that two that met once do not meet again."""
         bound = PAUSE_SECONDS * 2 ** min(failures - 1, DOUBLINGS_MAX)
-        seconds = random.random() * bound
+        seconds = system.random().random() * bound
         logger.debug("%s; trying again in %.1f ms", conflict, seconds * 1000)
         await asyncio.sleep(seconds)
 
@@ -206,7 +205,7 @@ class Store:
         """
         for name, owner in self._surroundings.owners.items():
             task = "" if owner.task is None else owner.task.get_name()
-            return Oldest(name, task, monotonic() - owner.since)
+            return Oldest(name, task, system.monotonic() - owner.since)
         return None
 
     def history(self) -> History:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
+from coterie import system
 from coterie.aio import despite_cancellation
 from coterie.errors import Conflict, MisuseError, OutcomeUnknown, Unavailable, UsageError
 from coterie.transactions.schemes.span import Span
@@ -214,7 +214,7 @@ class Transaction:
             )
         self._name = self._attempt.name
         self._task = asyncio.current_task()
-        self._surroundings.owners[self._name] = Owner(self._task, monotonic())
+        self._surroundings.owners[self._name] = Owner(self._task, system.monotonic())
         self.state = "running"
         if self._record is not None:
             self._record.begin(self._attempt)

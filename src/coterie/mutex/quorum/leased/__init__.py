@@ -17,6 +17,9 @@ session per pair. The program that runs them owns the sockets, the clock and the
                                  with no other; so with reenter, try_reacquire and try_pass_on
     part.release(lock, out)      also after `Lost(lock, token)`, when the body has ended
     part.reenter(lock, out)      release and acquire in one step, for the next task of the process
+    part.announce(lock, age, out)
+                                 a task of the process, of this age, waits behind those that share,
+                                 to be alone; 0: none any more. Then `reenter` with this age
     part.withdraw(lock, out)     cancel or time-out of a request that waits
     part.try_reacquire(lock, now), part.try_release(lock, now), part.try_pass_on(lock, now)
                                  acquire, release and reenter without an outbox, where the votes in

@@ -19,10 +19,15 @@ class Claim(msgspec.Struct, array_like=True):
     stamp: int
     hold: int
     shared: bool = False
+    writer: int = 0  # age of a task of this participant that waits behind it to be alone; 0: none
 
     def order(self) -> tuple[bool, int, str]:
         """Repairs come first, for they belong to holds; then the oldest, in one order everywhere."""
         return (not self.hold, self.age, self.participant)
+
+    def writer_order(self) -> tuple[bool, int, str]:
+        """17: return the place of the task behind this claim that wants the lock alone."""
+        return (True, self.writer, self.participant)
 
 
 class Tenure(msgspec.Struct, array_like=True):
@@ -57,10 +62,11 @@ class Ballot(msgspec.Struct, array_like=True):
         return [owner for owner in self.owners if owner.claim.participant == participant]
 
     def put(self, claim: Claim) -> None:
-        """6.1: queue a request in the place of an earlier one, or raise the hold of an owner."""
+        """6.1: queue a request in the place of an earlier one; of an owner take what is new."""
         tenure = self.owned_by(claim.participant, claim.number)
         if tenure is not None:
             tenure.claim.hold = max(tenure.claim.hold, claim.hold)
+            tenure.claim.writer = claim.writer
             return
         self.remove(claim.participant)
         insort(self.queue, claim, key=Claim.order)
@@ -91,20 +97,32 @@ class Ballot(msgspec.Struct, array_like=True):
     def next(self) -> Claim | None:
         """6.5, 17: return the head of the queue if it may have the vote: alone, or with sharers.
 
-        No request behind it is looked at, so a sharer does not pass an older exclusive request.
+        No request behind it is looked at, so a sharer does not pass an older exclusive request; nor
+        does it join an owner of which an older task waits to be alone.
         """
         if not self.queue:
             return None
         head = self.queue[0]
+        if not self.owners:
+            return head
         # Exclusion rests on this line (11.1, I1): one owner, or owners that all share.
-        if self.owners and not (head.shared and self.owners[0].claim.shared):
+        if not (head.shared and self.owners[0].claim.shared):
+            return None
+        # This gives fewer votes, never more, so exclusion does not rest on it. The request of such
+        # an owner is older than its task that waits, and that is older than the head: a request
+        # waits here for older ones only, and the oldest of all for none (11.6).
+        writers = (owner.claim for owner in self.owners if owner.claim.writer)
+        if any(claim.writer_order() < head.order() for claim in writers):
             return None
         return head
 
     def level(self, tenure: Tenure) -> int:
-        """6.5: return how urgent the head of the queue is for an owner; 0 if none waits."""
+        """6.5: return how urgent it is for an owner that others wait; 0 if none does.
+
+        17: a task of another owner that waits to be alone counts as one.
+        """
         if not self.queue:
-            return 0
+            return int(any(other.claim.writer for other in self.owners if other is not tenure))
         return 2 if self.queue[0].order() < tenure.claim.order() else 1
 
     def discard_hopeless(self) -> list[Claim]:

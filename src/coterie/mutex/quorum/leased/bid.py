@@ -49,6 +49,7 @@ class Bid(msgspec.Struct, array_like=True):
     repaired: bool = False  # the hold used repair
     since: float = NEVER  # when it was lost, or put into the cache
     shared: bool = False  # with others that share; holds made with these votes are shared, too
+    writer: int = 0  # age of the first task here that waits behind it to be alone; 0: none
 
     def share(self, voter: ProcessId) -> Share:
         """Return what a voter has to do with the bid."""

@@ -39,17 +39,19 @@ class Body(Payload, frozen=True):
 
 
 class Request(Body, frozen=True):
-    """May I have your vote? Repeating it is harmless and may only raise `hold`."""
+    """May I have your vote? Repeating it is harmless: it may raise `hold` and change `writer`."""
 
     age: Number  # stamp of the first issue; with the participant's name the order of requests
     stamp: Number  # tokens begin here if nothing stands against it; the token itself in a repair
     hold: Level = 0  # 1: repair of a hold; 2: the same, and a valid quorum supports it without you
     shared: bool = False  # others that share may have it beside me
+    writer: Number = 0  # age of a task of mine that waits behind this to have it alone; 0: none
 
     def __str__(self) -> str:
         """Write the mode only where it is not the usual one."""
         values = f"{self.lock}, {self.number}, {self.age}, {self.stamp}, {self.hold}"
-        return f"Request({values}{', shared' if self.shared else ''})"
+        writer = f", before {self.writer}" if self.writer else ""
+        return f"Request({values}{', shared' if self.shared else ''}{writer})"
 
 
 class Yield(Body, frozen=True):

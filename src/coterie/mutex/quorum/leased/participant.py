@@ -86,14 +86,20 @@ class Participant(msgspec.Struct, array_like=True):
 
     # What the user does
 
-    def acquire(self, lock: str, out: Outbox[Frame], *, shared: bool = False) -> None:
-        """Ask for a lock, alone or shared; `Acquired` is told once, maybe within this step."""
+    def acquire(
+        self, lock: str, out: Outbox[Frame], *, shared: bool = False, age: int = 0, writer: int = 0
+    ) -> None:
+        """Ask for a lock, alone or shared; `Acquired` is told once, maybe within this step.
+
+        `age` is that of a task that has waited in the line of this process; 0: it asks just now.
+        `writer` is what `announce` tells.
+        """
         token = self.try_reacquire(lock, out.now, shared=shared)
         if token:
             out.tell(Acquired(lock, token))
             return
         self._check_clock(out)
-        self._acquire(lock, out, shared=shared)
+        self._acquire(lock, out, shared=shared, age=age, writer=writer)
         self._finish_call(lock, out)
 
     def release(self, lock: str, out: Outbox[Frame]) -> None:
@@ -104,11 +110,29 @@ class Participant(msgspec.Struct, array_like=True):
         self._release(lock, out)
         self._finish_call(lock, out)
 
-    def reenter(self, lock: str, out: Outbox[Frame], *, shared: bool = False) -> None:
+    def reenter(
+        self, lock: str, out: Outbox[Frame], *, shared: bool = False, age: int = 0, writer: int = 0
+    ) -> None:
         """Leave, and ask again for another task of this process: one frame to each voter."""
         self._check_clock(out)
         self._release(lock, out)
-        self._acquire(lock, out, shared=shared)
+        self._acquire(lock, out, shared=shared, age=age, writer=writer)
+        self._finish(out)
+
+    def announce(self, lock: str, writer: int, out: Outbox[Frame]) -> None:
+        """17: say that a task of this process waits behind what is shared, to be alone.
+
+        `writer` is its age; 0: none waits any more. No younger request to share passes it then.
+        """
+        self._check_clock(out)
+        bid = self.bids.get(lock)
+        if bid is None or not bid.shared or bid.state is State.CACHED:
+            raise MisuseError(f"lock {lock!r} is neither waited for nor held in shared mode")
+        # Older than the request that it waits behind it must not be: by that the oldest request of
+        # all waits for no task that is only announced (11.6).
+        bid.writer = max(writer, bid.age + 1) if writer else 0
+        for voter in self.sessions.asked(lock):
+            self._request(lock, voter, bid.share(voter).repair)
         self._finish(out)
 
     def withdraw(self, lock: str, out: Outbox[Frame]) -> None:
@@ -130,12 +154,14 @@ class Participant(msgspec.Struct, array_like=True):
         self.sessions.flush(out)
         self.sessions.close(out)
 
-    def _acquire(self, lock: str, out: Outbox[Frame], *, shared: bool) -> None:
+    def _acquire(
+        self, lock: str, out: Outbox[Frame], *, shared: bool, age: int, writer: int
+    ) -> None:
         bid = self.bids.get(lock)
         if bid is None:
-            self._start_request(lock, out, shared=shared)
+            self._start_request(lock, out, shared=shared, age=age, writer=writer)
         elif bid.state is State.CACHED:
-            self._reacquire(lock, out, shared=shared)
+            self._reacquire(lock, out, shared=shared, age=age, writer=writer)
         else:
             raise MisuseError(f"lock {lock!r} is already waited for or held")
 
@@ -348,13 +374,17 @@ class Participant(msgspec.Struct, array_like=True):
 
     # Asking
 
-    def _start_request(self, lock: str, out: Outbox[Frame], *, shared: bool, age: int = 0) -> None:
+    def _start_request(
+        self, lock: str, out: Outbox[Frame], *, shared: bool, age: int, writer: int
+    ) -> None:
         """5.1: make a request that is younger than all requests heard of, unless it has an age."""
         self.sessions.clock += 1
         self.requests += 1
         stamp = self.sessions.clock
         shares = [Share() for _ in range(self.settings.voters)]
-        self.bids[lock] = Bid(self.requests, age or stamp, stamp, shares, shared=shared)
+        age = age or stamp
+        writer = max(writer, age + 1) if writer else 0
+        self.bids[lock] = Bid(self.requests, age, stamp, shares, shared=shared, writer=writer)
         self._reconsider(lock, out)
 
     def _reconsider(self, lock: str, out: Outbox[Frame]) -> None:
@@ -364,7 +394,7 @@ class Participant(msgspec.Struct, array_like=True):
             self._withdraw_votes(lock)
             bid.parked = True
         elif bid.parked:
-            self._start_request(lock, out, shared=bid.shared, age=bid.age)
+            self._start_request(lock, out, shared=bid.shared, age=bid.age, writer=bid.writer)
         else:
             self._ask(lock, out)
             self._try_to_enter(lock, out)
@@ -380,7 +410,8 @@ class Participant(msgspec.Struct, array_like=True):
         bid = self.bids[lock]
         stamp = bid.token if hold else bid.stamp
         self.sessions.uplink(voter).locks.add(lock)
-        self.sessions.post(voter, Request(lock, bid.number, bid.age, stamp, hold, bid.shared))
+        request = Request(lock, bid.number, bid.age, stamp, hold, bid.shared, bid.writer)
+        self.sessions.post(voter, request)
 
     # Entering
 
@@ -392,7 +423,9 @@ class Participant(msgspec.Struct, array_like=True):
         elif token == 0:
             self._raise(lock, out)
 
-    def _reacquire(self, lock: str, out: Outbox[Frame], *, shared: bool) -> None:
+    def _reacquire(
+        self, lock: str, out: Outbox[Frame], *, shared: bool, age: int, writer: int
+    ) -> None:
         """5.2: the votes are in hand, so no message is needed unless they have lapsed.
 
         17: nor are they of use in the other mode. Exclusive ones would keep out others that share.
@@ -407,7 +440,7 @@ class Participant(msgspec.Struct, array_like=True):
             self._raise(lock, out)
         else:
             self._release_all(lock)
-            self._start_request(lock, out, shared=shared)
+            self._start_request(lock, out, shared=shared, age=age, writer=writer)
 
     def _fit(self, lock: str, out: Outbox[Frame]) -> int | None:
         return fit(self._leased_votes(lock, out), self.bids[lock].token, self.settings.quorums)
@@ -464,7 +497,7 @@ class Participant(msgspec.Struct, array_like=True):
             self._evict()
 
     def _must_give_back(self, bid: Bid) -> bool:
-        return bid.wanted or bid.lost or bid.repaired or not self.settings.lazy
+        return bid.wanted or bid.lost or bid.repaired or bid.writer > 0 or not self.settings.lazy
 
     def _cache(self, lock: str, now: float) -> None:
         bid = self.bids[lock]

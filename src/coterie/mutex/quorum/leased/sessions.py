@@ -93,8 +93,8 @@ class Uplink(msgspec.Struct, array_like=True):
 
         A session that goes on after a silence gets a moment to renew its lease.
         """
-        patience = settings.lease if self.nonce is None else settings.hedge
-        return max(self.lease, self.resumed + patience)
+        resumed = self.resumed + (settings.lease if self.nonce is None else settings.hedge)
+        return max(self.lease, resumed)
 
     def standing(self, now: float, hedge: float) -> Standing:
         """Return how far the voter is to be counted on."""
@@ -105,7 +105,9 @@ class Uplink(msgspec.Struct, array_like=True):
 
     def waits_since(self) -> float:
         """Return the time since when an answer is due."""
-        due = min(self.unacked[0].first if self.unacked else math.inf, self.asked)
+        due = self.asked
+        if self.unacked and self.unacked[0].first < due:
+            due = self.unacked[0].first
         return max(self.heard, due)
 
     def open(self, now: float) -> None:
@@ -352,13 +354,19 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def deadline(self, now: float) -> float:
         """Return the next time at which `check` or `beat` has something to do."""
-        times = [math.inf]
+        deadline = math.inf
         for uplink in self.uplinks:
             if uplink.is_open:
-                times.append(self._due(uplink))
-                lapses, suspected = uplink.lapses(self.settings), uplink.waits_since()
-                times += [time for time in (lapses, suspected + self.settings.hedge) if time > now]
-        return min(times)
+                due = self._due(uplink)
+                if due < deadline:
+                    deadline = due
+                lapses = uplink.lapses(self.settings)
+                if now < lapses < deadline:
+                    deadline = lapses
+                suspected = uplink.waits_since() + self.settings.hedge
+                if now < suspected < deadline:
+                    deadline = suspected
+        return deadline
 
     def _due(self, uplink: Uplink) -> float:
         """Return the time of the next heartbeat: sooner while an answer is missing."""

@@ -225,10 +225,10 @@ class Voter(msgspec.Struct, array_like=True):
             ballot = self.ballots[body.lock] = Ballot(self.floor)
         tenure = ballot.owned_by(participant, body.number)
         match body:
-            case Request(lock, number, age, stamp, hold, shared):
+            case Request(lock, number, age, stamp, hold, shared, writer):
                 link.locks.add(lock)
                 stamp = min(stamp, ceiling)
-                ballot.put(Claim(participant, number, age, stamp, hold, shared))
+                ballot.put(Claim(participant, number, age, stamp, hold, shared, writer))
             case Yield(_, _, used) if tenure is not None:
                 self._take_back(ballot, tenure, used)
                 ballot.put(tenure.claim)
@@ -278,15 +278,16 @@ class Voter(msgspec.Struct, array_like=True):
         for tenure in granted:
             self._grant(lock, ballot, tenure)
         for tenure in ballot.owners:
-            if ballot.queue or tenure.told:
+            if ballot.queue or tenure.told or len(ballot.owners) > 1:
                 self._inquire(lock, ballot, tenure)
 
     def _is_free(self, lock: str, ballot: Ballot) -> bool:
         """Return whether the next may have the vote; forget repairs that would be in vain."""
-        if ballot.next() is not None:
+        head = ballot.next()
+        if head is not None and head.hold:  # repairs are before all others
             for claim in ballot.discard_hopeless():
                 self.sessions[claim.participant].locks.discard(lock)
-        head = ballot.next()
+            head = ballot.next()
         return head is not None and not self._is_delayed(lock, head)
 
     def _is_delayed(self, lock: str, claim: Claim) -> bool:
@@ -307,7 +308,7 @@ class Voter(msgspec.Struct, array_like=True):
             self._post(claim.participant, Inquire(lock, claim.number, level))
 
     def _grant(self, lock: str, ballot: Ballot, tenure: Tenure) -> None:
-        claim, more = tenure.claim, bool(ballot.queue)
+        claim, more = tenure.claim, ballot.level(tenure) > 0
         tenure.told = 1 if more else 0
         grant = Grant(lock, claim.number, tenure.low, tenure.high, more)
         self._post(claim.participant, grant)

@@ -33,7 +33,7 @@ class Maekawa(Mutex[Message]):
     messages: ClassVar[Any] = Message
 
     quorum: tuple[ProcessId, ...]  # the arbiters we need; any two quorums have a common one
-    highest: LogicalTime = 0  # highest request time seen or used
+    highest: LogicalTime = 0  # highest request time used, received or heard of
 
     stamp: Stamp | None = None  # of our own request, kept until release
     locked: set[ProcessId] = field(default_factory=set)  # arbiters locked for us
@@ -62,7 +62,12 @@ class Maekawa(Mutex[Message]):
         match message:
             case Request(stamp):
                 self._lock_or_queue(stamp, out)
-            case Locked(stamp):
+            case Locked(stamp, highest):
+                # Bounds overtaking. Say a request R has reached its quorum. Each other process
+                # needs an arbiter that R waits for, and gets it twice at most before R: by a
+                # lock from before R came, and by one whose `highest` is at least R's time. What
+                # it asks after that is younger than R, and waits for R at the common arbiter.
+                self.highest = max(self.highest, highest)
                 self._count(sender, stamp, out)
             case Failed(stamp):
                 self._lose_hope(sender, stamp, out)
@@ -124,7 +129,7 @@ class Maekawa(Mutex[Message]):
         self.inquired = False
         self.owner = self.queue.pop(0) if self.queue else None
         if self.owner is not None:
-            out.send(self.owner.process, Locked(self.owner))
+            out.send(self.owner.process, Locked(self.owner, self.highest))
 
     def _require_owner(self, stamp: Stamp) -> None:
         if stamp != self.owner:

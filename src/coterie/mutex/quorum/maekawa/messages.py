@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from coterie.clocks import Stamp
+from coterie.clocks import LogicalTime, Stamp
 from coterie.process import Payload
 
 
@@ -18,6 +18,7 @@ class Locked(Payload, frozen=True):
     """I am locked for you."""
 
     stamp: Stamp
+    highest: LogicalTime  # request time that I know of
 
 
 class Failed(Payload, frozen=True):

@@ -1,14 +1,16 @@
-"""The claims of this process that have one lease: the protocol sees one request for each lock.
+"""The claims of this process that have one lease: its supply sees one request for each lock.
 
 Tasks that want the same lock are served in the order in which they asked. As long as no other process
 wants the lock, it goes from one task to the next without a message, each time with a token of its own.
 Once another process wants it, the tasks that were waiting here when the lock came have a short turn
 each, so that a process with many tasks gets its share; then the hold goes back to the voters, and the
-next task here makes a request of a new age: the others have waited as long as it has.
+next task here makes a request whose age is the time at which it asked: it is served before all
+requests of other processes that came later.
 
 Tasks that share enter together if no other claim stands between them, and have one hold and one
 token. A task that comes later joins them, unless a claim waits that wants the lock alone, here or
-elsewhere.
+elsewhere. Of one that waits here the voters are told its age, so that tasks of other processes that
+come later do not share the lock before it either.
 
 A claim that has lost the lock keeps its place until its task releases, so that its votes stay with us
 while the task stops (8.2), but only as long as no other task here wants the lock: that one asks in its
@@ -20,32 +22,31 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from coterie.cluster.client.blockers import blockers_of_share
-from coterie.cluster.runtime import clock
-from coterie.cluster.voter.abstention import no_votes
+from coterie import system
 from coterie.deadlock.service.lock_waits import Requester, Wanted
-from coterie.errors import MisuseError, NoQuorum
-from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
+from coterie.errors import MisuseError
+from coterie.locks.leases.blockers import blockers_of_share
+from coterie.locks.leases.supply import Supply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.cluster.client.participant import ParticipantHost
     from coterie.errors import CoterieError
+    from coterie.locks.leases.supply import Stock
     from coterie.locks.lock import Owner
-    from coterie.process import Event
+
+SupplyT = TypeVar("SupplyT", bound=Supply)
 
 TURNS_MAX = 16  # of tasks of one process in a row while another process waits
 TURNS_SECONDS_MAX = 0.01
-CHECKS_PER_HEDGE = 4
-LAPSED = "its lease could not be renewed by a quorum of nodes in time"
+CHECKS_PER_LEASE = 20
+CHECK_SECONDS_MAX = 0.5
 
 
-class ClusterClaim:
+class LeasedClaim:
     """One request of one task for one lock.
 
     Its futures are made on first use: most claims are granted at once and end well.
@@ -57,6 +58,7 @@ class ClusterClaim:
         "_group",
         "_lost",
         "_since",
+        "age",
         "asked_at",
         "entered_at",
         "lock",
@@ -68,7 +70,7 @@ class ClusterClaim:
     lifelines: tuple[int, ...] = ()
 
     def __init__(
-        self, group: LeaseGroup, lock: str, owner: Owner, *, shared: bool, wait: bool
+        self, group: LeaseGroup[Any], lock: str, owner: Owner, *, shared: bool, wait: bool
     ) -> None:
         """Prepare to wait."""
         self.owner = owner
@@ -76,7 +78,8 @@ class ClusterClaim:
         self.token: int | None = None
         self.lock = lock
         self.wait = wait
-        self.asked_at = clock.now()
+        self.asked_at = system.now()
+        self.age = 0  # among all requests, once it waits in line; 0: asked for at once
         self.entered_at = 0.0
         self._group = group
         self._granted: asyncio.Future[int | None] | None = None
@@ -104,7 +107,7 @@ class ClusterClaim:
     def since(self) -> float:
         """When it asked, in seconds since 1970; the same number whenever it is read."""
         if self._since is None:
-            self._since = time.time() - (clock.now() - self.asked_at)
+            self._since = system.wall() - (system.now() - self.asked_at)
         return self._since
 
     @property
@@ -127,15 +130,15 @@ class ClusterClaim:
 
     @property
     def expires_at(self) -> float:
-        """The end of the lease by `time.monotonic()` as far as it is renewed."""
-        return time.monotonic() + self._group.remaining(self)
+        """The end of the lease by `system.monotonic()` as far as it is renewed."""
+        return system.monotonic() + self._group.remaining(self)
 
     def valid(self) -> bool:
         """Return True if the claim is granted and in force now, by the clock."""
         return self._group.is_in_force(self)
 
-    def obstacle(self) -> NoQuorum | None:
-        """Return the error if it waits for a quorum, and not for a holder."""
+    def obstacle(self) -> CoterieError | None:
+        """Return the error that keeps it waiting, if it is not just a holder."""
         return self._group.obstacle(self.lock)
 
     def fail(self, error: CoterieError) -> None:
@@ -154,17 +157,17 @@ class LocalQueue:
 
     def __init__(self) -> None:
         """Begin empty; one that is empty again is forgotten."""
-        self.holder: ClusterClaim | None = None
-        self.beside: list[ClusterClaim] = []  # claims that share the hold with the holder
-        self.waiting: deque[ClusterClaim] = deque()
+        self.holder: LeasedClaim | None = None
+        self.beside: list[LeasedClaim] = []  # claims that share the hold with the holder
+        self.waiting: deque[LeasedClaim] = deque()
         self.turns = 0  # that may follow here although another process waits
         self.turns_end = 0.0  # when none may begin any more
 
-    def holders(self) -> list[ClusterClaim]:
+    def holders(self) -> list[LeasedClaim]:
         """List the claims that have the lock: one, or all that share the hold."""
         return [] if self.holder is None else [self.holder, *self.beside]
 
-    def leave(self, claim: ClusterClaim) -> None:
+    def leave(self, claim: LeasedClaim) -> None:
         """Remove one of several claims that share a hold."""
         if claim is self.holder:
             self.holder = self.beside.pop(0)
@@ -178,6 +181,10 @@ class LocalQueue:
     def is_lost(self) -> bool:
         """Return True if the claims that have the hold have been told that it is lost."""
         return self.holder is not None and self.holder.is_lost()
+
+    def writer(self) -> LeasedClaim | None:
+        """Return the first claim that waits here to have the lock alone."""
+        return next((claim for claim in self.waiting if not claim.shared), None)
 
     def admits(self, *, shared: bool) -> bool:
         """Return True if no claim here blocks one that would only try."""
@@ -215,30 +222,28 @@ class Tally:
         self.hold_seconds += seconds
 
 
-class LeaseGroup:
-    """The claims of this process that have one lease, over one participant of the protocol.
+class LeaseGroup(Generic[SupplyT]):
+    """The claims of this process that have one lease, over one supply.
 
-    A process has a group for each lease that it counts: a session with a voter has one lease.
+    A process has a group for each lease that it counts: a session with a voter or server has one.
     """
 
-    def __init__(
-        self, enter: Callable[[LeaseGroup, Callable[[Event], None]], ParticipantHost]
-    ) -> None:
-        """Begin without claims; `enter` makes the participant, which tells its events to us."""
+    def __init__(self, enter: Callable[[LeaseGroup[SupplyT]], SupplyT]) -> None:
+        """Begin without claims; `enter` makes the supply, which tells us what it gets and loses."""
         self.queues: dict[str, LocalQueue] = {}  # by lock
         self.tally = Tally()
         self._numbers = itertools.count(1)
         self._cut_off_since: float | None = None
         self._check: asyncio.TimerHandle | None = None
         self._check_due = math.inf
-        self.host = enter(self, self._hear)
-        self._participant = self.host.participant
+        self.supply = enter(self)
+        self._stock: Stock = self.supply.participant
 
     # What tasks do
 
-    def place(self, lock: str, owner: Owner, *, shared: bool, wait: bool) -> ClusterClaim:
+    def place(self, lock: str, owner: Owner, *, shared: bool, wait: bool) -> LeasedClaim:
         """Let a claim join the queue of its lock; one that does not wait only finds it empty."""
-        claim = ClusterClaim(self, lock, owner, shared=shared, wait=wait)
+        claim = LeasedClaim(self, lock, owner, shared=shared, wait=wait)
         queue = self.queues.get(lock)
         if queue is None:
             queue = self.queues[lock] = LocalQueue()
@@ -246,35 +251,35 @@ class LeaseGroup:
             claim.granted.set_result(None)
             return claim
         if queue.holder is None and not queue.waiting:
-            token = self._participant.try_reacquire(lock, claim.asked_at, shared=shared)
+            token = self._stock.try_reacquire(lock, claim.asked_at, shared=shared)
             if token:
                 self._begin(queue, claim, token, claim.asked_at)
                 return claim
         queue.waiting.append(claim)
         if queue.is_lost():
             self._ask_in_place_of_lost(queue, lock)
-        elif queue.holder is not None:
-            self._let_join(queue, lock)
-        elif len(queue.waiting) == 1:
-            self.host.acquire(lock, shared=shared)
+        elif queue.holder is None and len(queue.waiting) == 1:
+            self.supply.acquire(lock, shared=shared)
+        else:
+            self._join_line(queue, claim)
         if claim.token is None:
             self._arm_check()
         return claim
 
-    def wanted(self, claim: ClusterClaim) -> Wanted:
+    def wanted(self, claim: LeasedClaim) -> Wanted:
         """Return what a claim waits for; no other request to share a lock waits for the same."""
         if not claim.shared:
             return Wanted(claim.lock)
-        requester = Requester(self.host.identity.name, next(self._numbers))
+        requester = Requester(self.supply.name, next(self._numbers))
         return Wanted(claim.lock, shared=True, requester=requester)
 
-    def end(self, claim: ClusterClaim) -> None:
+    def end(self, claim: LeasedClaim) -> None:
         """Take a claim away, wherever it stands."""
         queue = self.queues.get(claim.lock)
         if queue is None:
             return
         if claim is queue.holder or claim in queue.beside:
-            now = clock.now()
+            now = system.now()
             self.tally.count_hold(now - claim.entered_at)
             if queue.beside:
                 queue.leave(claim)
@@ -282,19 +287,24 @@ class LeaseGroup:
             queue.holder = None
             if queue.waiting:
                 self._hand_over(queue, claim.lock, now)
-            elif not self._participant.try_release(claim.lock, now):
-                self.host.release(claim.lock)
+            elif not self._stock.try_release(claim.lock, now):
+                self.supply.release(claim.lock)
         elif claim in queue.waiting:
             self._leave_line(queue, claim)
         if queue.holder is None and not queue.waiting:
             del self.queues[claim.lock]
 
-    def fail(self, claim: ClusterClaim, error: CoterieError) -> None:
+    def fail(self, claim: LeasedClaim, error: CoterieError) -> None:
         """Let a claim that waits fail."""
         self.end(claim)
         if not claim.granted.done():
             claim.granted.set_exception(error)
             claim.granted.exception()  # a caller that is cancelled just now does not look at it
+
+    def refuse(self, lock: str, error: CoterieError) -> None:
+        """Let all claims to a lock fail that wait: the supply will not grant it."""
+        for claim in [claim for claim in self.waiting() if claim.lock == lock]:
+            self.fail(claim, error)
 
     def close(self) -> None:
         """End all claims and say goodbye: those that wait fail, those that hold have lost."""
@@ -306,41 +316,48 @@ class LeaseGroup:
             if not claim.is_lost():
                 claim.lost.set_result("the coordinator was closed")
             self.end(claim)
-        self.host.stop()
+        self.supply.stop()
 
-    def _leave_line(self, queue: LocalQueue, claim: ClusterClaim) -> None:
-        """Let a claim that waits go; the request with the voters is in the mode of the first."""
-        queue.waiting.remove(claim)
-        if queue.holder is not None:
+    def _join_line(self, queue: LocalQueue, claim: LeasedClaim) -> None:
+        """Let a claim wait behind others here, or share the hold that they have."""
+        if claim.shared:
             self._let_join(queue, claim.lock)
-        elif not queue.waiting:
-            self.host.withdraw(claim.lock)
-        elif queue.waiting[0].shared is not self._participant.is_shared(claim.lock):
-            self.host.withdraw(claim.lock)
-            self.host.acquire(claim.lock, shared=queue.waiting[0].shared)
+        if claim.token is None:
+            claim.age = self.supply.new_age()
+            if queue.writer() is claim:
+                self._announce(queue, claim.lock)
 
-    # What the participant tells
+    def _leave_line(self, queue: LocalQueue, claim: LeasedClaim) -> None:
+        """Let a claim that waits go; the request with the voters is in the mode of the first."""
+        lock = claim.lock
+        was_next = queue.writer() is claim
+        queue.waiting.remove(claim)
+        if queue.holder is None and not queue.waiting:
+            self.supply.withdraw(lock)
+            return
+        if queue.holder is None and queue.waiting[0].shared is not self._stock.is_shared(lock):
+            self.supply.withdraw(lock)
+            self._ask(self.supply.acquire, queue, lock)
+            return
+        if was_next:
+            self._announce(queue, lock)
+        self._let_join(queue, lock)
 
-    def _hear(self, event: Event) -> None:
-        match event:
-            case Acquired(lock, token):
-                self._acquired(lock, token)
-            case Lost(lock, token):
-                self._lose(lock, token)
-            case Unwanted(lock):
-                queue = self.queues.get(lock)
-                if queue is not None and queue.holder is not None:
-                    self._let_join(queue, lock)
-            case _:
-                raise AssertionError(f"a participant does not tell {event}")
+    def _announce(self, queue: LocalQueue, lock: str) -> None:
+        """Tell the voters which task waits here for others to stop sharing; they need no other."""
+        if self._stock.is_shared(lock):
+            writer = queue.writer()
+            self.supply.announce(lock, writer.age if writer else 0)
 
-    def _acquired(self, lock: str, token: int) -> None:
+    # What the supply tells
+
+    def acquired(self, lock: str, token: int) -> None:
         """Grant the lock to the first that waits, and to those that share it with the first."""
-        queue, now = self.queues[lock], clock.now()
+        queue, now = self.queues[lock], system.now()
         self._begin_next(queue, token, now)
         queue.allow_turns(now)
 
-    def _lose(self, lock: str, token: int) -> None:
+    def lose(self, lock: str, token: int, reason: str) -> None:
         """Tell all claims that have the hold of its loss, unless they have just left."""
         queue = self.queues.get(lock)
         if queue is None:
@@ -348,9 +365,15 @@ class LeaseGroup:
         for holder in queue.holders():
             if holder.token == token and not holder.is_lost():
                 self.tally.losses += 1
-                holder.lost.set_result(LAPSED)
+                holder.lost.set_result(reason)
         if queue.is_lost() and queue.waiting:
             self._ask_in_place_of_lost(queue, lock)
+
+    def unwanted(self, lock: str) -> None:
+        """Let sharers join a hold that no other process waits for any more."""
+        queue = self.queues.get(lock)
+        if queue is not None and queue.holder is not None:
+            self._let_join(queue, lock)
 
     # Rules
 
@@ -359,30 +382,36 @@ class LeaseGroup:
 
         They have been told before any voter can grant the lock again.
         """
-        now = clock.now()
+        now = system.now()
         for claim in queue.holders():
             self.tally.count_hold(now - claim.entered_at)
         queue.holder = None
         queue.beside.clear()
-        self.host.reenter(lock, shared=queue.waiting[0].shared)
+        self._ask(self.supply.reenter, queue, lock)
 
     def _let_join(self, queue: LocalQueue, lock: str) -> None:
         """Let sharers at the head of the line join the hold, if it is shared and in force."""
         holder = queue.holder
-        if holder is None or not holder.shared or self._participant.is_wanted(lock):
+        if holder is None or not holder.shared or self._stock.is_wanted(lock):
             return
         if holder.token is not None and self.is_in_force(holder):
-            self._begin_beside(queue, holder.token, clock.now())
+            self._begin_beside(queue, holder.token, system.now())
 
     def _hand_over(self, queue: LocalQueue, lock: str, now: float) -> None:
         """Let the next task here have the lock, through the voters if others have to come first."""
         shared = queue.waiting[0].shared
-        if not self._participant.is_wanted(lock) or queue.take_turn(now):
-            token = self._participant.try_pass_on(lock, now, shared=shared)
+        if not self._stock.is_wanted(lock) or queue.take_turn(now):
+            token = self._stock.try_pass_on(lock, now, shared=shared)
             if token:
                 self._begin_next(queue, token, now)
                 return
-        self.host.reenter(lock, shared=shared)
+        self._ask(self.supply.reenter, queue, lock)
+
+    def _ask(self, ask: Callable[..., None], queue: LocalQueue, lock: str) -> None:
+        """Ask the voters for the first that waits here: in its mode, and by its age."""
+        first, writer = queue.waiting[0], queue.writer()
+        behind = writer.age if first.shared and writer else 0
+        ask(lock, shared=first.shared, age=first.age, writer=behind)
 
     def _begin_next(self, queue: LocalQueue, token: int, now: float) -> None:
         first = queue.waiting.popleft()
@@ -394,7 +423,7 @@ class LeaseGroup:
         while queue.waiting and queue.waiting[0].shared:
             self._begin(queue, queue.waiting.popleft(), token, now)
 
-    def _begin(self, queue: LocalQueue, claim: ClusterClaim, token: int, now: float) -> None:
+    def _begin(self, queue: LocalQueue, claim: LeasedClaim, token: int, now: float) -> None:
         if queue.holder is None:
             queue.holder = claim
         else:
@@ -405,14 +434,14 @@ class LeaseGroup:
 
     # What it can be asked
 
-    def remaining(self, claim: ClusterClaim) -> float:
+    def remaining(self, claim: LeasedClaim) -> float:
         """Return how long a claim is still in force, from the clock; any thread may ask."""
         queue = self.queues.get(claim.lock)
         if queue is None or not (queue.holder is claim or claim in queue.beside):
             return 0.0
-        return self._participant.remaining(claim.lock, clock.now())
+        return self._stock.remaining(claim.lock, system.now())
 
-    def is_in_force(self, claim: ClusterClaim) -> bool:
+    def is_in_force(self, claim: LeasedClaim) -> bool:
         """Return the same as a yes or no, mostly without looking at the votes.
 
         Before `sound_until` no hold can have lapsed that has not been found to be lost.
@@ -422,100 +451,66 @@ class LeaseGroup:
             return False
         if queue.holder is not claim and claim not in queue.beside:
             return False
-        now = clock.now()
-        return now < self._participant.sound_until or self._participant.valid(claim.lock, now)
+        now = system.now()
+        return now < self._stock.sound_until or self._stock.valid(claim.lock, now)
 
-    def is_waiting(self, claim: ClusterClaim) -> bool:
+    def is_waiting(self, claim: LeasedClaim) -> bool:
         """Return True if a claim stands in line: not granted, failed or withdrawn."""
         queue = self.queues.get(claim.lock)
         return queue is not None and claim in queue.waiting
 
-    def in_force(self, lock: str) -> list[ClusterClaim]:
+    def in_force(self, lock: str) -> list[LeasedClaim]:
         """List the claims of this group that hold a lock: one, or several that share."""
         queue = self.queues.get(lock)
         holders = queue.holders() if queue else []
         return [holder for holder in holders if self.is_in_force(holder)]
 
-    def blockers(self, wanted: Wanted) -> list[ClusterClaim]:
+    def blockers(self, wanted: Wanted) -> list[LeasedClaim]:
         """List the claims of this group that block a request, of this process or of another.
 
         A request to have a lock alone waits for all that hold it; sharing is more involved.
         """
         return blockers_of_share(self, wanted) if wanted.shared else self.in_force(wanted.lock)
 
-    def held(self) -> list[ClusterClaim]:
+    def held(self) -> list[LeasedClaim]:
         """List all claims that hold a lock."""
         return [claim for queue in self.queues.values() for claim in queue.holders()]
 
-    def waiting(self) -> list[ClusterClaim]:
+    def waiting(self) -> list[LeasedClaim]:
         """List all claims that wait."""
         return [claim for queue in self.queues.values() for claim in queue.waiting]
 
-    # No quorum
+    # Claims that wait in vain
 
-    def reaches_a_quorum(self) -> bool:
-        """Return True if enough voters are connected and answer."""
-        return self.host.quorums.contains_quorum(self.host.reachable())
+    def obstacle(self, lock: str) -> CoterieError | None:
+        """Return what blocks a lock, if it is not just a holder."""
+        return self.supply.obstacle(lock)
 
-    def no_quorum(self, lock: str) -> NoQuorum:
-        """Make the error that says for each voter why it is out of reach, or gives no vote."""
-        troubles = self.host.troubles()
-        quorum = f"lock {lock!r}: no quorum of cluster {self.host.membership.cluster!r}"
-        abstaining = self.host.abstaining()
-        if abstaining and self.reaches_a_quorum():
-            members = self.host.membership.members
-            named = {members[voter - 1].name: known for voter, known in abstaining.items()}
-            return NoQuorum(f"{quorum} votes ({no_votes(named, troubles)})")
-        lease, paused = self.host.membership.settings.lease, self.host.delay()
-        if paused > lease:
-            reasons = f" ({'; '.join(troubles)})" if troubles else ""
-            return NoQuorum(
-                f"{quorum} could be heard: the event loop of this program did not run for"
-                f" {paused:.1f} s, longer than the lease of {lease:g} s{reasons}"
-            )
-        return NoQuorum(f"{quorum} can be reached ({'; '.join(troubles) or 'nodes do not answer'})")
+    def _check_supply(self) -> None:
+        """See to it that no claim waits forever where nothing can grant it.
 
-    def obstacle(self, lock: str) -> NoQuorum | None:
-        """Return what blocks a lock: nothing as long as a quorum votes or may turn out to."""
-        perhaps = {*self.host.reachable(), *self.host.untried()} - set(self.host.abstaining())
-        return None if self.host.quorums.contains_quorum(perhaps) else self.no_quorum(lock)
-
-    def _may_vote(self) -> bool:
-        """Return True if enough voters vote, or will when some time has passed.
-
-        One whose disk is empty waits for other nodes, maybe forever. The others that abstain do so
-        for about a lease after a restart.
-        """
-        abstaining = self.host.abstaining()
-        self.host.ask_why(abstaining)
-        lasting = {voter for voter, known in abstaining.items() if math.isinf(known.seconds)}
-        return self.host.quorums.contains_quorum(set(self.host.reachable()) - lasting)
-
-    def _check_quorum(self) -> None:
-        """See to it that no claim waits forever where no quorum is in reach, or none will vote.
-
-        A claim fails when there has been none for a whole lease: by then a voter that only
-        restarted would be back.
+        A claim fails when that has been so for a whole lease: by then a server that only restarted
+        would be back.
         """
         self._check = None
-        lease, now = self.host.membership.settings.lease, clock.now()
+        lease, now = self.supply.lease, system.now()
         if now - self._check_due > lease:
             self._cut_off_since = None  # what has come meanwhile is still to be read
         waiting = self.waiting()
         if not waiting:
             self._cut_off_since = None
             return
-        if self._may_vote():
+        if self.supply.may_grant():
             self._cut_off_since = None
         elif self._cut_off_since is None:
             self._cut_off_since = now
         elif now - self._cut_off_since >= lease:
             for claim in waiting:
-                self.fail(claim, self.no_quorum(claim.lock))
+                self.fail(claim, self.supply.unavailable(claim.lock))
         self._arm_check()
 
     def _arm_check(self) -> None:
         if self._check is None:
-            period = self.host.membership.settings.hedge / CHECKS_PER_HEDGE
-            self._check_due = clock.now() + period
-            self._check = asyncio.get_running_loop().call_later(period, self._check_quorum)
+            period = min(CHECK_SECONDS_MAX, self.supply.lease / CHECKS_PER_LEASE)
+            self._check_due = system.now() + period
+            self._check = asyncio.get_running_loop().call_later(period, self._check_supply)

@@ -1,28 +1,26 @@
-"""From a URL to a coordinator."""
+"""Where the locks are: the URL of a coordinator. Without an event loop, for commands that start often."""
 
 from __future__ import annotations
 
-import importlib
 import os
-from pathlib import Path
 
 from coterie.errors import ConfigError, UsageError
-from coterie.locks.coordinator import Coordinator
 
 # The module of each scheme has `make_engine(url)`.
-SCHEMES = {"coterie": "coterie.cluster.url", "file": "coterie.engines.file.engine"}
-CONFIGURATION = Path("coterie.toml")
+SCHEMES = {
+    "coterie": "coterie.cluster.url",
+    "etcd": "coterie.engines.etcd",
+    "etcds": "coterie.engines.etcd",
+    "file": "coterie.engines.file.engine",
+    "postgres": "coterie.engines.postgresql",
+    "postgresql": "coterie.engines.postgresql",
+    "redis": "coterie.engines.redis",
+    "rediss": "coterie.engines.redis",
+    "valkey": "coterie.engines.redis",
+    "valkeys": "coterie.engines.redis",
+}
+CONFIGURATION = "coterie.toml"
 DEFAULT_URL = "file:"
-
-
-def connect(url: str | None = None) -> Coordinator:
-    """Make a coordinator, to be used in `async with`; nothing is opened yet.
-
-    Without a URL the environment variable COTERIE_URL counts, then `url` or the nodes in
-    `coterie.toml` of the current directory, then `file:`, which needs nothing but this machine.
-    """
-    url = choose_url(url)
-    return Coordinator(importlib.import_module(SCHEMES[scheme_of(url)]).make_engine(url), url)
 
 
 def choose_url(url: str | None = None) -> str:
@@ -45,12 +43,13 @@ def scheme_of(url: str) -> str:
 
 
 def _configured_url() -> str | None:
-    if not CONFIGURATION.exists():
+    if not os.path.exists(CONFIGURATION):  # noqa: PTH110 - pathlib takes long to import
         return None
     import tomllib  # noqa: PLC0415 - only where there is such a file
+    from pathlib import Path  # noqa: PLC0415 - as above
 
     try:
-        document = tomllib.loads(CONFIGURATION.read_text(encoding="utf-8"))
+        document = tomllib.loads(Path(CONFIGURATION).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{CONFIGURATION}: {error}") from None
     url = document.get("url", f"coterie:{CONFIGURATION}" if "nodes" in document else None)

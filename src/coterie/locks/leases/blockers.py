@@ -9,50 +9,52 @@ told the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from coterie.cluster.voter.frames import OwnerReport, Standing
+import msgspec
+
+from coterie.locks.leases.frames import OwnerReport, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.cluster.client.lease_group import ClusterClaim, LeaseGroup
-    from coterie.cluster.voter.frames import AskOwner
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.service.waits import Waits
+    from coterie.locks.leases.frames import AskOwner
+    from coterie.locks.leases.group import LeasedClaim, LeaseGroup
 
 
-def blockers_of_share(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:
+def blockers_of_share(group: LeaseGroup[Any], wanted: Wanted) -> list[LeasedClaim]:
     """List the claims that block a request of this group to share a lock.
 
     What blocks the request of another process is for that process to say.
     """
-    if wanted.requester.participant != group.host.identity.name:
+    if wanted.requester.participant != group.supply.name:
         return []
     holders = [claim for claim in group.in_force(wanted.lock) if not claim.shared]
     return _before(group, wanted) or holders
 
 
-def ahead(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:
+def ahead(group: LeaseGroup[Any], wanted: Wanted) -> list[LeasedClaim]:
     """List the claim that waits for a lock alone and may be ahead of a request to share it.
 
     Whether it is ahead of another process's request is known to the voters, where both lie.
     """
     if not wanted.shared:
         return []
-    if wanted.requester.participant == group.host.identity.name:
+    if wanted.requester.participant == group.supply.name:
         return _before(group, wanted)
     queue = group.queues.get(wanted.lock)
-    if queue is None or queue.holder is not None or not queue.waiting:
-        return []  # what waits behind a holder has no request of its own yet
-    first = queue.waiting[0]
-    return [] if first.shared else [first]
+    if queue is None or (queue.holder is not None and not queue.holder.shared):
+        return []  # what waits behind one that is alone has not been announced to the voters
+    writer = queue.writer()
+    return [] if writer is None else [writer]
 
 
-def _before(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:
+def _before(group: LeaseGroup[Any], wanted: Wanted) -> list[LeasedClaim]:
     """Find the first claim of our own line that wants the lock alone, if it is before the request."""
     queue = group.queues.get(wanted.lock)
-    found: list[ClusterClaim] = []
+    found: list[LeasedClaim] = []
     for claim in queue.waiting if queue else ():
         if claim.awaits == wanted:
             return found
@@ -61,14 +63,14 @@ def _before(group: LeaseGroup, wanted: Wanted) -> list[ClusterClaim]:
     return []
 
 
-def report(group: LeaseGroup, waits: Waits, asked: AskOwner) -> OwnerReport:
+def report(group: LeaseGroup[Any], waits: Waits, asked: AskOwner) -> OwnerReport:
     """Answer how this group stands to locks: in a search for deadlocks only what blocks requests."""
     tell = _blocking if asked.search else _everything
     standings = tuple(tell(group, waits, wanted) for wanted in asked.locks)
-    return OwnerReport(asked.route, asked.question, group.host.identity.name, standings)
+    return OwnerReport(asked.route, asked.question, group.supply.name, standings)
 
 
-def _everything(group: LeaseGroup, waits: Waits, wanted: Wanted) -> Standing:
+def _everything(group: LeaseGroup[Any], waits: Waits, wanted: Wanted) -> Standing:
     """Describe all tasks that hold a lock or wait for it."""
     queue = group.queues.get(wanted.lock)
     waiting = list(queue.waiting) if queue else []
@@ -76,16 +78,23 @@ def _everything(group: LeaseGroup, waits: Waits, wanted: Wanted) -> Standing:
     return _standing(group, waits, wanted, waiting, modes)
 
 
-def _blocking(group: LeaseGroup, waits: Waits, wanted: Wanted) -> Standing:
-    """Describe only the tasks that block what is wanted."""
-    return _standing(group, waits, wanted, ahead(group, wanted))
+def _blocking(group: LeaseGroup[Any], waits: Waits, wanted: Wanted) -> Standing:
+    """Describe only the tasks that block what is wanted.
+
+    Holders that share a lock block no request to share it. There may be many of both, so they are
+    left out of each other's description.
+    """
+    standing = _standing(group, waits, wanted, ahead(group, wanted))
+    if wanted.shared and standing.shared and standing.state == "held":
+        return msgspec.structs.replace(standing, holders=())
+    return standing
 
 
 def _standing(
-    group: LeaseGroup,
+    group: LeaseGroup[Any],
     waits: Waits,
     wanted: Wanted,
-    waiting: Sequence[ClusterClaim],
+    waiting: Sequence[LeasedClaim],
     modes: tuple[bool, ...] = (),
 ) -> Standing:
     owners = tuple(waits.describe(claim.owner) for claim in waiting)
@@ -97,5 +106,5 @@ def _standing(
     if waiting:
         first = waiting[0]
         return Standing(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)
-    kept = wanted.lock in group.host.participant.cached
+    kept = wanted.lock in group.supply.participant.cached
     return Standing(wanted, "kept" if kept else "nothing", 0, 0.0)

@@ -15,8 +15,8 @@ from coterie.locks.engine import Party
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.cluster.voter.frames import LockReport, OwnerReport, Owners, Standing
     from coterie.deadlock.service.lock_waits import LockOwner
+    from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
     from coterie.process import ProcessId
 
 

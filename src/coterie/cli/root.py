@@ -1,0 +1,95 @@
+"""All subcommands of `coterie`: each is a module, loaded when it is used."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import traceback
+
+import click
+
+from coterie.errors import CoterieError, UsageError
+
+# The module of each subcommand in this package, which has a `command`, and its line in `--help`.
+COMMANDS = {
+    "demo": ("demo", "Show a lock that survives dead nodes."),
+    "tour": ("tour", "Measure, verify and break the classic algorithms."),
+    "lock": ("lock.command", "Hold a lock while a command runs."),
+    "elect": ("elect", "Run a command on the leader only."),
+    "serve": ("serve", "Run a voting node."),
+    "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
+    "algorithms": ("algorithms", "List the algorithms and their costs."),
+    "simulate": ("simulate", "Run an algorithm in virtual time."),
+    "simulate-stack": ("simulate.stack", "Simulate a whole cluster as it is shipped."),
+    "compare": ("compare", "Measure algorithms beside their formulas."),
+    "check": ("check", "Explore every interleaving of an algorithm."),
+    "compare-schemes": ("compare_schemes", "Measure schemes of concurrency control."),
+    "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
+    "history": ("history", "Check whether a history is serializable."),
+}
+
+
+class Commands(click.Group):
+    """Imports a subcommand on first use, so that each starts as fast as it can."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all subcommands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of that name and return its command."""
+        if cmd_name not in COMMANDS:
+            return None
+        home, _ = COMMANDS[cmd_name]
+        gc.disable()  # what is imported stays: there is no garbage to look for
+        try:
+            command: click.Command = importlib.import_module(f"coterie.cli.{home}").command
+        finally:
+            gc.enable()
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List all subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="coterie")
+@click.pass_context
+def root(context: click.Context) -> int:
+    """Coordination between processes that share no memory."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        return UsageError.exit_status
+    return 0
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run the command line and return the exit status."""
+    try:
+        status = root.main(args=arguments, prog_name="coterie", standalone_mode=False)
+    except click.ClickException as error:
+        click.echo(f"coterie: {_one_line(error)}", err=True)
+        return UsageError.exit_status
+    except click.Abort:
+        return 130
+    except CoterieError as error:
+        click.echo(f"coterie: {error}", err=True)
+        return error.exit_status
+    except Exception:  # noqa: BLE001 - our own bug: show all of it, with a status that no child has
+        traceback.print_exc()
+        return CoterieError.exit_status
+    return status if isinstance(status, int) else 0
+
+
+def _one_line(error: click.ClickException) -> str:
+    """Return what was wrong, and the command that says what is right."""
+    message = error.format_message()
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{message.rstrip('.')}; see {error.ctx.command_path} --help"
+    return message

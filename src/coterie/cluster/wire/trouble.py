@@ -1,0 +1,34 @@
+"""Why a node cannot be reached, in words."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coterie.cluster.membership import Address
+
+ERRNO = re.compile(
+    r"\[Errno (\d+)\]"
+)  # as the system writes them; a host may have several addresses
+
+
+def explain(error: Exception) -> str:
+    """Say what an error of a connection means, without the numbers and calls of the system."""
+    text = str(error)
+    if isinstance(error, socket.gaierror):
+        return "unknown host name"
+    numbers = ERRNO.findall(text) if isinstance(error, OSError) else []
+    if numbers:
+        return ", ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    return text or type(error).__name__
+
+
+def explain_at(address: Address, error: Exception) -> str:
+    """Say the same with the address: of the network at the end, of what a node says before it."""
+    words = explain(error)
+    return f"{words} at {address}" if isinstance(error, OSError) else f"{address}: {words}"

@@ -1,0 +1,175 @@
+"""Calls to a cluster of etcd over one channel that finds a member which answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from coterie.engines.etcd.messages import chunk, text
+from coterie.engines.queue.server import SessionLost
+from coterie.errors import ConfigError, CoterieError, Unavailable
+
+if TYPE_CHECKING:
+    from coterie.engines.queue.url import ServerUrl
+
+TLS_PARAMETERS = ("ca", "certificate", "key")
+OPTIONS: list[tuple[str, Any]] = [
+    # A line that is dead without a word is noticed (etcd#8980), and a member that is back is tried.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 2_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.enable_retries", 0),
+    # Several coordinators of one process are to have connections of their own.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class Channel:
+    """A connection to one member at a time, with the credentials of a user.
+
+    Watches and reads go to the same member (pick_first): over several members a read may be older
+    than the event that caused it.
+    """
+
+    def __init__(self, url: ServerUrl) -> None:
+        """Prepare; `open` connects."""
+        self._url = url
+        self._shown = f"etcd at {url.shown}"
+        self._channel: grpc.aio.Channel | None = None
+        self._metadata: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """Name the cluster for people."""
+        return self._shown
+
+    async def open(self, limit: float) -> None:
+        """Connect to a member and log in, if the URL names a user."""
+        target = await self._target()
+        tls = _tls(self._url)
+        options = list(OPTIONS)
+        if tls is None:
+            self._channel = grpc.aio.insecure_channel(target, options)
+        else:
+            options.append(("grpc.ssl_target_name_override", self._url.addresses[0][0]))
+            self._channel = grpc.aio.secure_channel(target, tls, options)
+        if self._url.user:
+            await self._log_in(limit)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def call(self, method: str, request: bytes, limit: float) -> bytes:
+        """Call a method and return its answer; raises `Unavailable` where there is none."""
+        for last in (False, True):
+            try:
+                return await self._call(method, request, limit)
+            except grpc.aio.AioRpcError as error:
+                if last or error.code() is not grpc.StatusCode.UNAUTHENTICATED:
+                    raise self.error(error) from None
+            await self._log_in(limit)  # tokens expire
+        raise AssertionError("the second attempt has an end")
+
+    def stream(self, method: str) -> grpc.aio.StreamStreamCall[bytes, bytes]:
+        """Begin a call in which both sides send many messages."""
+        assert self._channel is not None, "it is open"
+        call: Any = self._channel.stream_stream(f"/etcdserverpb.{method}")
+        stream: grpc.aio.StreamStreamCall[bytes, bytes] = call(metadata=self._metadata)
+        return stream
+
+    async def _call(self, method: str, request: bytes, limit: float) -> bytes:
+        assert self._channel is not None, "it is open"
+        call: Any = self._channel.unary_unary(f"/etcdserverpb.{method}")
+        answer: bytes = await call(request, timeout=limit, metadata=self._metadata)
+        return answer
+
+    async def _log_in(self, limit: float) -> None:
+        if not self._url.user:
+            raise ConfigError(
+                f"{self}: it wants a user; write etcd://USER@host and set COTERIE_PASSWORD"
+            )
+        password = self._url.password or os.environ.get("COTERIE_PASSWORD", "")
+        request = chunk(1, self._url.user.encode()) + chunk(2, password.encode())
+        self._metadata = ()
+        try:
+            answer = await self._call("Auth/Authenticate", request, limit)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+                raise ConfigError(
+                    f"{self}: it has no users (authentication is off), but the URL names one"
+                ) from None
+            raise self.error(error) from None
+        self._metadata = (("token", text(answer, 2)),)
+
+    def error(self, error: grpc.aio.AioRpcError) -> CoterieError | SessionLost:
+        """Say what an error of a call means."""
+        code, details = error.code(), error.details() or ""
+        if code is grpc.StatusCode.NOT_FOUND:
+            return SessionLost(f"etcd does not know the lease any more: {details}")
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            return ConfigError(f"{self}: not an etcd of version 3.4 or newer: {details}")
+        if code in {
+            grpc.StatusCode.UNAUTHENTICATED,
+            grpc.StatusCode.PERMISSION_DENIED,
+            grpc.StatusCode.INVALID_ARGUMENT,
+        }:
+            return ConfigError(
+                f"{self}: refused: {details}; the user needs to read and write keys that begin with coterie/"
+            )
+        return Unavailable(f"{self}: {details or code.name}")
+
+    async def _target(self) -> str:
+        """Resolve all addresses, so that one channel knows all members."""
+        loop = asyncio.get_running_loop()
+        found: dict[str, list[str]] = {"ipv4": [], "ipv6": []}
+        trouble = ""
+        for host, port in self._url.addresses:
+            try:
+                answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except OSError as error:
+                trouble = f"{host}: {error.strerror or error}"
+                continue
+            for family, _, _, _, (place, *_) in answers:
+                if family == socket.AF_INET:
+                    found["ipv4"].append(f"{place}:{port}")
+                elif family == socket.AF_INET6:
+                    found["ipv6"].append(f"[{place}]:{port}")
+        for kind, places in found.items():
+            if places:
+                return f"{kind}:{','.join(dict.fromkeys(places))}"
+        raise Unavailable(f"{self}: {trouble}")
+
+
+def _tls(url: ServerUrl) -> grpc.ChannelCredentials | None:
+    """Return the credentials of the URL or the environment; None without TLS."""
+    paths = {
+        name: url.parameters.get(name) or os.environ.get(f"COTERIE_TLS_{name.upper()}", "")
+        for name in TLS_PARAMETERS
+    }
+    if url.scheme != "etcds" and not any(url.parameters.get(name) for name in TLS_PARAMETERS):
+        return None
+    ca, certificate, key = (_read(paths[name]) for name in TLS_PARAMETERS)
+    if (certificate is None) != (key is None):
+        raise ConfigError("certificate and key belong together: give both or none")
+    return grpc.ssl_channel_credentials(ca, key, certificate)
+
+
+def _read(path: str) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,326 @@
+"""A session with etcd: a lease, keys that go with it, and watches.
+
+An entry is a key `coterie/q/LOCK:x.PARTICIPANT.ATTEMPT` (`:s.` where it shares) of our lease. Its number
+is the revision in which it was created: revisions are agreed on by the members, so they never go back,
+and survive failovers and restarts. The queue of a lock is its keys in the order of their creation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import grpc.aio
+import msgspec
+
+from coterie import system
+from coterie.engines.etcd import messages as api
+from coterie.engines.etcd.channel import TLS_PARAMETERS, Channel
+from coterie.engines.etcd.watches import Watches
+from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.server import Author, Entry, SessionLost, inside
+from coterie.engines.queue.url import parse_server_url
+from coterie.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from coterie.engines.etcd.messages import Change, KeyValue
+    from coterie.engines.queue.server import Place, Told
+    from coterie.engines.queue.url import ServerUrl
+
+QUEUES = b"coterie/q/"
+MAILBOXES = b"coterie/m/"
+LEASE_SECONDS_MIN = 2  # a lease of etcd counts in seconds, and not below its election ticks
+BEATS_PER_LEASE = 3
+CALL_SECONDS_MAX = 5.0
+RETRY_SECONDS = 0.1
+
+_decode_author = msgspec.msgpack.Decoder(Author).decode
+_encode_author = msgspec.msgpack.Encoder().encode
+
+
+def make_engine(url: str) -> QueueEngine:
+    """Return the engine of a program that takes locks on etcd."""
+    parsed = parse_server_url(url, port=2379, parameters=TLS_PARAMETERS)
+    if parsed.path:
+        raise UsageError(
+            f"{parsed.scheme}://{parsed.shown}: a path after the addresses means nothing, got {parsed.path!r}"
+        )
+    return QueueEngine(EtcdServer(parsed), deadlock_detection=parsed.detects)
+
+
+class EtcdServer:
+    """A cluster of etcd."""
+
+    lease_min = float(LEASE_SECONDS_MIN)
+
+    def __init__(self, url: ServerUrl) -> None:
+        """Remember where it is."""
+        self.lease = max(url.lease, self.lease_min)
+        self._url = url
+
+    def __str__(self) -> str:
+        """Name the cluster for people."""
+        return f"etcd at {self._url.shown}"
+
+    async def open(self, participant: str, told: Told, lease: float) -> EtcdSession:
+        """Begin a session: a lease of etcd."""
+        channel = Channel(self._url)
+        limit = min(CALL_SECONDS_MAX, lease)
+        try:
+            await channel.open(limit)
+            sent_at = system.now()
+            granted = api.lease(
+                await channel.call("Lease/LeaseGrant", api.number(1, math.ceil(lease)), limit)
+            )
+            session = EtcdSession(channel, participant, told, granted)
+            told.renewed(sent_at)
+            await session.start()
+        except BaseException:
+            await channel.close()
+            raise
+        return session
+
+
+class EtcdSession:
+    """One lease of etcd and the keys that go with it."""
+
+    def __init__(self, channel: Channel, participant: str, told: Told, lease: api.Lease) -> None:
+        """Begin with a lease that was granted; `start` keeps it alive."""
+        self.lease = float(lease.seconds)
+        self._channel = channel
+        self._name = participant
+        self._told = told
+        self._id = lease.id
+        self._lost = ""
+        self._limit = min(CALL_SECONDS_MAX, self.lease)
+        self._created: dict[Place, int] = {}  # revisions of our entries
+        self._letters = itertools.count(1)
+        self._ready = asyncio.Event()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        mailbox = MAILBOXES + f"{participant}/".encode()
+        self._mailbox = (mailbox, _after(mailbox))
+        self._watches = Watches(channel, self._mailbox, self._receive, self._look_for_mail)
+
+    async def start(self) -> None:
+        """Renew the lease from now on, and listen to mail."""
+        self._run(self._renew())
+        self._run(self._watches.run())
+        try:
+            async with asyncio.timeout(self._limit):
+                await self._ready.wait()
+        except TimeoutError:
+            raise Unavailable(
+                f"{self._channel}: no watch could be set up in {self._limit:g} s"
+            ) from None
+
+    async def close(self) -> None:
+        """End the lease; etcd removes all keys that go with it."""
+        self._lost = self._lost or "it was closed"
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            with contextlib.suppress(Unavailable, SessionLost):
+                await self._channel.call("Lease/LeaseRevoke", api.number(1, self._id), self._limit)
+        finally:
+            await self._channel.close()
+
+    # The lease
+
+    async def _renew(self) -> None:
+        """Send a beat each third of the lease, over one stream as long as it lasts."""
+        while True:
+            stream = self._channel.stream("Lease/LeaseKeepAlive")
+            try:
+                while True:
+                    await self._beat(stream)
+                    await asyncio.sleep(self.lease / BEATS_PER_LEASE)
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError, TimeoutError):
+                await asyncio.sleep(RETRY_SECONDS)
+            except SessionLost as error:
+                self._end(str(error))
+                return
+            finally:
+                stream.cancel()
+
+    async def _beat(self, stream: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
+        sent_at = system.now()
+        async with asyncio.timeout(self.lease / BEATS_PER_LEASE):
+            await stream.write(api.number(1, self._id))
+            answer = await stream.read()
+        if not isinstance(answer, bytes):
+            raise TimeoutError
+        if api.lease(answer).seconds <= 0:
+            raise SessionLost("its lease has run out at etcd")
+        self._told.renewed(sent_at)
+
+    def _end(self, reason: str) -> None:
+        if not self._lost:
+            self._lost = reason
+            self._told.lost(reason)
+
+    # Entries
+
+    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
+        """Create our key and read the head of the queue in one transaction.
+
+        Where the key is there already, an earlier attempt whose answer was lost has created it.
+        """
+        key, way = self._key(place), _way(place)
+        read_own = api.chunk(1, api.get(key, keys_only=True))
+        read_head = api.chunk(1, api.get(*way, limit=1, order=api.ASCENDING, keys_only=True))
+        entry = api.put(key, _encode_author(author), self._id)
+        then = [api.chunk(2, entry), read_own, read_head]
+        if leaving is not None:
+            then.insert(0, api.chunk(3, api.delete(self._key(leaving))))
+        request = api.transaction(api.absent(key), then, [read_own, read_head])
+        answer = api.done(await self._call("KV/Txn", request))
+        (own,), head = answer.reads
+        if leaving is not None:
+            self._created.pop(leaving, None)
+        self._created[place] = own.created
+        return own.created if not head or head[0].created >= own.created else None
+
+    async def wait(self, place: Place) -> int:
+        """Wait for the end of the nearest entry in our way, then look for one before it."""
+        number = self._created[place]
+        seen = number
+        while True:
+            near = await self._before(place, number, seen)
+            if not near:
+                return number
+            watching = await self._watches.until_deleted(near[0].key)
+            try:
+                await watching.created
+                # It may have gone before the watch began, which would then be silent.
+                now = await self._before(place, number, seen)
+                if now and now[0].key == near[0].key:
+                    seen = max(seen, await watching.ended)
+                    if seen > number and len(now) == 1 and watching.ended.result():
+                        self._check()
+                        return number
+            finally:
+                await self._watches.give_up(watching)
+
+    async def _before(self, place: Place, number: int, seen: int) -> list[KeyValue]:
+        """Read the two nearest entries in our way.
+
+        One member may lag behind. What it says counts only if it has seen our own entry, and the
+        event that made us look; or else another holder might be hidden, or one that has gone be
+        waited for.
+        """
+        for serializable in (True, False):
+            request = api.get(
+                *_way(place),
+                limit=2,
+                order=api.DESCENDING,
+                created_before=number,
+                serializable=serializable,
+                keys_only=True,
+            )
+            answer = api.found(await self._call("KV/Range", request))
+            if answer.revision >= seen:
+                break
+        return answer.keys
+
+    async def leave(self, place: Place) -> None:
+        """Delete our key."""
+        await self._call("KV/DeleteRange", api.delete(self._key(place)))
+        self._created.pop(place, None)
+
+    # Questions
+
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+        """Read queues; each lock is read at one revision."""
+        if locks is None:
+            return _divided(await self._read(QUEUES, _after(QUEUES)))
+        found = {}
+        for lock in locks:
+            start = QUEUES + f"{lock}:".encode()
+            found.update(_divided(await self._read(start, _after(start))))
+        return found
+
+    async def _read(self, key: bytes, end: bytes) -> list[KeyValue]:
+        request = api.get(key, end, order=api.ASCENDING)
+        return api.found(await self._call("KV/Range", request)).keys
+
+    async def send(self, participant: str, letter: bytes) -> None:
+        """Put a letter where its reader watches; it goes with our lease if it is never read."""
+        key = MAILBOXES + f"{participant}/{self._name}.{next(self._letters)}".encode()
+        await self._call("KV/Put", api.put(key, letter, self._id))
+
+    def _look_for_mail(self) -> None:
+        """Read what has come while no stream was there."""
+        self._ready.set()
+        self._run(self._read_mail())
+
+    async def _read_mail(self) -> None:
+        with contextlib.suppress(Unavailable, SessionLost):
+            for letter in await self._read(*self._mailbox):
+                await self._open(letter.key, letter.value)
+
+    def _receive(self, change: Change) -> None:
+        self._run(self._open(change.key, change.value))
+
+    async def _open(self, key: bytes, letter: bytes) -> None:
+        """Take a letter out; the one that has deleted it reads it, so it is read once."""
+        with contextlib.suppress(Unavailable, SessionLost):
+            answer = await self._call("KV/DeleteRange", api.delete(key))
+            if dict(api.fields(answer)).get(2):
+                self._told.mail(letter)
+
+    # Calls
+
+    async def _call(self, method: str, request: bytes) -> bytes:
+        self._check()
+        try:
+            return await self._channel.call(method, request, self._limit)
+        except SessionLost as error:
+            self._end(str(error))
+            raise
+
+    def _check(self) -> None:
+        if self._lost:
+            raise SessionLost(self._lost)
+
+    def _key(self, place: Place) -> bytes:
+        mode = "s" if place.shared else "x"
+        return QUEUES + f"{place.lock}:{mode}.{self._name}.{place.attempt}".encode()
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+
+def _way(place: Place) -> tuple[bytes, bytes]:
+    """Return the range of the keys that can be in the way: for a sharer only exclusive ones."""
+    start = QUEUES + f"{place.lock}:{'x.' if place.shared else ''}".encode()
+    return start, _after(start)
+
+
+def _after(prefix: bytes) -> bytes:
+    """Return the end of the range of all keys that begin so."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])
+
+
+def _divided(keys: Sequence[KeyValue]) -> dict[str, list[Entry]]:
+    """Sort entries, which are in the order of creation, into the queues of their locks."""
+    lines: dict[str, list[tuple[bool, KeyValue]]] = {}
+    for found in keys:
+        lock, _, rest = found.key[len(QUEUES) :].decode().partition(":")
+        lines.setdefault(lock, []).append((rest.startswith("s."), found))
+    return {lock: _entries(line) for lock, line in lines.items()}
+
+
+def _entries(line: Sequence[tuple[bool, KeyValue]]) -> list[Entry]:
+    count = inside([shared for shared, _ in line])
+    return [
+        Entry(_decode_author(found.value), shared, place < count, found.created)
+        for place, (shared, found) in enumerate(line)
+    ]

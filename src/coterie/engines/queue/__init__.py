@@ -1,0 +1,1 @@
+"""Locks on a server that keeps queues of leased entries: etcd, PostgreSQL, Redis, ZooKeeper."""

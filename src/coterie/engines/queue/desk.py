@@ -1,0 +1,512 @@
+"""The places of this process in the queues of a server, and the session that keeps them.
+
+Time. A hold is in force until `sound_until`: the sending of the last renewal that was confirmed, plus
+the lease, less what clocks may differ. The server removes our entries no earlier than a lease after it
+has received that renewal, so no other process is let in before. When `sound_until` passes, the
+session is given up for good: no later answer revives it, and its holders are told at once.
+
+Keeping. A lock that is released stays in our name if it was used here lately and no other process
+waits for it. It is held by no task, so this is as safe as a hold; its price is liveness: a process
+that is suspended while it keeps a lock delays others by a lease. A process that had to wait for a
+lock takes it for wanted: it keeps nothing, and passes it on only within its turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import itertools
+import logging
+import math
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from coterie import system
+from coterie.alarm import Alarm
+from coterie.engines.queue.mail import Knock, encode
+from coterie.engines.queue.server import Author, Place, SessionLost
+from coterie.errors import CoterieError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from coterie.engines.queue.server import Server, Session
+    from coterie.locks.leases.group import LeaseGroup
+
+CLOCK_RATE_ERROR = 0.05  # of a lease, which the clocks of client and server may differ by
+TIMES_MAX = 1 << 10  # tokens per number: a lock can be taken that often without asking the server
+KEPT_SECONDS_MAX = 2.0  # without use
+KNOWN_MAX = 4096  # names that were used lately
+KNOCK_SECONDS = 0.005  # before a process inside is asked to hurry: most are out by then
+RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
+GOODBYE_SECONDS_MAX = 1.0
+LAPSED = "its lease could not be renewed in time"
+
+logger = logging.getLogger("coterie.engines")
+
+
+class State(enum.Enum):
+    """What has become of a bid."""
+
+    ASKED = "asked"
+    HELD = "held"
+    KEPT = "kept"
+    LOST = "lost"
+
+
+class Bid:
+    """A request of this process for a lock, from the asking to its end."""
+
+    __slots__ = (
+        "given_up",
+        "number",
+        "place",
+        "session",
+        "state",
+        "times",
+        "used_at",
+        "waiting",
+        "wanted",
+    )
+
+    def __init__(self, place: Place) -> None:
+        """Begin to ask."""
+        self.place = place
+        self.state = State.ASKED
+        self.session: Session | None = None  # in which it has joined
+        self.number = 0
+        self.times = 0  # that the lock was taken again since it was granted
+        self.wanted = False
+        self.given_up = False
+        self.used_at = 0.0
+        self.waiting: asyncio.Future[int] | None = None
+
+    @property
+    def token(self) -> int:
+        """The fencing token of the present hold."""
+        return self.number * TIMES_MAX + self.times
+
+
+class Ear:
+    """Hears what one session says; a session that was given up has no say any more."""
+
+    def __init__(self, desk: Desk) -> None:
+        """Pass on to the desk what is said."""
+        self._desk = desk
+
+    def renewed(self, sent_at: float) -> None:
+        """Pass on that a renewal was confirmed."""
+        self._desk.renewed(self, sent_at)
+
+    def lost(self, reason: str) -> None:
+        """Pass on that the session is over."""
+        self._desk.lost(self, reason)
+
+    def mail(self, letter: bytes) -> None:
+        """Pass on a letter."""
+        self._desk.mail(letter)
+
+
+class Desk:
+    """Plays the supply of a group of claims; it is its own stock."""
+
+    def __init__(
+        self,
+        server: Server,
+        lease: float,
+        process: str,
+        group: LeaseGroup[Desk],
+        mail: Callable[[bytes], None],
+    ) -> None:
+        """Prepare; `open` begins the first session.
+
+        Args:
+            server: Where the queues are.
+            lease: That is asked for.
+            process: How people find this one: host:pid.
+            group: Is told what becomes of requests and holds.
+            mail: Takes letters of other processes.
+        """
+        self.name = system.secret(8).hex()  # also the address of our mail
+        self.lease = lease
+        self.mail = mail
+        self.participant = self
+        self.bids: dict[str, Bid] = {}
+        self.cached: dict[str, None] = {}
+        self._announced: dict[
+            str, Bid
+        ] = {}  # entries of claims that wait for our own sharing to end
+        self.sound_until = -math.inf
+        self.session: Session | None = None
+        self._ear: Ear | None = None  # that hears what the present session says
+        self._server = server
+        self._process = process
+        self._group = group
+        self.trouble = "no session was opened"
+        self._attempts = itertools.count(1)
+        self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._ready = asyncio.Event()
+        self._closed = False
+        self._sweep: asyncio.TimerHandle | None = None
+        self._end: asyncio.TimerHandle | None = None  # of the lease, unless it is renewed
+        self._alarm = Alarm(self._check_lease)
+
+    # Sessions
+
+    async def open(self) -> None:
+        """Begin a session; raises `Unavailable` or `ConfigError`."""
+        ear = self._ear = Ear(self)
+        self.sound_until = -math.inf
+        session = await self._server.open(self.name, ear, self.lease)
+        if self._ear is not ear:
+            raise Unavailable(f"{self._server}: {self.trouble}")
+        self.session = session
+        self.lease = session.lease
+        self._ready.set()
+        self._check_lease()
+
+    def begin(self) -> None:
+        """Begin a session as soon as the server can be reached; requests wait for it."""
+        self._run(self._open_at_last())
+
+    def stop(self) -> None:
+        """Accept nothing more; `close` waits until the server knows it."""
+        self._closed = True
+        for timer in (self._sweep, self._end):
+            if timer is not None:
+                timer.cancel()
+        self._alarm.close()
+
+    async def close(self) -> None:
+        """End the session; entries that are still there go with it."""
+        self.stop()
+        session, self.session = self.session, None
+        if session is not None:
+            with contextlib.suppress(TimeoutError, SessionLost, Unavailable):
+                async with asyncio.timeout(GOODBYE_SECONDS_MAX):
+                    await session.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def renewed(self, ear: Ear, sent_at: float) -> None:
+        """Count the lease from the sending of a renewal that was confirmed.
+
+        One that is confirmed after the hold has lapsed comes too late: `valid` may have said no.
+        What a former session says does not count for this one.
+        """
+        if ear is not self._ear:
+            return
+        if self.session is not None and system.now() >= self.sound_until:
+            self._lose(LAPSED)
+            return
+        self.sound_until = max(self.sound_until, sent_at + self.lease * (1 - CLOCK_RATE_ERROR))
+        self._alarm.set(self.sound_until)
+
+    def lost(self, ear: Ear, reason: str) -> None:
+        """Take note that the session is over, unless it was given up before."""
+        if ear is self._ear:
+            self._lose(reason)
+
+    def _lose(self, reason: str) -> None:
+        """Give up the session: tell the holders, and begin another one."""
+        session, self.session = self.session, None
+        self._ear = None
+        self.trouble = reason
+        if session is None:
+            return  # it was not quite open: that fails
+        self._ready.clear()
+        self.sound_until = -math.inf
+        logger.warning("%s: the session is lost: %s", self._server, reason)
+        for lock, bid in list(self.bids.items()):
+            if bid.state is State.KEPT:
+                self._forget(lock)
+            elif bid.state is State.HELD:
+                bid.state = State.LOST
+                self._group.lose(lock, bid.token, reason)
+        self._run(self._begin_again(session))
+
+    async def _begin_again(self, former: Session) -> None:
+        with contextlib.suppress(SessionLost, Unavailable, TimeoutError):
+            async with asyncio.timeout(GOODBYE_SECONDS_MAX):
+                await former.close()
+        await self._open_at_last()
+
+    async def _open_at_last(self) -> None:
+        for pause in itertools.chain(RETRY_SECONDS, itertools.repeat(RETRY_SECONDS[-1])):
+            if self._closed:
+                return
+            try:
+                await self.open()
+            except CoterieError as error:
+                self.trouble = str(error)
+                await asyncio.sleep(pause)
+            else:
+                return
+
+    def _check_lease(self) -> None:
+        """Ring at the end of the lease, which each renewal moves on."""
+        if self._closed or self.session is None:
+            return
+        left = self.sound_until - system.now()
+        if left <= 0:
+            self._lose(LAPSED)
+            return
+        if self._end is not None:
+            self._end.cancel()
+        self._end = asyncio.get_running_loop().call_later(left, self._check_lease)
+        self._alarm.set(self.sound_until)
+
+    # What the group calls to ask for locks
+
+    def new_age(self) -> int:
+        """Return the age of a claim that begins to wait behind others here."""
+        return next(self._attempts)
+
+    def acquire(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
+        """Ask for a lock, alone or shared; the server knows the order by the queue alone."""
+        kept = self.bids.get(lock)
+        leaving = None
+        if kept is not None:  # in the other mode, or its tokens are used up
+            self._forget(lock)
+            leaving = kept
+        self._ask(lock, shared=shared, leaving=leaving)
+
+    def release(self, lock: str) -> None:
+        """Give a lock back; that is sent, and not waited for."""
+        bid = self._forget(lock)
+        self._run(self._leave(bid))
+
+    def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
+        """Give a lock back and ask for it again, in one message."""
+        self._ask(lock, shared=shared, leaving=self._forget(lock))
+
+    def announce(self, lock: str, writer: int) -> None:
+        """Put an entry into the queue that wants the lock alone, behind our own that shares it."""
+        announced = self._announced.get(lock)
+        if writer and announced is None:
+            announced = self._announced[lock] = Bid(Place(lock, False, next(self._attempts)))
+            self._run(self._obtain(announced, None))
+        elif not writer and announced is not None:
+            del self._announced[lock]
+            self._give_up(announced)
+
+    def withdraw(self, lock: str) -> None:
+        """Give up waiting. A join that is under way is not cancelled: it leaves when it has ended."""
+        self._give_up(self._forget(lock))
+
+    def _give_up(self, bid: Bid) -> None:
+        bid.given_up = True
+        if bid.waiting is not None:
+            bid.waiting.cancel()
+
+    def _ask(self, lock: str, *, shared: bool, leaving: Bid | None) -> None:
+        if not shared and lock in self._announced:
+            # It stands in the queue already, and cannot be inside before our entry that shares leaves.
+            self.bids[lock] = self._announced.pop(lock)
+            if leaving is not None:
+                self._run(self._leave(leaving))
+            return
+        bid = self.bids[lock] = Bid(Place(lock, shared, next(self._attempts)))
+        self._run(self._obtain(bid, leaving))
+
+    def _forget(self, lock: str) -> Bid:
+        self.cached.pop(lock, None)
+        return self.bids.pop(lock)
+
+    async def _obtain(self, bid: Bid, leaving: Bid | None) -> None:
+        """Stand in the queue until we are inside, over as many sessions as that takes."""
+        author = Author(self.name, self._process, system.wall())
+        while not bid.given_up and not self._closed:
+            await self._ready.wait()
+            session = bid.session = self.session
+            assert session is not None, "it is ready"
+            left = leaving.place if leaving is not None and leaving.session is session else None
+            try:
+                number = await session.join(bid.place, author, left)
+                leaving = None
+                if number is None and not bid.given_up:
+                    bid.wanted = True
+                    number = await self._wait(session, bid)
+            except SessionLost:
+                bid.place = bid.place._replace(attempt=next(self._attempts))
+                continue
+            except Unavailable as error:
+                self.trouble = str(error)
+                await asyncio.sleep(RETRY_SECONDS[-1])
+                continue
+            except CoterieError as error:  # nothing that time will mend, such as a lack of rights
+                self._group.refuse(bid.place.lock, error)
+                return
+            if bid.given_up:
+                break
+            # The session that has joined must be the one that is sound now: a lock that the server
+            # grants to a session that is over is no lock.
+            if session is self.session and system.now() < self.sound_until and number is not None:
+                self._enter(bid, number)
+                return
+        if leaving is not None:
+            await self._leave(leaving)
+        await self._leave(bid)
+
+    async def _wait(self, session: Session, bid: Bid) -> int | None:
+        """Wait until it is our turn; None if the wait was given up."""
+        bid.waiting = asyncio.ensure_future(session.wait(bid.place))
+        knock = asyncio.get_running_loop().call_later(
+            KNOCK_SECONDS, lambda: self._run(self._knock(session, bid.place.lock))
+        )
+        try:
+            return await bid.waiting
+        except asyncio.CancelledError:
+            if not bid.given_up or self._closed:
+                bid.waiting.cancel()
+                raise
+            return None
+        finally:
+            knock.cancel()
+            bid.waiting = None
+
+    async def _knock(self, session: Session, lock: str) -> None:
+        """Tell the processes inside that another one waits."""
+        with contextlib.suppress(SessionLost, Unavailable):
+            for entry in (await session.lines([lock])).get(lock, []):
+                if entry.inside and entry.author.participant != self.name:
+                    await session.send(entry.author.participant, encode(Knock(lock)))
+
+    async def _leave(self, bid: Bid) -> None:
+        """Remove an entry from the server, unless it goes with its session."""
+        while bid.session is not None and bid.session is self.session and not self._closed:
+            try:
+                await bid.session.leave(bid.place)
+            except SessionLost:
+                return
+            except CoterieError as error:
+                self.trouble = str(error)
+                await asyncio.sleep(RETRY_SECONDS[-1])
+            else:
+                return
+
+    def _enter(self, bid: Bid, number: int) -> None:
+        bid.state = State.HELD
+        bid.number = number
+        self._group.acquired(bid.place.lock, bid.token)
+
+    def knocked(self, lock: str) -> None:
+        """Note that another process waits for a lock; one that is only kept goes back at once."""
+        bid = self.bids.get(lock)
+        if bid is not None:
+            bid.wanted = True
+            if bid.state is State.KEPT:
+                self.release(lock)
+
+    # What the group calls to use what we have
+
+    def try_reacquire(self, lock: str, now: float, *, shared: bool) -> int:
+        """Take a lock that is kept, and return its token; 0 if the server has to be asked."""
+        bid = self.bids.get(lock)
+        if (
+            bid is None
+            or bid.state is not State.KEPT
+            or not self._begin_next(bid, now, shared=shared)
+        ):
+            return 0
+        del self.cached[lock]
+        bid.state = State.HELD
+        return bid.token
+
+    def try_pass_on(self, lock: str, now: float, *, shared: bool) -> int:
+        """Let the next task have a lock that is held, and return the token; 0 if that cannot be."""
+        bid = self.bids.get(lock)
+        if (
+            bid is None
+            or bid.state is not State.HELD
+            or not self._begin_next(bid, now, shared=shared)
+        ):
+            return 0
+        return bid.token
+
+    def _begin_next(self, bid: Bid, now: float, *, shared: bool) -> bool:
+        """Use up a token of the same entry, if one is left and the hold is in force."""
+        if bid.place.shared is not shared or bid.times + 1 == TIMES_MAX or now >= self.sound_until:
+            return False
+        bid.times += 1
+        return True
+
+    def try_release(self, lock: str, now: float) -> bool:
+        """Keep a lock that is not used any more; return False if it has to go back."""
+        bid = self.bids[lock]
+        is_known = self._note_use(lock)
+        if bid.state is not State.HELD or bid.wanted or not is_known or now >= self.sound_until:
+            return False
+        bid.state = State.KEPT
+        bid.used_at = now
+        self.cached[lock] = None
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(KEPT_SECONDS_MAX, self._sweep_kept)
+        return True
+
+    def _note_use(self, lock: str) -> bool:
+        """Return whether a name was used lately: most names are used once, and cost nothing extra."""
+        if lock in self._known:
+            self._known.move_to_end(lock)
+            return True
+        self._known[lock] = None
+        if len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
+        return False
+
+    def _sweep_kept(self) -> None:
+        """Give back what has not been used for a while."""
+        self._sweep = None
+        now = system.now()
+        for lock in list(self.cached):
+            if now - self.bids[lock].used_at >= KEPT_SECONDS_MAX:
+                self.release(lock)
+        if self.cached:
+            self._sweep = asyncio.get_running_loop().call_later(KEPT_SECONDS_MAX, self._sweep_kept)
+
+    def is_wanted(self, lock: str) -> bool:
+        """Return True if another process waits for the lock, as far as we know."""
+        bid = self.bids.get(lock)
+        return bid is not None and bid.wanted
+
+    def is_shared(self, lock: str) -> bool:
+        """Return the mode of the request or the hold."""
+        return self.bids[lock].place.shared
+
+    def remaining(self, lock: str, now: float) -> float:
+        """Return for how many seconds the hold is in force."""
+        bid = self.bids.get(lock)
+        if bid is None or bid.state is not State.HELD:
+            return 0.0
+        return max(0.0, self.sound_until - now)
+
+    def valid(self, lock: str, now: float) -> bool:
+        """Return True if the hold is in force."""
+        return self.remaining(lock, now) > 0
+
+    # Troubles
+
+    def obstacle(self, lock: str) -> CoterieError | None:
+        """Return what blocks a lock: nothing as long as there is a session."""
+        return None if self.may_grant() else self.unavailable(lock)
+
+    def may_grant(self) -> bool:
+        """Return True if there is a session."""
+        return self.session is not None
+
+    def unavailable(self, lock: str) -> CoterieError:
+        """Make the error of a claim that waits in vain."""
+        return Unavailable(f"lock {lock!r}: {self._server}: {self.trouble}")
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._finish)
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled():
+            task.result()

@@ -1,0 +1,296 @@
+"""The engine that a coordinator stands on when locks come from a server that keeps queues."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from coterie import system
+from coterie.aio import to_the_end
+from coterie.deadlock.service.lock_waits import Wanted
+from coterie.deadlock.service.waits import DeadlockSearch, Waits
+from coterie.engines.queue.desk import Desk
+from coterie.engines.queue.mail import Inquiry, Knock, decode, encode
+from coterie.engines.queue.server import SessionLost
+from coterie.errors import Unavailable, UsageError
+from coterie.locks.engine import LockState
+from coterie.locks.leases import blockers
+from coterie.locks.leases.attempt import try_once
+from coterie.locks.leases.frames import AskOwner, LockReport, OwnerReport, Owners
+from coterie.locks.leases.group import LeaseGroup
+from coterie.locks.leases.questions import Questions
+from coterie.locks.watch import follow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+
+    from coterie.deadlock.service.lock_waits import Hold
+    from coterie.engines.queue.server import Entry, Server, Session
+    from coterie.errors import CoterieError
+    from coterie.locks.engine import Party
+    from coterie.locks.leases.group import LeasedClaim
+    from coterie.locks.leases.survey import Survey
+    from coterie.locks.lock import Owner
+
+Group: TypeAlias = LeaseGroup[Desk]
+
+ASKED_MAX = 100  # processes that wait for a lock and are asked about their tasks
+TRY_SECONDS_MAX = 2.0
+
+logger = logging.getLogger("coterie.engines")
+
+
+class QueueEngine:
+    """Grants the locks of a server to the tasks of this process.
+
+    At most one process holds a lock at any instant, or any number that share it, as long as the
+    server keeps its promises and clocks run at about the same rate. Sessions are renewed as long as
+    this event loop runs, and a lock is lost early when its session cannot be.
+    """
+
+    def __init__(self, server: Server, *, deadlock_detection: bool = True) -> None:
+        """Prepare; the server is called when the engine is opened."""
+        self.waits = Waits(
+            system.secret(16).hex(),
+            self._blockers,
+            on_block=self._plan_search,
+            detects=deadlock_detection,
+        )
+        self.groups: dict[float | None, Group] = {}  # by lease; None: that of the server
+        self.search = DeadlockSearch(self.waits, self, self._held)
+        self._server = server
+        self._questions = Questions()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    @property
+    def group(self) -> Group:
+        """The claims of this process that have the usual lease; there is one while open."""
+        return self.groups[None]
+
+    async def open(self) -> None:
+        """Begin a session; raises `Unavailable` if the server does not answer."""
+        self.search = DeadlockSearch(self.waits, self, self._held)
+        group = self._group_of(self._server.lease)
+        await group.supply.open()
+        self.groups[None] = group
+
+    async def close(self) -> None:
+        """End all claims and sessions, so that no process has to wait for a lease of ours."""
+        self.search.stop()
+        for task in self._tasks:
+            task.cancel()
+        groups = list(self.groups.values())
+        self.groups.clear()
+        for group in groups:
+            group.close()
+        await to_the_end(_close_all([group.supply for group in groups]))
+
+    def place(
+        self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
+    ) -> LeasedClaim:
+        """Ask for a lock, with a lease of `ttl` seconds: that of the session at most."""
+        group = self.groups.get(ttl) or self._group(name, ttl)
+        claim = group.place(name, owner, shared=shared, wait=wait)
+        if not wait and claim.token is None and not claim.granted.done():
+            patience = min(TRY_SECONDS_MAX, group.supply.lease / 5)
+            self._run(try_once(claim, group, self._survey_one, patience))
+        return claim
+
+    # Leases
+
+    def _group(self, lock: str, ttl: float | None) -> Group:
+        """Find the group that has that lease, or begin another session for it."""
+        longest = self._server.lease
+        if ttl is None or ttl == longest:
+            return self.group
+        if not self._server.lease_min <= ttl < longest:
+            raise UsageError(
+                f"lock {lock!r}: ttl must be from {self._server.lease_min:g} s to {longest:g} s, got"
+                f" {ttl:g} s; for a longer one raise `lease` in the URL"
+            )
+        group = self.groups[ttl] = self._group_of(ttl)
+        group.supply.begin()
+        return group
+
+    def _group_of(self, lease: float) -> Group:
+        def enter(group: Group) -> Desk:
+            mail = partial(self._read, group)
+            return Desk(self._server, lease, self.waits.process, group, mail)
+
+        return LeaseGroup(enter)
+
+    # Mail
+
+    def _read(self, group: Group, letter: bytes) -> None:
+        """Read a letter of another process; one that makes no sense is left aside."""
+        try:
+            mail = decode(letter)
+        except msgspec.DecodeError as error:
+            logger.warning("%s: a letter that cannot be read: %s", self._server, error)
+            return
+        match mail:
+            case Knock(lock):
+                group.supply.knocked(lock)
+            case Inquiry(sender, asked):
+                self._send(sender, encode(self._report(group, asked)))
+            case OwnerReport():
+                self._questions.learn(0, mail)
+
+    def _send(self, participant: str, letter: bytes) -> None:
+        session = self.group.supply.session if self.groups else None
+        if session is not None:
+            self._run(_deliver(session, participant, letter))
+
+    def _report(self, group: Group, asked: AskOwner) -> OwnerReport:
+        """Answer for a group; an owner that another's search has found searches soon, too."""
+        if asked.search:
+            for wanted in asked.locks:
+                for claim in group.in_force(wanted.lock):
+                    self.search.nudge(claim.owner)
+        return blockers.report(group, self.waits, asked)
+
+    # Deadlocks
+
+    def _blockers(self, wanted: Wanted) -> list[LeasedClaim]:
+        return [claim for group in self.groups.values() for claim in group.blockers(wanted)]
+
+    def _held(self) -> list[LeasedClaim]:
+        return [claim for group in self.groups.values() for claim in group.held()]
+
+    def _plan_search(self, owner: Owner) -> None:
+        self.search.plan(owner)
+
+    @property
+    def round_trip(self) -> float:
+        """How many seconds an answer of other processes takes."""
+        return self._questions.round_trips.latest
+
+    async def holds(self, locks: Sequence[Wanted]) -> dict[Wanted, list[Hold]]:
+        """Find the tasks of other processes that hold these locks; without a server, none."""
+        try:
+            survey = await self._survey(locks, search=True)
+        except Unavailable:
+            return {}
+        return {lock: survey.holds(lock) for lock in locks}
+
+    # Questions
+
+    async def holders(self, name: str) -> list[Party]:
+        """List the holders of a lock."""
+        return (await self._survey_one(name)).holders(name)
+
+    async def waiters(self, name: str) -> list[Party]:
+        """List the tasks that wait for a lock, the next first."""
+        return (await self._survey_one(name)).waiters(name)
+
+    def watch(self, name: str, check: Callable[[], None]) -> AsyncGenerator[Party | None, None]:
+        """Follow the holder of a lock; changes are noticed within a fifth of a second."""
+        return follow(partial(self.holders, name), check)
+
+    def obstacle(self, name: str) -> CoterieError | None:
+        """Return what blocks a lock besides its holders: a server that cannot be reached."""
+        return self.group.obstacle(name)
+
+    async def states(self) -> list[LockState]:
+        """Describe all locks that any process holds, keeps or waits for."""
+        lines = await self._lines(None)
+        survey = await self._ask([Wanted(lock) for lock in sorted(lines)], lines, search=False)
+        return [
+            LockState(lock, survey.holders(lock), survey.silent(lock), survey.waiters(lock))
+            for lock in sorted(lines)
+        ]
+
+    async def _survey_one(self, lock: str) -> Survey:
+        return await self._survey([Wanted(lock)], search=False)
+
+    async def _survey(self, locks: Sequence[Wanted], *, search: bool) -> Survey:
+        lines = await self._lines(sorted({wanted.lock for wanted in locks}))
+        return await self._ask(locks, lines, search=search)
+
+    async def _lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+        desk = self.group.supply
+        if desk.session is None:
+            raise Unavailable(f"{self._server}: {desk.trouble}")
+        try:
+            return await desk.session.lines(locks)
+        except SessionLost:
+            raise Unavailable(f"{self._server}: the session was lost") from None
+
+    async def _ask(
+        self, locks: Sequence[Wanted], lines: Mapping[str, Sequence[Entry]], *, search: bool
+    ) -> Survey:
+        """Ask the processes that the server names; our own groups answer at once."""
+        reports = tuple(_describe(lock, lines.get(lock.lock, ()), search=search) for lock in locks)
+        concerns: dict[str, list[Wanted]] = {}
+        for report in reports:
+            for participant in dict.fromkeys((*report.owners, *report.queue)):
+                concerns.setdefault(participant, []).append(report.wanted)
+        labels = {
+            entry.author.participant: entry.author.process
+            for line in lines.values()
+            for entry in line
+        }
+        ours = {group.supply.name: group for group in self.groups.values()}
+        desk = self.group.supply
+
+        def send(number: int) -> None:
+            self._questions.learn(0, Owners(number, reports, labels))
+            for participant, wanted in concerns.items():
+                asked = AskOwner(0, number, tuple(wanted), search)
+                if participant in ours:
+                    self._questions.learn(0, self._report(ours[participant], asked))
+                else:
+                    self._send(participant, encode(Inquiry(desk.name, asked)))
+
+        return await self._questions.ask(
+            [0], send, self._questions.patience(desk.lease), desk.lease
+        )
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+
+async def _close_all(desks: Sequence[Desk]) -> None:
+    await asyncio.gather(*(desk.close() for desk in desks))
+
+
+async def _deliver(session: Session, participant: str, letter: bytes) -> None:
+    with contextlib.suppress(SessionLost, Unavailable):
+        await session.send(participant, letter)
+
+
+def _describe(wanted: Wanted, line: Sequence[Entry], *, search: bool) -> LockReport:
+    """Report which processes are inside and which wait, or what blocks a request to share."""
+    if wanted.shared:
+        return _describe_obstacles(wanted, line)
+    owners = tuple(entry.author.participant for entry in line if entry.inside)
+    waiting = [entry.author.participant for entry in line if not entry.inside]
+    return LockReport(wanted, owners, () if search else tuple(waiting[:ASKED_MAX]))
+
+
+def _describe_obstacles(wanted: Wanted, line: Sequence[Entry]) -> LockReport:
+    """Report which processes block a request to share a lock, beside the requester itself.
+
+    That is the one that has it alone, and the first that wants it alone before the requester's own
+    entry. Where the requester is inside, it is the first that waits: later tasks do not join its
+    hold.
+    """
+    requester = wanted.requester.participant
+    mine = [entry for entry in line if entry.author.participant == requester]
+    waits = any(not entry.inside for entry in mine)
+    before = [entry for entry in line if waits or not entry.inside]
+    if waits:
+        before = before[
+            : next(i for i, entry in enumerate(before) if entry in mine and not entry.inside)
+        ]
+    first = next((entry.author.participant for entry in before if not entry.shared), None)
+    owners = [e.author.participant for e in line if e.inside and (not e.shared or e in mine)]
+    queue = [*([first] if first and mine else []), *([requester] if waits else [])]
+    return LockReport(wanted, tuple(owners), tuple(queue))

@@ -1,0 +1,122 @@
+"""What the engine needs of a server: a session with a lease, queues of entries, and mail.
+
+A process keeps one session with the server. Its entries stand in the queues of locks as long as the
+session lives; the server removes them when it has not been renewed for a lease. An entry is inside
+when no entry before it is in its way: a sharer looks only at exclusive entries before it, an exclusive
+one at all. So the order of the queue is the order of service, and writers are not starved.
+
+Each module of this kind keeps these rules, each of which a lock on some server has once been broken without:
+
+- `join` is never cancelled by the engine: the server may carry it out after a `leave` that overtook
+  it, and an entry that no process knows of would be renewed for good. The name of an entry is chosen
+  before anything is sent and used for one attempt only, so a retry finds its own entry.
+- Whatever wakes a waiter is a hint: it looks at the server before `wait` returns.
+- A number, once returned by `join` or `wait`, is above every number returned for this lock before,
+  also over restarts and failovers of the server as far as the module promises to survive them.
+- A session that was lost stays lost: its methods raise `SessionLost` from then on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class SessionLost(Exception):  # noqa: N818 - says what is the matter
+    """The session is over, with all of its entries."""
+
+
+class Place(NamedTuple):
+    """One attempt to get a lock: names an entry in its queue."""
+
+    lock: str
+    shared: bool
+    attempt: int  # not used again by this participant
+
+
+class Author(msgspec.Struct, frozen=True, array_like=True):
+    """What an entry says about the process that made it."""
+
+    participant: str  # where its mail goes
+    process: str  # for people: host:pid
+    since: float  # when it asked, in seconds since 1970
+
+
+class Entry(NamedTuple):
+    """An entry in the queue of a lock, as the server knows it."""
+
+    author: Author
+    shared: bool
+    inside: bool
+    number: int  # 0 where the server does not say
+
+
+class Told(Protocol):
+    """What a session tells its user; each is called in the event loop that opened it."""
+
+    def renewed(self, sent_at: float) -> None:
+        """Count the lease from then on, by `system.now()`: the renewal sent then was confirmed."""
+
+    def lost(self, reason: str) -> None:
+        """Take note that the session is over."""
+
+    def mail(self, letter: bytes) -> None:
+        """Take a letter of another process."""
+
+
+class Session(Protocol):
+    """One session with the server, from its beginning to its loss or end."""
+
+    @property
+    def lease(self) -> float:
+        """After how many seconds without a renewal the server removes our entries."""
+
+    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
+        """Enter the queue, leaving another place first; return the number if we are inside at once."""
+
+    async def wait(self, place: Place) -> int:
+        """Wait until an entry that has joined is inside, and return its number; may be cancelled."""
+
+    async def leave(self, place: Place) -> None:
+        """Remove an entry, whether it is inside, waits or is not there any more."""
+
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+        """Return the queues of these locks, or of all; of each lock from one moment."""
+
+    async def send(self, participant: str, letter: bytes) -> None:
+        """Send a letter to another process; it arrives once or not at all."""
+
+    async def close(self) -> None:
+        """End the session and remove all of its entries; it ends in bounded time."""
+
+
+class Server(Protocol):
+    """A kind of server at some address."""
+
+    lease: float
+    """How many seconds a session lasts without a renewal, if nothing else is asked for."""
+
+    lease_min: float
+    """The shortest that can be asked for."""
+
+    def __str__(self) -> str:
+        """Name the server and its address for people, without passwords."""
+
+    async def open(self, participant: str, told: Told, lease: float) -> Session:
+        """Begin a session under that name; raises `Unavailable` or `ConfigError`.
+
+        `told.renewed` has been called once when it returns.
+        """
+
+
+def inside(modes: Sequence[bool]) -> int:
+    """Return how many entries of a queue are inside, given for each whether it shares."""
+    if not modes:
+        return 0
+    if not modes[0]:
+        return 1
+    return next((place for place, shared in enumerate(modes) if not shared), len(modes))

@@ -1,0 +1,87 @@
+"""`etcd://user@a:2379,b:2379?lease=10`: a server, as a program names it.
+
+After the addresses may stand a path, where the engine knows what to do with one, and parameters:
+`lease=SECONDS`, `deadlock-detection=off`, and those of the engine.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from coterie.errors import UsageError
+
+LEASE_SECONDS = 10.0
+DETECTION = "deadlock-detection"
+
+
+class ServerUrl(NamedTuple):
+    """What a URL says."""
+
+    scheme: str
+    addresses: list[tuple[str, int]]
+    user: str
+    password: str
+    path: str
+    lease: float
+    detects: bool
+    parameters: dict[str, str]  # of the engine
+
+    @property
+    def shown(self) -> str:
+        """The addresses, for people."""
+        return ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in self.addresses)
+
+
+def parse_server_url(url: str, *, port: int, parameters: tuple[str, ...] = ()) -> ServerUrl:
+    """Take a URL apart; `port` is that of addresses without one, `parameters` those of the engine."""
+    shown = url.partition("@")[2] or url  # a password does not belong into an error
+    try:
+        parts = urlsplit(url)
+        known = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        user, _, places = parts.netloc.rpartition("@")
+        addresses = [_address(place, port) for place in places.split(",") if place]
+    except ValueError as error:
+        raise UsageError(f"{shown}: {error}") from None
+    if not addresses:
+        raise UsageError(f"{shown}: it names no server; write {parts.scheme}://host:{port}")
+    allowed = ("lease", DETECTION, *parameters)
+    for name in known:
+        if name not in allowed:
+            raise UsageError(
+                f"{shown}: unknown parameter {name!r}; choose from: {', '.join(allowed)}"
+            )
+    name, _, password = user.partition(":")
+    return ServerUrl(
+        parts.scheme,
+        addresses,
+        unquote(name),
+        unquote(password),
+        parts.path.strip("/"),
+        _lease(shown, known.pop("lease", "")),
+        _detects(shown, known.pop(DETECTION, "on")),
+        known,
+    )
+
+
+def _address(place: str, port: int) -> tuple[str, int]:
+    split = urlsplit(f"//{place}")
+    if not split.hostname:
+        raise ValueError(f"no host in {place!r}")
+    return split.hostname, split.port or port
+
+
+def _lease(url: str, given: str) -> float:
+    try:
+        seconds = float(given) if given else LEASE_SECONDS
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"{url}: lease must be a number of seconds, got {given!r}")
+    return seconds
+
+
+def _detects(url: str, given: str) -> bool:
+    if given not in ("on", "off"):
+        raise UsageError(f"{url}: {DETECTION} must be on or off, got {given!r}")
+    return given == "on"

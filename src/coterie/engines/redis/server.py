@@ -1,0 +1,409 @@
+"""A session with Redis or Valkey: a key that expires, entries in sorted sets, and a channel for news."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from redis import asyncio as client
+from redis import exceptions
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from coterie import system
+from coterie.engines.queue.engine import QueueEngine
+from coterie.engines.queue.server import Author, Entry, SessionLost
+from coterie.engines.queue.url import parse_server_url
+from coterie.engines.redis import scripts
+from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from coterie.engines.queue.server import Place, Told
+    from coterie.engines.queue.url import ServerUrl
+
+VERSION_MIN = (6, 2)
+LEASE_SECONDS_MIN = 0.5
+BEATS_PER_LEASE = 3
+CALL_SECONDS_MAX = 5.0
+RETRY_SECONDS = 0.1
+LOOK_SECONDS_MIN = 0.01  # after the end of a lease that is waited for
+TLS_PARAMETERS = ("ca", "certificate", "key")
+SECURE = ("rediss", "valkeys")
+
+logger = logging.getLogger("coterie.engines")
+
+_decode_author = msgspec.msgpack.Decoder(Author).decode
+_encode_author = msgspec.msgpack.Encoder().encode
+
+
+def make_engine(url: str) -> QueueEngine:
+    """Return the engine of a program that takes locks on Redis or Valkey."""
+    parsed = parse_server_url(url, port=6379, parameters=TLS_PARAMETERS)
+    if len(parsed.addresses) > 1:
+        raise UsageError(
+            f"{parsed.scheme}://{parsed.shown}: locks are kept by one server; for several machines use coterie://"
+        )
+    if parsed.path and not parsed.path.isdigit():
+        raise UsageError(
+            f"{parsed.scheme}://{parsed.shown}: the number of a database may follow, got {parsed.path!r}"
+        )
+    return QueueEngine(RedisServer(parsed), deadlock_detection=parsed.detects)
+
+
+class RedisServer:
+    """One Redis or Valkey."""
+
+    lease_min = LEASE_SECONDS_MIN
+
+    def __init__(self, url: ServerUrl) -> None:
+        """Remember where it is."""
+        self.lease = max(url.lease, self.lease_min)
+        self._url = url
+        self._warned = False
+
+    def __str__(self) -> str:
+        """Name the server for people."""
+        return f"{self._url.scheme} at {self._url.shown}"
+
+    async def open(self, participant: str, told: Told, lease: float) -> RedisSession:
+        """Begin a session, if the server is one that can keep locks."""
+        line = Line(self)
+        try:
+            info = await line.connect()
+            self._check(info)
+            session = RedisSession(line, participant, told, lease)
+            await session.start(float(info.get("uptime_in_seconds", 0)))
+        except BaseException:
+            await line.close()
+            raise
+        return session
+
+    def client(self, *, alone: bool) -> client.Redis:
+        """Make a client which does not try again by itself; `alone` with one connection.
+
+        A connection that is made again without a word may lead to another run of the server.
+        """
+        url = self._url
+        host, port = url.addresses[0]
+        tls: dict[str, Any] = {}
+        if url.scheme in SECURE:
+            paths = {
+                name: url.parameters.get(name) or os.environ.get(f"COTERIE_TLS_{name.upper()}")
+                for name in TLS_PARAMETERS
+            }
+            tls = {
+                "ssl": True,
+                "ssl_ca_certs": paths["ca"],
+                "ssl_certfile": paths["certificate"],
+                "ssl_keyfile": paths["key"],
+            }
+        return client.Redis(
+            host=host,
+            port=port,
+            db=int(url.path or 0),
+            username=url.user or None,
+            password=url.password or os.environ.get("COTERIE_PASSWORD") or None,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=CALL_SECONDS_MAX,
+            socket_connect_timeout=CALL_SECONDS_MAX,
+            single_connection_client=alone,
+            **tls,
+        )
+
+    def error(self, error: Exception) -> CoterieError:
+        """Say what an error of a call means."""
+        if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
+            return ConfigError(f"{self}: refused: {error}")
+        if isinstance(error, exceptions.ResponseError) and not isinstance(
+            error, exceptions.ReadOnlyError | exceptions.BusyLoadingError
+        ):
+            return ConfigError(f"{self}: {error}")
+        return Unavailable(f"{self}: {error!s}")
+
+    def _check(self, info: dict[str, Any]) -> None:
+        """Refuse a server that cannot keep locks, and warn of one that may lose them."""
+        known = str(info.get("redis_version", "0"))
+        version = tuple(int(part) for part in known.split(".")[:2] if part.isdigit())
+        if version < VERSION_MIN:
+            raise ConfigError(f"{self}: version {known} is too old; locks need 6.2 or newer")
+        if info.get("role") == "slave":
+            raise ConfigError(f"{self}: it is a replica; name the primary")
+        policy = info.get("maxmemory_policy", "noeviction")
+        if info.get("maxmemory", 0) and policy != "noeviction":
+            raise ConfigError(
+                f"{self}: it may evict locks when its memory is full (maxmemory-policy {policy});"
+                " set it to noeviction, or use another server for locks"
+            )
+        if info.get("connected_slaves", 0) and not self._warned:
+            self._warned = True
+            logger.warning(
+                "%s has replicas: a failover may lose locks that are held, and then two programs hold"
+                " one at the same time. Where that must not be, use etcd:// or coterie://",
+                self,
+            )
+
+
+class Line:
+    """A connection to the server, which is made again only when that is asked for."""
+
+    def __init__(self, server: RedisServer) -> None:
+        """Prepare; `connect` calls the server."""
+        self.server = server
+        self._client: client.Redis | None = None
+        self.run = ""  # of the server that we are connected to
+
+    async def connect(self) -> dict[str, Any]:
+        """Connect, and return what the server says about itself."""
+        await self.close()
+        made = self.server.client(alone=True)
+        try:
+            info: dict[str, Any] = await made.info()
+        except (OSError, exceptions.RedisError) as error:
+            await made.aclose()
+            raise self.server.error(error) from None
+        self._client = made
+        self.run = str(info["run_id"])
+        return info
+
+    async def close(self) -> None:
+        """Disconnect."""
+        gone, self._client = self._client, None
+        if gone is not None:
+            with contextlib.suppress(OSError, exceptions.RedisError):
+                await gone.aclose()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether no call has failed since it was connected."""
+        return self._client is not None
+
+    async def publish(self, channel: str, message: bytes) -> None:
+        """Publish a message; it reaches those that listen now."""
+        made = self._client
+        if made is None:
+            raise Unavailable(f"{self.server}: not connected")
+        try:
+            await made.publish(channel, message)
+        except (OSError, exceptions.RedisError) as error:
+            raise self.server.error(error) from None
+
+    async def run_script(self, script: scripts.Script, *arguments: str | bytes | float) -> Any:
+        """Run a script, and return what it returns."""
+        made = self._client
+        if made is None:
+            raise Unavailable(f"{self.server}: not connected")
+        try:
+            try:
+                return await made.evalsha(script.digest, 0, *arguments)
+            except exceptions.NoScriptError:
+                return await made.eval(script.text, 0, *arguments)
+        except (OSError, exceptions.RedisError) as error:
+            if self._client is made and not isinstance(error, exceptions.ResponseError):
+                await self.close()
+            raise self.server.error(error) from None
+
+
+class RedisSession:
+    """One session, with its entries in queues."""
+
+    def __init__(self, line: Line, participant: str, told: Told, lease: float) -> None:
+        """Begin on a line that is connected; `start` announces the session."""
+        self.lease = lease
+        self._line = line
+        self._name = participant
+        self._told = told
+        self._nonce = system.secret(8).hex()
+        self._run_id = line.run
+        self._lost = ""
+        self._places: dict[Place, asyncio.Event] = {}  # our entries; set when one should look
+        self._ready = asyncio.Event()
+        self._connecting = asyncio.Lock()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    async def start(self, up_seconds: float) -> None:
+        """Announce the session, renew it from now on, and listen to news."""
+        self._run(self._listen())
+        try:
+            async with asyncio.timeout(CALL_SECONDS_MAX):
+                await self._ready.wait()
+        except TimeoutError:
+            await self._stop()
+            raise Unavailable(f"{self._line.server}: no channel could be subscribed to") from None
+        sent_at = system.now()
+        milliseconds = int(self.lease * 1000)
+        await self._line.run_script(
+            scripts.OPEN,
+            self._name,
+            self._nonce,
+            milliseconds,
+            self._run_id,
+            int(up_seconds * 1000),
+        )
+        self._told.renewed(sent_at)
+        self._run(self._renew())
+
+    async def close(self) -> None:
+        """End the session and take its entries away."""
+        await self._stop()
+        entries = [part for place in self._places for part in (place.lock, self._member(place))]
+        with contextlib.suppress(CoterieError):
+            await self._line.run_script(scripts.CLOSE, self._name, self._nonce, *entries)
+        self._lost = self._lost or "it was closed"
+        await self._line.close()
+
+    async def _stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # The lease
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self.lease / BEATS_PER_LEASE if self._line.is_up else RETRY_SECONDS)
+            sent_at = system.now()
+            try:
+                kept = await self._call(scripts.RENEW, int(self.lease * 1000))
+            except SessionLost:
+                return
+            except CoterieError:
+                continue
+            if not kept:
+                self._end("its lease has run out at the server")
+                return
+            self._told.renewed(sent_at)
+
+    def _end(self, reason: str) -> None:
+        if not self._lost:
+            self._lost = reason
+            for event in self._places.values():
+                event.set()
+            self._told.lost(reason)
+
+    # Entries
+
+    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
+        """Enter the queue."""
+        self._places[place] = asyncio.Event()
+        number, _ = await self._call(
+            scripts.JOIN,
+            place.lock,
+            self._member(place),
+            _encode_author(author),
+            self._member(leaving) if leaving is not None else "",
+        )
+        if leaving is not None:
+            self._places.pop(leaving, None)
+        return self._checked(number) or None
+
+    async def wait(self, place: Place) -> int:
+        """Look whenever there is news, and when the lease of an entry inside may have run out."""
+        while True:
+            news = self._places[place]
+            news.clear()
+            number, milliseconds = await self._call(scripts.LOOK, place.lock, self._member(place))
+            if self._checked(number):
+                return int(number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(milliseconds / 1000 + LOOK_SECONDS_MIN):
+                    await news.wait()
+
+    async def leave(self, place: Place) -> None:
+        """Take an entry away."""
+        self._checked(await self._call(scripts.LEAVE, place.lock, self._member(place)))
+        self._places.pop(place, None)
+
+    def _checked(self, number: int) -> int:
+        if number < 0:
+            self._end("its lease has run out at the server")
+            raise SessionLost(self._lost)
+        return number
+
+    # Questions
+
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+        """Read queues, all at one moment."""
+        if locks is not None and not locks:
+            return {}
+        found = await self._line.run_script(scripts.LINES, *(locks or ()))
+        return {
+            lock.decode(): [
+                Entry(_decode_author(author), member.startswith(b"s."), bool(within), int(number))
+                for member, number, author, within in entries
+            ]
+            for lock, entries in found
+        }
+
+    async def send(self, participant: str, letter: bytes) -> None:
+        """Publish a letter on the channel of its reader."""
+        await self._line.publish(_channel(participant), b"m" + letter)
+
+    # News
+
+    async def _listen(self) -> None:
+        """Keep a subscription; after each gap all that wait look for themselves."""
+        while True:
+            ear = self._line.server.client(alone=False)
+            try:
+                async with ear.pubsub() as channel:
+                    await channel.subscribe(_channel(self._name))
+                    while True:
+                        message = await channel.get_message(timeout=self.lease / BEATS_PER_LEASE)
+                        if message is None:
+                            await channel.ping()
+                        else:
+                            self._hear(message)
+            except (OSError, exceptions.RedisError):
+                await asyncio.sleep(RETRY_SECONDS)
+            finally:
+                with contextlib.suppress(OSError, exceptions.RedisError):
+                    await ear.aclose()
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if message["type"] == "subscribe":
+            self._ready.set()
+            for news in self._places.values():
+                news.set()
+        elif message["type"] == "message":
+            data: bytes = message["data"]
+            if data[:1] == b"m":
+                self._told.mail(data[1:])
+                return
+            lock = data[1:].decode(errors="replace")
+            for place, news in self._places.items():
+                if place.lock == lock:
+                    news.set()
+
+    # Calls
+
+    async def _call(self, script: scripts.Script, *arguments: str | bytes | float) -> Any:
+        """Run a script in the name of this session, on a line to the server that it began with."""
+        if self._lost:
+            raise SessionLost(self._lost)
+        if not self._line.is_up:
+            async with self._connecting:
+                if not self._line.is_up:
+                    await self._line.connect()
+            if self._line.run != self._run_id:
+                # It may have come up with an older state, in which our entries are not.
+                self._end("the server was restarted")
+                raise SessionLost(self._lost)
+        return await self._line.run_script(script, self._name, self._nonce, *arguments)
+
+    def _member(self, place: Place) -> str:
+        return f"{'s' if place.shared else 'x'}.{self._name}.{place.attempt}"
+
+    def _run(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+
+def _channel(participant: str) -> str:
+    return "{coterie}:c:" + participant

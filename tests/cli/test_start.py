@@ -1,0 +1,68 @@
+"""Commands start fast: none imports what it does not need. Modules are counted, not milliseconds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import coterie
+from tests.processes import BOUND_SECONDS
+
+LOADED = """
+import json, sys
+{body}
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def loaded(body: str) -> set[str]:
+    """Run a program and return the modules that it has imported."""
+    outcome = subprocess.run(
+        [sys.executable, "-c", LOADED.format(body=body)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=BOUND_SECONDS,
+    )
+    return set(json.loads(outcome.stderr.splitlines()[-1]))
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """Run a command and return the modules that it has imported."""
+    return loaded(f"from coterie.cli import run\nassert run({list(arguments)!r}) == 0")
+
+
+def commands(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.startswith("coterie.cli.")}
+
+
+def test_importing_coterie_imports_nothing_else() -> None:
+    assert {name for name in loaded("import coterie") if name.startswith("coterie.")} == set()
+    assert {"typing", "asyncio"} & (loaded("import coterie") - loaded("")) == set()
+
+
+def test_every_public_name_is_imported_on_first_use_and_listed_before() -> None:
+    assert set(coterie.__all__) <= set(dir(coterie))
+    body = "import coterie\nfor name in coterie.__all__: assert name in dir(coterie)\n"
+    body += "assert coterie.LockLost is coterie.LockLost\n"
+    assert "coterie.errors" in loaded(body)
+    assert "coterie.locks" not in loaded(body)
+
+
+def test_help_imports_no_subcommand() -> None:
+    modules = loaded_by("--help")
+    assert commands(modules) == {"coterie.cli.root"}
+    assert not {"asyncio", "numpy", "msgspec"} & modules
+
+
+def test_a_check_imports_no_algorithm_but_its_own() -> None:
+    modules = loaded_by("check", "ricart-agrawala", "-N", "2")
+    families = ("coterie.mutex.", "coterie.election.")
+    algorithms = {".".join(name.split(".")[:4]) for name in modules if name.startswith(families)}
+    assert algorithms == {"coterie.mutex.permission", "coterie.mutex.permission.ricart_agrawala"}
+    assert not {"asyncio", "coterie.explore.timed", "numpy.ma", "pathlib", "ssl"} & modules
+
+
+def test_a_check_with_a_parameter_knows_all_of_them() -> None:
+    assert "coterie.election.bully" in loaded_by("check", "raymond", "-N", "2", "--tree", "chain")

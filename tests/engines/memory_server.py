@@ -1,0 +1,151 @@
+"""A server in memory that keeps queues, to be cut off, slowed down and made to forget sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from coterie import system
+from coterie.engines.queue.server import Entry, SessionLost, inside
+from coterie.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.engines.queue.server import Author, Place, Told
+
+
+class MemoryServer:
+    """The queues, and the sessions that are open."""
+
+    lease_min = 0.1
+
+    def __init__(self, lease: float = 5.0) -> None:
+        self.lease = lease
+        self.number = 0
+        self.requests = 0
+        self.reachable = True
+        self.renews = True
+        self.queues: dict[str, list[tuple[MemorySession, Place, Author, int]]] = {}
+        self.sessions: dict[str, MemorySession] = {}
+        self.changed = asyncio.Condition()
+
+    def __str__(self) -> str:
+        return "memory"
+
+    async def open(self, participant: str, told: Told, lease: float) -> MemorySession:
+        await self.answer()
+        session = self.sessions[participant] = MemorySession(self, participant, told, lease)
+        told.renewed(system.now())
+        return session
+
+    async def answer(self) -> None:
+        """Take a turn of the loop, as a round trip does."""
+        self.requests += 1
+        await asyncio.sleep(0)
+        if not self.reachable:
+            raise Unavailable("memory: cut off")
+
+    async def forget(self, session: MemorySession, reason: str) -> None:
+        """End a session and tell the client of it, if there is one."""
+        session.lost = True
+        self.sessions = {
+            name: other for name, other in self.sessions.items() if other is not session
+        }
+        for lock, line in list(self.queues.items()):
+            self.queues[lock] = [entry for entry in line if entry[0] is not session]
+        session.told.lost(reason)
+        await self.tell()
+
+    async def tell(self) -> None:
+        """Wake all that wait."""
+        self.queues = {lock: line for lock, line in self.queues.items() if line}
+        async with self.changed:
+            self.changed.notify_all()
+
+    def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+        found = {}
+        for lock, line in self.queues.items():
+            if locks is None or lock in locks:
+                count = inside([place.shared for _, place, _, _ in line])
+                found[lock] = [
+                    Entry(author, place.shared, number <= line[count - 1][3], number)
+                    for _, place, author, number in line
+                ]
+        return found
+
+
+class MemorySession:
+    """One session of a client."""
+
+    def __init__(self, server: MemoryServer, name: str, told: Told, lease: float) -> None:
+        self.server = server
+        self.name = name
+        self.told = told
+        self.lease = lease
+        self.lost = False
+        self._beat = asyncio.get_running_loop().call_later(lease / 3, self._renew)
+
+    def _renew(self) -> None:
+        if self.server.renews and not self.lost:
+            self.told.renewed(system.now())
+            self._beat = asyncio.get_running_loop().call_later(self.lease / 3, self._renew)
+
+    async def _answer(self) -> None:
+        await self.server.answer()
+        if self.lost:
+            raise SessionLost
+
+    def _number(self, place: Place) -> int | None:
+        """Return the number of an entry that is inside."""
+        line = self.server.queues.get(place.lock, [])
+        count = inside([other.shared for _, other, _, _ in line])
+        for session, other, _, number in line[:count]:
+            if session is self and other == place:
+                return number
+        return None
+
+    async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
+        await self._answer()
+        if leaving is not None:
+            await self._remove(leaving)
+        self.server.number += 1
+        line = self.server.queues.setdefault(place.lock, [])
+        line.append((self, place, author, self.server.number))
+        return self._number(place)
+
+    async def wait(self, place: Place) -> int:
+        async with self.server.changed:
+            await self.server.changed.wait_for(lambda: self.lost or self._number(place))
+        await self._answer()
+        number = self._number(place)
+        assert number is not None
+        return number
+
+    async def leave(self, place: Place) -> None:
+        await self._answer()
+        await self._remove(place)
+
+    async def _remove(self, place: Place) -> None:
+        line = self.server.queues.get(place.lock, [])
+        line[:] = [entry for entry in line if (entry[0], entry[1]) != (self, place)]
+        await self.server.tell()
+
+    async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
+        await self._answer()
+        return self.server.lines(locks)
+
+    async def send(self, participant: str, letter: bytes) -> None:
+        await self._answer()
+        if participant in self.server.sessions:
+            asyncio.get_running_loop().call_soon(
+                self.server.sessions[participant].told.mail, letter
+            )
+
+    async def close(self) -> None:
+        if not self.lost:
+            self.lost = True
+            for lock, line in list(self.server.queues.items()):
+                self.server.queues[lock] = [entry for entry in line if entry[0] is not self]
+            self.server.sessions.pop(self.name, None)
+            await self.server.tell()

@@ -1,0 +1,260 @@
+"""The engine over a server that keeps queues, on one in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from coterie.engines.queue.desk import TIMES_MAX
+from coterie.engines.queue.engine import QueueEngine
+from coterie.errors import DeadlockDetected, LockLost, Unavailable, UsageError
+from coterie.locks import Coordinator
+from tests.engines.memory_server import MemoryServer
+from tests.locks.memory import in_loop, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from coterie.locks.held import Held
+
+
+def program(server: MemoryServer) -> Coordinator:
+    return Coordinator(QueueEngine(server), "memory:")
+
+
+@contextlib.asynccontextmanager
+async def programs(server: MemoryServer, count: int) -> AsyncIterator[list[Coordinator]]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(program(server)) for _ in range(count)]
+
+
+async def taken(c: Coordinator) -> Held:
+    held = await c.lock("x").acquire()
+    assert held is not None
+    return held
+
+
+@in_loop
+async def test_one_holds_and_the_others_follow_in_the_order_of_asking() -> None:
+    server, order, all_ask = MemoryServer(), [], asyncio.Event()
+
+    async def use(c: Coordinator, number: int) -> None:
+        async with c.lock("x") as held:
+            order.append((number, held.token))
+            assert sum(entry.inside for entry in server.lines(["x"])["x"]) == 1
+            await all_ask.wait()
+
+    async with programs(server, 5) as several:
+        tasks = []
+        for number, c in enumerate(several):
+            tasks.append(asyncio.create_task(use(c, number)))
+            await until(lambda: len(server.queues.get("x", [])) == len(tasks))
+        all_ask.set()
+        await asyncio.gather(*tasks)
+    assert [number for number, _ in order] == [0, 1, 2, 3, 4]
+    assert [token for _, token in order] == sorted({token for _, token in order})
+    assert not server.queues
+
+
+@in_loop
+async def test_a_name_that_is_used_again_is_kept_and_needs_no_message() -> None:
+    server = MemoryServer()
+    async with program(server) as c:
+        tokens = []
+        for _ in range(2):
+            async with c.lock("x") as held:
+                tokens.append(held.token)
+        await until(lambda: not server.queues or len(server.queues["x"]) == 1)
+        before = server.requests
+        for _ in range(10):
+            async with c.lock("x") as held:
+                tokens.append(held.token)
+        assert server.requests == before
+        assert tokens == sorted(set(tokens))
+
+
+@in_loop
+async def test_tokens_grow_beyond_those_of_one_number() -> None:
+    async with program(MemoryServer()) as c:
+        last = 0
+        for _ in range(2 * TIMES_MAX + 10):
+            async with c.lock("x") as held:
+                assert held.token > last
+                last = held.token
+
+
+@in_loop
+async def test_a_kept_lock_goes_to_another_process_that_asks() -> None:
+    server = MemoryServer()
+    async with programs(server, 2) as (ann, bob):
+        for _ in range(3):
+            async with ann.lock("x") as held:
+                first = held.token
+        async with bob.lock("x") as held:
+            assert held.token > first
+        async with ann.lock("x", timeout=0) as held:
+            assert held.token > first
+
+
+@in_loop
+async def test_a_try_finds_a_lock_taken_that_is_held_and_free_that_is_kept() -> None:
+    server = MemoryServer()
+    async with programs(server, 2) as (ann, bob):
+        for _ in range(2):
+            async with ann.lock("x"):
+                pass
+        async with bob.lock("x", timeout=0):
+            assert await ann.lock("x").acquire(timeout=0) is None
+        assert [len(line) for line in server.queues.values()] in ([], [1])
+
+
+@in_loop
+async def test_sharers_hold_together_and_a_writer_is_not_overtaken() -> None:
+    server, order = MemoryServer(), []
+    async with programs(server, 3) as (ann, bob, eve):
+
+        async def write() -> None:
+            async with eve.lock("x"):
+                order.append("written")
+
+        async def read() -> None:
+            async with ann.lock("x", shared=True):
+                order.append("read")
+
+        async with bob.lock("x", shared=True) as one:
+            async with ann.lock("x", shared=True) as two:
+                assert one.valid
+                assert two.valid
+            writing = asyncio.create_task(write())
+            await until(lambda: len(server.lines(["x"])["x"]) == 2)
+            reading = asyncio.create_task(read())
+            await until(lambda: len(server.lines(["x"])["x"]) == 3)
+            assert not order
+        await asyncio.gather(writing, reading)
+    assert order == ["written", "read"]
+
+
+@in_loop
+async def test_a_wait_that_is_given_up_leaves_no_entry() -> None:
+    server = MemoryServer()
+    async with programs(server, 2) as (ann, bob):
+        async with ann.lock("x"):
+            for turns in range(12):
+                task = asyncio.create_task(bob.lock("x").acquire())
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await until(lambda: len(server.queues["x"]) == 1)
+        await until(lambda: not server.queues)
+
+
+@in_loop
+async def test_a_lost_session_is_told_and_the_next_acquire_works() -> None:
+    server = MemoryServer()
+    async with program(server) as c:
+        held = await taken(c)
+        await server.forget(next(iter(server.sessions.values())), "the server restarted")
+        assert not held.valid
+        await held.lost
+        with pytest.raises(LockLost, match="restarted"):
+            await held.release()
+        async with c.lock("x") as held:
+            assert held.valid
+
+
+@in_loop
+async def test_waiters_join_again_in_a_new_session() -> None:
+    server = MemoryServer()
+    async with programs(server, 2) as (ann, bob):
+        async with ann.lock("x"):
+            waiting = asyncio.create_task(bob.lock("x").acquire())
+            await until(lambda: len(server.queues["x"]) == 2)
+            former = server.queues["x"][1][0]
+            await server.forget(former, "the server forgot")
+            await until(lambda: len(server.queues["x"]) == 2)
+        held = await waiting
+        assert held is not None
+        assert held.valid
+
+
+@in_loop
+async def test_a_lease_that_is_not_renewed_ends_by_the_clock() -> None:
+    server = MemoryServer(lease=0.2)
+    async with program(server) as c:
+        held = await taken(c)
+        server.renews = False
+        await held.lost
+        assert not held.valid
+        with pytest.raises(LockLost, match="could not be renewed"):
+            await held.release()
+
+
+@in_loop
+async def test_no_server_is_said_after_a_lease() -> None:
+    server = MemoryServer(lease=0.3)
+    async with program(server) as c:
+        server.reachable = False
+        await server.forget(next(iter(server.sessions.values())), "cut off")
+        with pytest.raises(Unavailable, match="lock 'x': memory: memory: cut off"):
+            await c.lock("x").acquire()
+        server.reachable = True
+        await until(lambda: bool(server.sessions))
+        async with c.lock("x"):
+            pass
+
+
+@in_loop
+async def test_a_server_that_is_not_there_is_said_at_once() -> None:
+    server = MemoryServer()
+    server.reachable = False
+    with pytest.raises(Unavailable):
+        await program(server).open()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@in_loop
+async def test_a_deadlock_of_two_programs_is_found(shared: bool) -> None:
+    server = MemoryServer()
+    async with programs(server, 2) as (ann, bob):
+        entered = [asyncio.Event(), asyncio.Event()]
+
+        async def cross(c: Coordinator, first: str, second: str, mine: int) -> str:
+            async with c.lock(first, shared=shared):
+                entered[mine].set()
+                await entered[1 - mine].wait()
+                try:
+                    async with c.lock(second):
+                        return "through"
+                except DeadlockDetected:
+                    return "gave way"
+
+        outcomes = await asyncio.gather(cross(ann, "a", "b", 0), cross(bob, "b", "a", 1))
+        assert sorted(outcomes) == ["gave way", "through"]
+
+
+@in_loop
+async def test_holders_and_waiters_are_those_of_all_processes() -> None:
+    server = MemoryServer()
+    async with programs(server, 3) as (ann, bob, eve):
+        async with ann.lock("x") as held:
+            waiting = asyncio.create_task(bob.lock("x").acquire())
+            await until(lambda: len(server.queues["x"]) == 2)
+            assert [party.token for party in await eve.holders("x")] == [held.token]
+            assert len(await eve.waiters("x")) == 1
+        assert await waiting is not None
+
+
+@in_loop
+async def test_another_lease_has_a_session_of_its_own() -> None:
+    server = MemoryServer()
+    async with program(server) as c:
+        async with c.lock("x", ttl=1.0), c.lock("y"):
+            assert sorted(session.lease for session in server.sessions.values()) == [1.0, 5.0]
+        with pytest.raises(UsageError, match="ttl must be from"):
+            await c.lock("x", ttl=60.0).acquire()
+    assert not server.sessions
