@@ -21,7 +21,7 @@ from coterie.engines.etcd import messages as api
 from coterie.engines.etcd.channel import TLS_PARAMETERS, Channel
 from coterie.engines.etcd.watches import Watches
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Entry, SessionLost, inside
+from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import Unavailable, UsageError
 
@@ -84,6 +84,25 @@ class EtcdServer:
             await channel.close()
             raise
         return session
+
+    async def nodes(self) -> list[ServerNode]:
+        """Ask each member by itself; one that knows no leader can decide nothing."""
+        members = [self._url._replace(addresses=[address]) for address in self._url.addresses]
+        return list(await asyncio.gather(*map(_node, members)))
+
+
+async def _node(url: ServerUrl) -> ServerNode:
+    channel = Channel(url)
+    try:
+        await channel.open(CALL_SECONDS_MAX)
+        status = api.status(await channel.call("Maintenance/Status", b"", CALL_SECONDS_MAX))
+    except Unavailable as error:
+        return ServerNode(url.shown, trouble=str(error).removeprefix(f"{channel}: "))
+    finally:
+        await channel.close()
+    trouble = "" if status.leader else "it knows no leader"
+    role = "leader" if status.leader == status.member else "follower"
+    return ServerNode(url.shown, status.version, "" if trouble else role, trouble)
 
 
 class EtcdSession:

@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 
 from coterie import system
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Entry, SessionLost
+from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.redis import scripts
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -84,6 +84,19 @@ class RedisServer:
             raise
         return session
 
+    async def nodes(self) -> list[ServerNode]:
+        """Ask the server what it is."""
+        line = Line(self)
+        try:
+            info = await line.connect()
+        except Unavailable as error:
+            return [ServerNode(self._url.shown, trouble=str(error).removeprefix(f"{self}: "))]
+        finally:
+            await line.close()
+        known = info.get("valkey_version") or info.get("redis_version", "")
+        role = "replica" if info.get("role") == "slave" else "primary"
+        return [ServerNode(self._url.shown, str(known), role)]
+
     def client(self, *, alone: bool) -> client.Redis:
         """Make a client which does not try again by itself; `alone` with one connection.
 
@@ -124,6 +137,9 @@ class RedisServer:
             error, exceptions.ReadOnlyError | exceptions.BusyLoadingError
         ):
             return ConfigError(f"{self}: {error}")
+        cause = error.__cause__ or error.__context__
+        if isinstance(cause, OSError) and (cause.errno or 0) > 0:
+            return Unavailable(f"{self}: {os.strerror(cause.errno or 0)}")
         return Unavailable(f"{self}: {error!s}")
 
     def _check(self, info: dict[str, Any]) -> None:
