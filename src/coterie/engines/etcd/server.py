@@ -117,7 +117,8 @@ class EtcdSession:
         self._id = lease.id
         self._lost = ""
         self._limit = min(CALL_SECONDS_MAX, self.lease)
-        self._created: dict[Place, int] = {}  # revisions of our entries
+        # The revision of each of our entries, and the key next before it where that is known.
+        self._created: dict[Place, tuple[int, bytes]] = {}
         self._letters = itertools.count(1)
         self._ready = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -192,37 +193,46 @@ class EtcdSession:
         """
         key, way = self._key(place), _way(place)
         read_own = api.chunk(1, api.get(key, keys_only=True))
-        read_head = api.chunk(1, api.get(*way, limit=1, order=api.ASCENDING, keys_only=True))
+        read_last = api.chunk(1, api.get(*way, limit=2, order=api.DESCENDING, keys_only=True))
         entry = api.put(key, _encode_author(author), self._id)
-        then = [api.chunk(2, entry), read_own, read_head]
+        then = [api.chunk(2, entry), read_own, read_last]
         if leaving is not None:
             then.insert(0, api.chunk(3, api.delete(self._key(leaving))))
-        request = api.transaction(api.absent(key), then, [read_own, read_head])
+        request = api.transaction(api.absent(key), then, [read_own, read_last])
         answer = api.done(await self._call("KV/Txn", request))
-        (own,), head = answer.reads
+        (own,), last = answer.reads
         if leaving is not None:
             self._created.pop(leaving, None)
-        self._created[place] = own.created
-        return own.created if not head or head[0].created >= own.created else None
+        # Where the entry has been there before, others may stand behind it: then `wait` has to look.
+        near = next((other.key for other in last if other.created < own.created), b"")
+        self._created[place] = own.created, near
+        return own.created if answer.succeeded and not near else None
 
     async def wait(self, place: Place) -> int:
         """Wait for the end of the nearest entry in our way, then look for one before it."""
-        number = self._created[place]
+        number, near = self._created[place]
         seen = number
         while True:
-            near = await self._before(place, number, seen)
             if not near:
-                return number
-            watching = await self._watches.until_deleted(near[0].key)
+                before = await self._before(place, number, seen)
+                if not before:
+                    return number
+                near = before[0].key
+            watching = await self._watches.until_deleted(near)
             try:
                 await watching.created
                 # It may have gone before the watch began, which would then be silent.
                 now = await self._before(place, number, seen)
-                if now and now[0].key == near[0].key:
+                if not now:
+                    return number
+                if now[0].key == near:
                     seen = max(seen, await watching.ended)
                     if seen > number and len(now) == 1 and watching.ended.result():
                         self._check()
                         return number
+                    near = b""
+                else:
+                    near = now[0].key
             finally:
                 await self._watches.give_up(watching)
 

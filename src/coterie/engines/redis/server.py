@@ -225,6 +225,15 @@ class Line:
             raise self.server.error(error) from None
 
 
+class Entered:
+    """An entry of ours: whether there is news, and when to look without any."""
+
+    def __init__(self) -> None:
+        """Begin before the join is sent: news may come before its answer."""
+        self.news = asyncio.Event()
+        self.patience = 0  # milliseconds until the lease of an entry before us may have run out
+
+
 class RedisSession:
     """One session, with its entries in queues."""
 
@@ -237,7 +246,7 @@ class RedisSession:
         self._nonce = system.secret(8).hex()
         self._run_id = line.run
         self._lost = ""
-        self._places: dict[Place, asyncio.Event] = {}  # our entries; set when one should look
+        self._places: dict[Place, Entered] = {}
         self._ready = asyncio.Event()
         self._connecting = asyncio.Lock()
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -298,16 +307,16 @@ class RedisSession:
     def _end(self, reason: str) -> None:
         if not self._lost:
             self._lost = reason
-            for event in self._places.values():
-                event.set()
+            for entry in self._places.values():
+                entry.news.set()
             self._told.lost(reason)
 
     # Entries
 
     async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
         """Enter the queue."""
-        self._places[place] = asyncio.Event()
-        number, _ = await self._call(
+        entry = self._places[place] = Entered()
+        number, entry.patience = await self._call(
             scripts.JOIN,
             place.lock,
             self._member(place),
@@ -320,15 +329,15 @@ class RedisSession:
 
     async def wait(self, place: Place) -> int:
         """Look whenever there is news, and when the lease of an entry inside may have run out."""
+        entry = self._places[place]
         while True:
-            news = self._places[place]
-            news.clear()
-            number, milliseconds = await self._call(scripts.LOOK, place.lock, self._member(place))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(entry.patience / 1000 + LOOK_SECONDS_MIN):
+                    await entry.news.wait()
+            entry.news.clear()
+            number, entry.patience = await self._call(scripts.LOOK, place.lock, self._member(place))
             if self._checked(number):
                 return int(number)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(milliseconds / 1000 + LOOK_SECONDS_MIN):
-                    await news.wait()
 
     async def leave(self, place: Place) -> None:
         """Take an entry away."""
@@ -384,17 +393,17 @@ class RedisSession:
     def _hear(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":
             self._ready.set()
-            for news in self._places.values():
-                news.set()
+            for entry in self._places.values():
+                entry.news.set()
         elif message["type"] == "message":
             data: bytes = message["data"]
             if data[:1] == b"m":
                 self._told.mail(data[1:])
                 return
             lock = data[1:].decode(errors="replace")
-            for place, news in self._places.items():
+            for place, entry in self._places.items():
                 if place.lock == lock:
-                    news.set()
+                    entry.news.set()
 
     # Calls
 
