@@ -59,12 +59,13 @@ class ZooKeeper:
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         classes = ":".join(str(JARS / name) for name in NEEDED)
-        # One thread for the collector and a fast compiler: it is a small server on few cores.
-        options = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+        # A small server on few cores, whose machine does not fail: its log need not reach the disk.
+        options = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        settings = ("-Dzookeeper.forceSync=no",)
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["java", *options, "-cp", classes, main, str(self._configuration)],
+                ["java", *options, *settings, "-cp", classes, main, str(self._configuration)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
