@@ -22,7 +22,6 @@ from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
 from coterie.explore import Progress, Verdict, check, needs_clock
 from coterie.process import Channel
-from coterie.scenario import from_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,6 +188,8 @@ def _print(choice: Choice, verdict: Verdict) -> None:
     rate = verdict.states / max(verdict.seconds, 1e-9)
     click.echo(f"  {verdict.seconds:.2f} s, {rate:,.0f} states/s", err=True)
     if verdict.counterexample:
+        from coterie.scenario import from_trace  # noqa: PLC0415 - where there is something to tell
+
         click.echo("  shortest counterexample:")
         for line in from_trace(verdict.counterexample).splitlines():
             click.echo(f"    {line}")
