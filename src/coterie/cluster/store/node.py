@@ -110,6 +110,7 @@ class StoreNode:
             hear,
             me=self.me,
             storage=self.log,
+            log=self.log,
             on_disk_failure=self._fail,
         )
 
