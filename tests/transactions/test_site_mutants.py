@@ -169,7 +169,10 @@ MUTANTS = {
         Resource, "        step.log_late(Settled(name, number))\n", "", crashes
     ),
     "a commit is acknowledged before what is overdue is written": Mutant(
-        Journal, "if again or out.durable or not self.overdue:", "if True: self._pay(out)\n        if False:", crashes
+        Journal,
+        "if again or out.durable or not self.overdue:",
+        "if True: self._pay(out)\n        if False:",
+        crashes,
     ),
     "unknown means committed": Mutant(
         Coordinator,

@@ -37,6 +37,7 @@ class Disk:
         self._sizes: dict[int, int] = {}  # synced, by inode
         self._names: dict[Path, dict[str, int]] = {}  # synced, by folder
         self._locks: dict[int, tuple[Process, IO[bytes]]] = {}  # by inode
+        self._locked: list[IO[bytes]] = []  # ever, by processes that may have been killed since
         folder.mkdir(parents=True)
         self._kept.mkdir()
 
@@ -154,3 +155,9 @@ class Disk:
             if holder.is_alive and not locked.closed:
                 raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable")
         self._locks[inode] = (process, file)
+        self._locked.append(file)
+
+    def close(self) -> None:
+        """Close the files that killed processes had locked; to close one twice does no harm."""
+        for file in self._locked:
+            file.close()

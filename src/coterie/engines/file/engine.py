@@ -56,6 +56,7 @@ class FileEngine:
         self._watch: asyncio.TimerHandle | None = None
         self._watched: dict[FileClaim, None] = {}  # whose holders want to be told of a loss
         self._look: asyncio.TimerHandle | None = None
+        self._blocked: set[Owner] = set()  # that began to wait since the last look
         self._search: DeadlockSearch | None = None  # made when a wait lasts for a while
         self._board: WaitBoard | None = None
         self._guard = RLock()  # of the claims and the words, which threads use
@@ -122,7 +123,7 @@ class FileEngine:
 
     def place_now(self, name: str, *, owner: Owner, shared: bool) -> FileClaim | None:
         """Take a lock if it is free and no task waits for it, else return None; in any thread."""
-        number, task = self.waits.name(owner).number, task_name(owner).encode()
+        number, task = self.waits.number(owner), task_name(owner).encode()
         for _ in range(TRIES):
             words = self._current()
             try:
@@ -141,7 +142,7 @@ class FileEngine:
 
     def join_again(self, claim: FileClaim) -> None:
         """Let a claim join the line of its lock, in the directory as it is now."""
-        number, task = self.waits.name(claim.owner).number, task_name(claim.owner).encode()
+        number, task = self.waits.number(claim.owner), task_name(claim.owner).encode()
         error: Exception = self._removed_again_and_again(claim.lock)
         for _ in range(TRIES):
             words = self._current()
@@ -263,14 +264,16 @@ class FileEngine:
 
     def _search_later(self, owner: Owner) -> None:
         """Search for an owner that stays blocked; most waits are over before that."""
-        if self._search is not None:
-            self._search.plan(owner)
-        elif self._look is None:
+        self._blocked.add(owner)
+        if self._look is None:
             self._look = self.loop.call_later(LOOK_FOR_DEADLOCKS_SECONDS, self._look_for_deadlocks)
 
     def _look_for_deadlocks(self) -> None:
         self._look = None
-        blocked = self.waits.blocked()
+        # An owner that holds nothing blocks no other, so it is in no circle.
+        holding = {claim.owner for claim in self._held()}
+        blocked = [owner for owner in self._blocked & holding if self.waits.is_blocked(owner)]
+        self._blocked.clear()
         if not blocked:
             return
         from coterie.deadlock.service.waits import DeadlockSearch  # noqa: PLC0415 - seldom needed
@@ -278,7 +281,8 @@ class FileEngine:
 
         if self._board is None:
             self._board = WaitBoard(self._directory, self.waits, self._held)
-        self._search = DeadlockSearch(self.waits, self._board, self._held)
+        if self._search is None:
+            self._search = DeadlockSearch(self.waits, self._board, self._held)
         for owner in blocked:
             self._search.plan(owner)
 

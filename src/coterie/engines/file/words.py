@@ -115,7 +115,7 @@ class Words:
                 folder = self._keep(directory.open(make=True))
                 self.descriptor = open_words(folder, self._path)  # locks nothing that lasts
                 self._descriptors.append(self.descriptor)
-                self._identity = _identity(self.descriptor)
+                self._inode, self._device = _identity(self.descriptor)
                 self.tokens = Tokens(self.descriptor, folder, self._path)
                 self.lines = self._keep(folder.enter(LINES, make=True))
                 self.boards = self._keep(folder.enter(BOARDS, make=True))
@@ -142,10 +142,10 @@ class Words:
     def in_place(self) -> bool:
         """Return True if the file at the path is the one that is open: if not, others do not see us."""
         try:
-            found = os.stat(self._path, follow_symlinks=False)
+            found = os.lstat(self._path)
         except OSError:
             return False
-        return (found.st_ino, found.st_dev) == self._identity
+        return found.st_ino == self._inode and found.st_dev == self._device
 
     @property
     def loss(self) -> str:
@@ -200,7 +200,7 @@ class Words:
             descriptor = os.open(WORDS, OPEN_WORDS, dir_fd=self._folder.descriptor)
         except FileNotFoundError:
             raise ReplacedError from None
-        if _identity(descriptor) == self._identity:
+        if _identity(descriptor) == (self._inode, self._device):
             return descriptor
         os.close(descriptor)
         raise ReplacedError
