@@ -69,6 +69,10 @@ class Session:
         """Whether locks can be acquired."""
         return self._loop is not None
 
+    def note_turn(self) -> None:
+        """Take note that a task has waited, so that the event loop has run the others."""
+        self._turned = system.monotonic()
+
     def should_yield(self) -> bool:
         """Return True if the event loop should run other tasks first.
 
@@ -349,6 +353,7 @@ class Lock(Acquirable[Held]):
                 return claim
             if not await self._is_granted(owner, claim, patience):
                 return None
+            self._session.note_turn()
             if claim.valid():
                 return claim
             # The grant came too late: after a pause of this process, or as the coordinator closed.

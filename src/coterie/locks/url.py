@@ -12,6 +12,8 @@ SCHEMES = {
     "etcd": "coterie.engines.etcd",
     "etcds": "coterie.engines.etcd",
     "file": "coterie.engines.file.engine",
+    "postgres": "coterie.engines.postgresql",
+    "postgresql": "coterie.engines.postgresql",
     "redis": "coterie.engines.redis",
     "rediss": "coterie.engines.redis",
     "valkey": "coterie.engines.redis",

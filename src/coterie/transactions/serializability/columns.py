@@ -165,8 +165,8 @@ def _stand_alone(piece: bytes, size: int) -> bool:
     within an object, no closing brace stands before an opening one.
     """
     text = np.frombuffer(piece, np.uint8)
-    breaks = np.count_nonzero(text == ord("\n"))
-    return bool(breaks == size - 1 == piece.count(b"}\n{"))
+    breaks = int(np.count_nonzero(text == ord("\n")))
+    return breaks == size - 1 == piece.count(b"}\n{")
 
 
 def _table(versions: list[Any]) -> Numbers:
