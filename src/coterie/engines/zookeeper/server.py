@@ -22,7 +22,7 @@ from coterie.engines.queue.server import Entry, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.zookeeper import names
 from coterie.engines.zookeeper.connection import TLS_PARAMETERS, Connection
-from coterie.errors import Unavailable
+from coterie.errors import CoterieError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -156,7 +156,7 @@ class ZooKeeperSession:
                 await self._beat()
             except SessionLost:
                 return
-            except Unavailable:
+            except CoterieError:
                 continue
 
     async def _beat(self) -> None:
@@ -339,7 +339,7 @@ class ZooKeeperSession:
                 await self._empty_mailbox()
             except SessionLost:
                 return
-            except Unavailable:
+            except CoterieError:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 await self._mail.wait()
@@ -368,7 +368,7 @@ class ZooKeeperSession:
         reader is not empty.
         """
         connection = self._connection
-        with contextlib.suppress(SessionLost, Unavailable):
+        with contextlib.suppress(SessionLost, CoterieError):
             for parent in (self._queues, self._mailboxes):
                 (stat,) = await connection.answers(connection.send("exists", parent))
                 if stat is None or not 0 < stat.numChildren <= LISTED_MAX:
