@@ -116,10 +116,11 @@ class PostgresqlServer:
 class Request:
     """An entry of ours: a lock that is held on the main connection, or asked for on one of its own."""
 
-    def __init__(self, line: Line) -> None:
-        """Begin on a connection."""
+    def __init__(self, line: Line, leaving: Place | None = None) -> None:
+        """Begin on a connection, where another lock is given back first."""
         self.line = line
-        self.task: asyncio.Task[int] | None = None  # that waits
+        self.leaving = leaving
+        self.task: asyncio.Task[Any] | None = None  # that waits
         self.holds = False
 
 
@@ -224,7 +225,7 @@ class PostgresqlSession:
         if left is not None and left.line is not self._main:
             assert leaving is not None, "it was found"
             del self._requests[leaving]
-            self._ask(place, left.line, leaving)
+            self._requests[place] = Request(left.line, leaving)
             return None
         if left is not None or (
             place.lock not in self._contended and system.now() >= self._opens_at
@@ -234,7 +235,7 @@ class PostgresqlSession:
                 return number
             if number is not None:
                 await self.leave(place)
-        self._ask(place, await self._take_spare(), None)
+        self._requests[place] = Request(await self._take_spare())
         return None
 
     async def _try(self, place: Place, leaving: Place | None) -> int | None:
@@ -266,13 +267,25 @@ class PostgresqlSession:
             self._requests[place] = Request(main)
             return int(number)
 
-    def _ask(self, place: Place, line: Line, leaving: Place | None) -> None:
-        """Begin to wait on a connection of its own."""
-        request = self._requests[place] = Request(line)
-        request.task = self._run(self._obtain(place, request, leaving))
+    async def wait(self, place: Place) -> int:
+        """Wait on the connection that was chosen, until the server has granted the lock."""
+        self._check()
+        request = self._requests[place]
+        request.task = asyncio.current_task()
+        try:
+            return await self._obtain(place, request)
+        except asyncio.CancelledError:
+            self._check()
+            raise
+        except Exception:
+            request.task = None
+            await self.leave(place)
+            raise
+        finally:
+            request.task = None
 
-    async def _obtain(self, place: Place, request: Request, leaving: Place | None) -> int:
-        line = request.line
+    async def _obtain(self, place: Place, request: Request) -> int:
+        line, leaving = request.line, request.leaving
         query = statements.take(
             shared=place.shared,
             leaving=leaving.shared if leaving is not None else None,
@@ -288,8 +301,9 @@ class PostgresqlSession:
         while line.sent_at < self._told_at:
             await self._call(line, line.beat(self._told_at))
         request.holds = True
-        await asyncio.sleep(max(0.0, self._opens_at - system.now()))
-        self._check()
+        if system.now() < self._opens_at:
+            await asyncio.sleep(self._opens_at - system.now())
+            self._check()
         return abs(number)
 
     def _note(self, lock: str, *, waited: bool) -> None:
@@ -300,20 +314,6 @@ class PostgresqlSession:
         self._contended[lock] = None
         if len(self._contended) > CONTENDED_MAX:
             del self._contended[next(iter(self._contended))]
-
-    async def wait(self, place: Place) -> int:
-        """Wait until the server has granted the lock."""
-        self._check()
-        task = self._requests[place].task
-        assert task is not None, "it was not inside at once"
-        try:
-            return await task
-        except asyncio.CancelledError:
-            self._check()
-            raise
-        except Exception:
-            await self.leave(place)
-            raise
 
     async def leave(self, place: Place) -> None:
         """Give a lock back, or stop to wait for it by ending the connection that waits."""
@@ -327,7 +327,7 @@ class PostgresqlSession:
                 await self._call(line, line.run_now(query, key))
                 self._on_main.discard(key)
             self._requests.pop(place, None)
-        elif request.task is not None and request.task.done() and request.holds:
+        elif request.task is None and request.holds:
             await self._call(line, line.ask(query, key))
             self._requests.pop(place, None)
             line.used_at = system.now()
@@ -396,7 +396,7 @@ class PostgresqlSession:
             sent = [
                 request
                 for place, request in self._requests.items()
-                if request.task is not None and not request.task.done()
+                if request.task is not None
                 if keys is None or key_of(place.lock) in keys
             ]
             if all(request.line.pid in seen for request in sent) or system.now() >= end:
