@@ -38,6 +38,7 @@ BEATS_PER_LEASE = 3
 LEASE_SECONDS_MIN = 0.5
 LABEL_BYTES_MAX = 63  # of an application_name
 PART_CHARACTERS_MAX = 7000  # of a letter: a notice has less than 8000 bytes
+AT_ONCE_TIMES = 2  # in a row that a lock is found free before it counts as free
 CONTENDED_MAX = 4096  # names that had to be waited for lately
 SPARE_SECONDS_MAX = 10.0  # that a connection is kept without use
 NAMES_SECONDS_MAX = 1.0  # for the answers of processes that know the names of locks
@@ -143,7 +144,8 @@ class PostgresqlSession:
         self._on_main: set[int] = set()  # keys; a session can take a lock twice that it has
         self._spare: list[Line] = []
         self._lines: dict[Line, None] = {main: None}
-        self._contended: dict[str, None] = {}
+        self._contended: dict[str, int] = {}  # how many more times it is to be found free
+        self._leaving: dict[str, Place] = {}  # what is given back now, by lock
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
         self._asked: dict[int, asyncio.Future[str]] = {}  # names of locks, by key
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -221,22 +223,32 @@ class PostgresqlSession:
     async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
         """Take the lock on the main connection if it is free, or begin to wait on another one."""
         self._check()
-        left = self._requests.get(leaving) if leaving is not None else None
+        if leaving is None:
+            leaving = self._take_over(place.lock)
+        left = self._requests.pop(leaving, None) if leaving is not None else None
         if left is not None and left.line is not self._main:
-            assert leaving is not None, "it was found"
-            del self._requests[leaving]
             self._requests[place] = Request(left.line, leaving)
             return None
         if left is not None or (
             place.lock not in self._contended and system.now() >= self._opens_at
         ):
             number = await self._try(place, leaving if left is not None else None)
-            if number is not None and system.now() >= self._opens_at:
-                return number
             if number is not None:
-                await self.leave(place)
+                return number
         self._requests[place] = Request(await self._take_spare())
         return None
+
+    def _take_over(self, lock: str) -> Place | None:
+        """Return the entry of a lock that is being left, if it is well followed by another one.
+
+        On a connection of its own that is so where others wait; else the main one is to be used again.
+        """
+        place = self._leaving.get(lock)
+        if place is None or place not in self._requests:
+            return None
+        if lock not in self._contended and self._requests[place].line is not self._main:
+            return None
+        return self._leaving.pop(lock)
 
     async def _try(self, place: Place, leaving: Place | None) -> int | None:
         main, key = self._main, key_of(place.lock)
@@ -254,17 +266,21 @@ class PostgresqlSession:
             try:
                 number = await self._call(main, main.run_now(query, *keys))
             except CoterieError:
-                # The lock may have been taken before there was no number to be had.
+                # The lock may have been taken before there was no number to be had, or not yet left.
                 with contextlib.suppress(*FAILURES):
-                    await main.run_now(statements.unlock(shared=place.shared), key)
+                    for each in (place, leaving):
+                        if each is not None:
+                            unlock = statements.unlock(shared=each.shared)
+                            await main.run_now(unlock, key_of(each.lock))
+                            self._on_main.discard(key_of(each.lock))
                 raise
             if leaving is not None:
                 self._on_main.discard(keys[1])
-                self._requests.pop(leaving, None)
             if number is None:
                 return None
             self._on_main.add(key)
             self._requests[place] = Request(main)
+            self._requests[place].holds = True
             return int(number)
 
     async def wait(self, place: Place) -> int:
@@ -308,16 +324,17 @@ class PostgresqlSession:
 
     def _note(self, lock: str, *, waited: bool) -> None:
         """Remember a lock that had to be waited for: to try it on the main connection would be in vain."""
-        if not waited:
-            self._contended.pop(lock, None)
-            return
-        self._contended[lock] = None
+        times = AT_ONCE_TIMES if waited else self._contended.get(lock, 0) - 1
+        self._contended.pop(lock, None)
+        if times > 0:
+            self._contended[lock] = times
         if len(self._contended) > CONTENDED_MAX:
             del self._contended[next(iter(self._contended))]
 
     async def leave(self, place: Place) -> None:
         """Give a lock back, or stop to wait for it by ending the connection that waits."""
         self._check()
+        await self._offer(place)
         request = self._requests.get(place)
         if request is None:
             return
@@ -338,6 +355,15 @@ class PostgresqlSession:
                 request.task.cancel()
                 await asyncio.wait([request.task])
             await self._close_line(line)
+
+    async def _offer(self, place: Place) -> None:
+        """Let a request that comes at this moment give the lock back in its own statement."""
+        request = self._requests.get(place)
+        if request is not None and request.holds and request.task is None:
+            self._leaving[place.lock] = place
+            await asyncio.sleep(0)
+            if self._leaving.get(place.lock) == place:
+                del self._leaving[place.lock]
 
     # Connections
 
