@@ -39,6 +39,7 @@ LEASE_SECONDS_MIN = 0.5
 LABEL_BYTES_MAX = 63  # of an application_name
 PART_CHARACTERS_MAX = 7000  # of a letter: a notice has less than 8000 bytes
 AT_ONCE_TIMES = 2  # in a row that a lock is found free before it counts as free
+OFFER_TURNS = 2  # of the event loop
 CONTENDED_MAX = 4096  # names that had to be waited for lately
 SPARE_SECONDS_MAX = 10.0  # that a connection is kept without use
 NAMES_SECONDS_MAX = 1.0  # for the answers of processes that know the names of locks
@@ -224,7 +225,7 @@ class PostgresqlSession:
         """Take the lock on the main connection if it is free, or begin to wait on another one."""
         self._check()
         if leaving is None:
-            leaving = self._take_over(place.lock)
+            leaving = self._leaving.pop(place.lock, None)
         left = self._requests.pop(leaving, None) if leaving is not None else None
         if left is not None and left.line is not self._main:
             self._requests[place] = Request(left.line, leaving)
@@ -237,18 +238,6 @@ class PostgresqlSession:
                 return number
         self._requests[place] = Request(await self._take_spare())
         return None
-
-    def _take_over(self, lock: str) -> Place | None:
-        """Return the entry of a lock that is being left, if it is well followed by another one.
-
-        On a connection of its own that is so where others wait; else the main one is to be used again.
-        """
-        place = self._leaving.get(lock)
-        if place is None or place not in self._requests:
-            return None
-        if lock not in self._contended and self._requests[place].line is not self._main:
-            return None
-        return self._leaving.pop(lock)
 
     async def _try(self, place: Place, leaving: Place | None) -> int | None:
         main, key = self._main, key_of(place.lock)
@@ -357,13 +346,19 @@ class PostgresqlSession:
             await self._close_line(line)
 
     async def _offer(self, place: Place) -> None:
-        """Let a request that comes at this moment give the lock back in its own statement."""
+        """Let a request that comes at this moment give the lock back in its own statement.
+
+        That is what a task does that wants it again: it asks when others had a turn of the loop.
+        """
         request = self._requests.get(place)
-        if request is not None and request.holds and request.task is None:
-            self._leaving[place.lock] = place
+        if request is None or not request.holds or place.lock not in self._contended:
+            return
+        self._leaving[place.lock] = place
+        for _ in range(OFFER_TURNS):
             await asyncio.sleep(0)
-            if self._leaving.get(place.lock) == place:
-                del self._leaving[place.lock]
+            if self._leaving.get(place.lock) != place:
+                return
+        del self._leaving[place.lock]
 
     # Connections
 
