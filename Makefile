@@ -8,7 +8,7 @@ ENGINES := $(VENV)/engines
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
 
-.PHONY: run quick test check bench bench-locks bench-transactions docs requirements clean
+.PHONY: run quick test check bench bench-files bench-locks bench-transactions docs requirements clean
 
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
@@ -35,9 +35,13 @@ bench: $(READY)  ## compare with peers, in the same run
 	$(BIN)/python benchmarks/simulator_against_simpy.py
 	$(BIN)/python benchmarks/hundred_thousand.py
 	$(BIN)/python benchmarks/explorer_against_spin.py
+	$(BIN)/python benchmarks/command_starts.py
 	$(BIN)/python benchmarks/explorer_with_clock.py
 
-bench-locks: $(READY) $(PEERS)  ## our locks beside Redis, etcd, ZooKeeper, PostgreSQL where their servers are
+bench-files: $(READY) $(PEERS)  ## our locks of one machine beside fasteners, portalocker, filelock and flock(1)
+	$(BIN)/python -W ignore -m benchmarks.files
+
+bench-locks: $(READY) $(PEERS) $(ENGINES)/ready  ## our locks beside Redis, etcd, ZooKeeper, PostgreSQL where their servers are
 	$(BIN)/python -m benchmarks.locks
 
 bench-transactions: $(READY) $(TRANSACTION_PEERS)  ## our schemes beside ZODB, SQLite, LMDB, and Redis if it is there

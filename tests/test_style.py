@@ -61,7 +61,6 @@ ONLY_SUBCLASSES = {
     "coterie.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
     "coterie.stack.election.Leaders": "a workload beside the same one with more kinds of faults",
-    "coterie.stack.workload.Line": "a workload beside the same one with locks that are shared",
     "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
 }
 

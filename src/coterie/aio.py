@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
 AnswerT = TypeVar("AnswerT")
 
@@ -31,6 +31,33 @@ async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
             task.exception()  # retrieved, since the cancellation is raised in its place
         raise cancelled
     task.result()
+
+
+async def first_done(futures: Sequence[asyncio.Future[Any]], limit: float | None) -> None:
+    """Wait until one of the futures is done, or for so many seconds; cancel none of them.
+
+    This is `asyncio.wait` without its sets of what is done and what is not, which cost more than all
+    the rest of a short wait.
+    """
+    if any(future.done() for future in futures):
+        return
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = None if limit is None else loop.call_later(limit, wake, None)
+    for future in futures:
+        future.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        if timer is not None:
+            timer.cancel()
+        for future in futures:
+            future.remove_done_callback(wake)
 
 
 async def despite_cancellation(future: asyncio.Future[AnswerT], *, cancelled: bool) -> AnswerT:

@@ -4,8 +4,6 @@ A bug that does no harm proves nothing, so none is listed that others make up fo
 
 - A voter that sends nothing again over a new connection: the next frame of the participant finds its
   answers overdue, and they are sent then. One that *forgets* what was not acknowledged is listed.
-- A site that sends before it writes, in one turn: connections send at the end of a turn, and the disk
-  is written by then. One that writes in a later turn is listed.
 - A coordinator or a site that takes what concerns another life of the other: links drop letters of
   a life that is over, before a site sees them. Those links are listed; what sites do without them is
   tested in `tests/transactions/test_site_lives.py`.
@@ -152,8 +150,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a log is not synced": Bug(
         StoreLog,
-        "        system.sync(self._file.fileno())",
-        "        pass",
+        "        self._syncer.begin(self._file.fileno(), done)",
+        "        __import__('asyncio').get_running_loop().call_soon(done, None)",
         "store-disks",
     ),
     # Frames and connections
@@ -216,14 +214,14 @@ BUGS: dict[str, Bug] = {
         first=3,
     ),
     "a classic node acts before the others let it in": Bug(
-        Classic, "return not self._strangers or", "return True or", "classic-returns"
+        Classic, "return not self._strangers or", "return True or", "classic-returns", first=27
     ),
     "what is not acknowledged is lost with its connection": Bug(
         Voter,
         "    if link is not None:\n            self._send(link, link.unacked, out)",
         "    if link is not None:\n            link.unacked.clear()",
         "resets",
-        first=10,
+        first=2,
     ),
     # Voters and participants
     "a bound covers nothing": Bug(
@@ -248,6 +246,7 @@ BUGS: dict[str, Bug] = {
         "return (not self.hold, self.age, self.participant)",
         "return (not self.hold, not self.shared, self.age, self.participant)",
         "shared-line",
+        first=1,
     ),
     "requests of idle programs seem old": Bug(
         ParticipantHost,
@@ -260,12 +259,14 @@ BUGS: dict[str, Bug] = {
         "        by_time = self._number_by_time()",
         "        by_time = self.voter.settings.interval",
         "diskless",
+        first=1,
     ),
     "a node without a disk votes at once": Bug(
         HostedVoter,
         "        if not out.saved and not self._new_cluster:\n            out.saved",
         "        if False:\n            out.saved",
         "diskless",
+        first=1,
     ),
     "tokens begin again after a restart": Bug(
         Voter,

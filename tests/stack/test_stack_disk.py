@@ -114,7 +114,7 @@ def test_what_a_failed_sync_did_not_write_is_gone_in_part_and_a_later_sync_does_
 def append(file: IO[bytes], content: bytes) -> None:
     file.write(content)
     file.flush()
-    os.fsync(file.fileno())
+    system.sync(file.fileno())
 
 
 def test_a_new_disk_is_empty_and_takes_files() -> None:

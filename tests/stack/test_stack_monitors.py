@@ -99,6 +99,16 @@ def test_a_hold_that_ended_and_was_told_is_in_no_way(stage: Stage) -> None:
     assert stage.verdict() == ""
 
 
+def test_a_hold_that_comes_to_life_again_beside_another_is_noticed(stage: Stage) -> None:
+    first = stage.grant(stage.first, 1)
+    first.valid, first.lost.told = False, True
+    second = stage.grant(stage.second, 2)
+    assert stage.verdict() == ""
+    first.valid = True
+    stage.locks.released(stage.second, cast("Any", second))
+    assert stage.verdict() == "exclusion"
+
+
 def test_a_loss_that_was_not_told_is_noticed(stage: Stage) -> None:
     stage.world.run(20)
     held = stage.grant(stage.first, 1)

@@ -203,3 +203,21 @@ def test_a_long_history_is_judged_as_a_short_one() -> None:
                 outcomes.append(str(error))
     assert outcomes[::2] == outcomes[1::2]
     assert len(set(outcomes)) > 2
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        ["A write 1 1", "A abort", "B read 1 1", "B commit"],
+        ["A read 1 1", "A write 1 1", "A commit"],
+        ["A write 1 1", "A commit", "B write 1 1", "B commit"],
+    ],
+    ids=["aborted", "own later write", "version of two"],
+)
+def test_what_may_be_wrong_is_left_to_the_checker(events: list[str]) -> None:
+    lines = []
+    for event in events:
+        name, op, *rest = event.split()
+        fields = {"key": "x", "value": int(rest[0]), "version": int(rest[1])} if rest else {}
+        lines.append(json.dumps({"transaction": name, "op": op, **fields}))
+    assert certify("\n".join(lines).encode()) is None

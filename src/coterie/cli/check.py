@@ -20,9 +20,8 @@ from coterie.cli.common.options import (
 from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
-from coterie.explore import Progress, Verdict, check, check_timed, needs_clock
+from coterie.explore import Progress, Verdict, check, needs_clock
 from coterie.process import Channel
-from coterie.scenario import from_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,6 +167,8 @@ def _check_with_clock(
             )
     bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
     delays = (1, int(min(bounds)))
+    from coterie.explore import check_timed  # noqa: PLC0415 - most algorithms need no clock
+
     return check_timed(processes, delays=delays, entries=entries, crashes=crashes, **options)
 
 
@@ -187,6 +188,8 @@ def _print(choice: Choice, verdict: Verdict) -> None:
     rate = verdict.states / max(verdict.seconds, 1e-9)
     click.echo(f"  {verdict.seconds:.2f} s, {rate:,.0f} states/s", err=True)
     if verdict.counterexample:
+        from coterie.scenario import from_trace  # noqa: PLC0415 - where there is something to tell
+
         click.echo("  shortest counterexample:")
         for line in from_trace(verdict.counterexample).splitlines():
             click.echo(f"    {line}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import traceback
 
@@ -40,7 +41,11 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         home, _ = COMMANDS[cmd_name]
-        command: click.Command = importlib.import_module(f"coterie.cli.{home}").command
+        gc.disable()  # what is imported stays: there is no garbage to look for
+        try:
+            command: click.Command = importlib.import_module(f"coterie.cli.{home}").command
+        finally:
+            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -3,7 +3,11 @@
 The properties that mutexes are judged by, each by itself, are in `coterie.explore.properties`.
 """
 
-from coterie.explore.check import check, declared_channel
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coterie.explore.check import check, declared_channel, needs_clock
 from coterie.explore.properties import (
     Always,
     CanAlwaysStill,
@@ -18,8 +22,10 @@ from coterie.explore.properties import (
     not_waiting,
     waiting,
 )
-from coterie.explore.timed.check import check_timed, needs_clock
 from coterie.explore.verdict import Progress, Verdict
+
+if TYPE_CHECKING:
+    from coterie.explore.timed.check import check_timed
 
 __all__ = [
     "Always",
@@ -41,3 +47,17 @@ __all__ = [
     "not_waiting",
     "waiting",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the explorer with a clock on first use: most algorithms need none."""
+    if name != "check_timed":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from coterie.explore.timed.check import check_timed  # noqa: PLC0415 - see above
+
+    return check_timed
+
+
+def __dir__() -> list[str]:
+    """Name what is there and what would be imported."""
+    return sorted({*globals(), *__all__})

@@ -89,6 +89,11 @@ def check(
     return question.answer(Watch(budget))
 
 
+def needs_clock(processes: Sequence[Process[Any]]) -> bool:
+    """Return whether some process relies on a bound on the delay of messages."""
+    return any(process.delay_max() is not None for process in processes)
+
+
 def declared_channel(processes: Sequence[Process[Any]]) -> Channel:
     """The weakest links that all these processes are correct on."""
     fifo = any(process.channel is Channel.FIFO for process in processes)

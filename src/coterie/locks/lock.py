@@ -11,10 +11,10 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from coterie import system
-from coterie.aio import to_the_end
+from coterie.aio import first_done, to_the_end
 from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
 from coterie.locks.body import Body
 from coterie.locks.engine import Prompt
@@ -40,6 +40,7 @@ class Session:
         """Prepare; nothing happens before it is opened."""
         self.engine = engine
         self.url = url
+        self.prompt = engine if isinstance(engine, Prompt) else None
         self.held: dict[tuple[Owner, str], Held] = {}
         self._process = system.pid()
         self._turned = 0.0  # when the event loop was last given a turn
@@ -67,6 +68,10 @@ class Session:
     def is_open(self) -> bool:
         """Whether locks can be acquired."""
         return self._loop is not None
+
+    def note_turn(self) -> None:
+        """Take note that a task has waited, so that the event loop has run the others."""
+        self._turned = system.monotonic()
 
     def should_yield(self) -> bool:
         """Return True if the event loop should run other tasks first.
@@ -288,28 +293,26 @@ class Lock(Acquirable[Held]):
     @property
     def is_prompt(self) -> bool:
         """Whether `take_now` can succeed: the engine needs no event loop, nor does a callback."""
-        return self.on_lost is None and isinstance(self._session.engine, Prompt)
+        return self.on_lost is None and self._session.prompt is not None
 
     def take_now(self, owner: Owner) -> Held | None:
         """Acquire without the event loop, in any thread, if the lock is free and not held already.
 
         None decides nothing: ask again in the event loop.
         """
-        session, engine = self._session, self._session.engine
-        session.check_process()
-        if not session.is_open or (owner, self.name) in session.held:
+        session, key = self._session, (owner, self.name)
+        prompt = session.prompt
+        if prompt is None or not session.is_open or key in session.held:
             return None
-        prompt = cast("Prompt", engine)
         try:
             claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
             if claim is None:
                 return None
-            held = Held(session, claim, self.name, owner, shared=self._shared)
-            session.held[owner, self.name] = held
-            if engine.waits.victims:
-                engine.waits.obtained(owner, self.name)
+            held = session.held[key] = Held(session, claim, self.name, owner, shared=self._shared)
+            if session.engine.waits.victims:
+                session.engine.waits.obtained(owner, self.name)
         except BaseException:  # also if the thread is interrupted between any two of these steps
-            session.held.pop((owner, self.name), None)
+            session.held.pop(key, None)
             prompt.withdraw_now(self.name, owner)
             raise
         return held
@@ -350,6 +353,7 @@ class Lock(Acquirable[Held]):
                 return claim
             if not await self._is_granted(owner, claim, patience):
                 return None
+            self._session.note_turn()
             if claim.valid():
                 return claim
             # The grant came too late: after a pause of this process, or as the coordinator closed.
@@ -378,7 +382,6 @@ class Lock(Acquirable[Held]):
         try:
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None
-            ends: set[asyncio.Future[Any]] = {claim.granted, *patience.spoilt}
-            await asyncio.wait(ends, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            await first_done((claim.granted, *patience.spoilt), limit)
         finally:
             waits.end(owner, claim)

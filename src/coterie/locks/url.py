@@ -12,10 +12,14 @@ SCHEMES = {
     "etcd": "coterie.engines.etcd",
     "etcds": "coterie.engines.etcd",
     "file": "coterie.engines.file.engine",
+    "postgres": "coterie.engines.postgresql",
+    "postgresql": "coterie.engines.postgresql",
     "redis": "coterie.engines.redis",
     "rediss": "coterie.engines.redis",
     "valkey": "coterie.engines.redis",
     "valkeys": "coterie.engines.redis",
+    "zookeeper": "coterie.engines.zookeeper",
+    "zookeepers": "coterie.engines.zookeeper",
 }
 CONFIGURATION = "coterie.toml"
 DEFAULT_URL = "file:"

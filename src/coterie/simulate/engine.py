@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FOREGROUND = 0
 BACKGROUND = -1  # keeps no run going: timers and faults
 
-EVENTS_MAX = 128  # taken from the schedule before it forgets them
+EVENTS_MAX = 128  # taken from a short schedule before it forgets them
 ROUNDING = 1e-9  # how much later than its bound a message may seem
 
 
@@ -202,7 +202,8 @@ class Engine:
         """
         schedule, out = self._schedule, self._out
         receivers, received = self._receivers, self._observer.received
-        count = min(EVENTS_MAX, max_events - self.events)
+        # Forgetting moves what is left, so the more is left, the more is taken before.
+        count = min(max(EVENTS_MAX, len(schedule.near) // 4), max_events - self.events)
         for time, _, sender, group, message in islice(schedule.near, count):
             if time > end:
                 self.now = end

@@ -54,7 +54,10 @@ class Schedule:
         item = time, self.number, sender, receivers, message
         self.number += 1
         if time < self._horizon:
-            insort(self.near, item, self.head)
+            if not self.near or self.near[-1][0] <= time:  # always so if all take equally long
+                self.near.append(item)
+            else:
+                insort(self.near, item, self.head)
         else:
             self._bins[bisect_right(self._edges, time) - 1].append(item)
             self._look_at_bins(1)

@@ -37,12 +37,21 @@ class Disk:
         self._sizes: dict[int, int] = {}  # synced, by inode
         self._names: dict[Path, dict[str, int]] = {}  # synced, by folder
         self._locks: dict[int, tuple[Process, IO[bytes]]] = {}  # by inode
+        self._locked: list[IO[bytes]] = []  # ever, by processes that may have been killed since
         folder.mkdir(parents=True)
         self._kept.mkdir()
 
     def sync(self, process: Process, descriptor: int) -> None:
         """Take the time of a sync, and note what lasts now; raise `OSError` if the disk is full."""
-        process.lag += self.sync_seconds * (1 + self._random.random())
+        process.lag += self.draw_sync_seconds()
+        self.finish_sync(process, descriptor)
+
+    def draw_sync_seconds(self) -> float:
+        """Return how long the next sync takes."""
+        return self.sync_seconds * (1 + self._random.random())
+
+    def finish_sync(self, process: Process, descriptor: int) -> None:
+        """Note what lasts now; raise `OSError` if the disk is full."""
         if process.syncs_left is not None and process.is_alive:
             process.syncs_left -= 1
             if process.syncs_left < 0:
@@ -146,3 +155,9 @@ class Disk:
             if holder.is_alive and not locked.closed:
                 raise BlockingIOError(errno.EWOULDBLOCK, "Resource temporarily unavailable")
         self._locks[inode] = (process, file)
+        self._locked.append(file)
+
+    def close(self) -> None:
+        """Close the files that killed processes had locked; to close one twice does no harm."""
+        for file in self._locked:
+            file.close()

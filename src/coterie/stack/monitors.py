@@ -118,9 +118,19 @@ class LockMonitor:
         if not process.is_alive:
             return
         for lock in held.tokens:
+            self._judge_again([hold for hold in self.holds[lock] if hold.held is held])
             self.holds[lock] = [hold for hold in self.holds[lock] if hold.held is not held]
         self._world.recorder.called(process.true_now(), process.number, "release")
         self._world.recorder.log(process.true_now(), process.name, f"releases {held.name}")
+
+    def _judge_again(self, ending: list[Hold]) -> None:
+        """Find holds that have come into force beside one that ends only now, without a grant."""
+        for hold in ending:
+            at = hold.process.true_now()
+            for other in self.holds[hold.lock]:
+                excluded = other.held is not hold.held and not (hold.shared and other.shared)
+                if excluded and other.is_valid(at) and hold.is_valid(at):
+                    self._world.violate("exclusion", f"at {at:.6f} {hold} while {other}")
 
     def forget_dead(self) -> None:
         """Drop the holds of processes that have ended."""

@@ -361,22 +361,25 @@ class SeveralLocks(LeasedLocks):
 
 
 class Line(LeasedLocks):
-    """Idle programs that ask for one lock, one after the other: first come, first served."""
+    """Idle programs that ask for one lock, one after the other: first come, first served.
+
+    In `shared-line` half of them share, and overtake none that asked before to be alone.
+    """
 
     kinds: ClassVar[tuple[str, ...]] = ()
     names = ("a",)
     apart = 0.05
-    shared_share: ClassVar[float] = 0.0  # of requests
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
         super().__init__(scene)
         self._order = OrderMonitor(scene.world, self.apart)
+        self._shared_share = 0.5 if scene.plan.workload == "shared-line" else 0.0  # of requests
 
     async def program(self, process: Process) -> None:
         """Ask once, in turn; the first one holds until all have asked."""
         number = self.programs.index(process.name)
-        shared = self.scene.random(process).random() < self.shared_share
+        shared = self.scene.random(process).random() < self._shared_share
         async with connect(self.url()) as coordinator:
             await asyncio.sleep(2 + 0.2 * number - self.world.now)
             self._order.asked(process.name, self.world.now, shared=shared)
@@ -384,12 +387,6 @@ class Line(LeasedLocks):
             async with wanted as held, self.held(process, held, shared=shared):
                 self._order.served(process.name)
                 await asyncio.sleep(0.2 * len(self.programs) if number == 0 else 0.01)
-
-
-class SharedLine(Line):
-    """The same where many share: those that do overtake none that asked before to be alone."""
-
-    shared_share = 0.5
 
 
 class Circles(LeasedLocks):
@@ -692,7 +689,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "pauses": Pauses,
     "resets": Resets,
     "line": Line,
-    "shared-line": SharedLine,
+    "shared-line": Line,  # with some that share
     "circles": Circles,
     "far-circles": Circles,  # with nodes far away
     "classic": ClassicLocks,

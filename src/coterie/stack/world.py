@@ -229,6 +229,8 @@ class World:
             while left:
                 left.pop().bury()
             self._graveyard.clear()
+            for machine in self.machines.values():
+                machine.disk.close()
             self.machines.clear()
             self._heap.clear()
             gc.collect()
@@ -238,11 +240,15 @@ class World:
 def _unheard() -> Iterator[None]:
     """Ignore what `finally` blocks raise that find no event loop any more."""
     before = sys.unraisablehook
-    sys.unraisablehook = lambda _: None
+    sys.unraisablehook = _drop
     try:
         yield
     finally:
         sys.unraisablehook = before
+
+
+def _drop(_: object) -> None:
+    """Leave an error unsaid."""
 
 
 def _ignore(process: Process) -> None:

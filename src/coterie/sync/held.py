@@ -17,13 +17,11 @@ class Holding:
     """One lock or several, held together by one thread."""
 
     def __init__(self, loop: Loop, inner: locks.Holding) -> None:
-        """Stand for what is held; made in the thread of the loop, or in that of its owner."""
+        """Stand for what is held; nothing watches over it before `watch` or `lost`."""
         self.name = inner.name
         self._loop = loop
         self.inner = inner
         self._lost: threading.Event | None = None
-        if loop.is_here():
-            self._watch()
 
     def __repr__(self) -> str:
         """Show what is held and how it stands."""
@@ -37,13 +35,14 @@ class Holding:
         assert self._lost is not None, "made just now"
         return self._lost
 
-    async def _watch_in_loop(self) -> None:
-        self._watch()
-
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Watch over it; in the thread of the loop."""
         if self._lost is None:
             self._lost = threading.Event()
             self.inner.lost.call(self._lost.set)
+
+    async def _watch_in_loop(self) -> None:
+        self.watch()
 
     @property
     def tokens(self) -> Mapping[str, int]:
@@ -68,10 +67,9 @@ class Holding:
     def release(self) -> None:
         """Give it back; `NotHeld` in another thread, `LockLost` if it was lost before."""
         owner = threading.current_thread()
-        if isinstance(self.inner, locks.Held) and self._lost is None:
-            self._loop.check()
-            if self.inner.give_back_now(owner):
-                return
+        held = self.inner
+        if self._lost is None and isinstance(held, locks.Held) and held.give_back_now(owner):
+            return
         self._loop.run(lambda: self.inner.give_back(owner))
 
     async def _ensure(self) -> None:
@@ -81,11 +79,17 @@ class Holding:
 class Held(Holding):
     """A lock that is held."""
 
-    def __init__(self, loop: Loop, inner: locks.Held) -> None:
-        """Stand for what is held."""
-        super().__init__(loop, inner)
-        self.token = inner.token
-        self.shared = inner.shared
+    inner: locks.Held
+
+    @property
+    def token(self) -> int:
+        """The fencing token."""
+        return self.inner.token
+
+    @property
+    def shared(self) -> bool:
+        """Whether others that share may hold it at the same time."""
+        return self.inner.shared
 
 
 class HeldAll(Holding):
@@ -106,8 +110,11 @@ class HeldAll(Holding):
 
 
 def wrap(loop: Loop, inner: locks.Holding) -> Holding:
-    """Stand for what is held, of whatever kind."""
+    """Stand for what is held, of whatever kind, and watch over it; in the thread of the loop."""
     if isinstance(inner, locks.HeldAll):
-        return HeldAll(loop, inner)
-    assert isinstance(inner, locks.Held), "there are two kinds"
-    return Held(loop, inner)
+        held: Holding = HeldAll(loop, inner)
+    else:
+        assert isinstance(inner, locks.Held), "there are two kinds"
+        held = Held(loop, inner)
+    held.watch()
+    return held

@@ -44,14 +44,16 @@ class Acquirable(Generic[Kept_co]):
         `timeout` is how many seconds to wait, by default what the lock was made with; None is
         forever and 0 is one try, which `blocking=False` says as well.
         """
-        return self._take(self.inner.patience(blocking, timeout))
+        owner, patience = threading.current_thread(), self.inner.patience(blocking, timeout)
+        return self._take_now(owner) or self._take(owner, patience)
 
     def __enter__(self) -> Kept_co:
         """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
-        held = self._take(self.inner.patience())
+        owner = threading.current_thread()
+        held = self._take_now(owner) or self._take(owner, self.inner.patience())
         if held is None:
             raise self.inner.timed_out()
-        self._entered[threading.current_thread()].append(held)
+        self._entered[owner].append(held)
         return held
 
     def __exit__(
@@ -73,14 +75,15 @@ class Acquirable(Generic[Kept_co]):
         except NotHeld:
             pass  # the body has released it by itself, and the owner is the same thread
 
-    def _take(self, patience: Patience) -> Kept_co | None:
-        owner = threading.current_thread()
-        if self._prompt is not None:
-            self._loop.check()
-            held = self._prompt.take_now(owner)
-            if held is not None:
-                return cast("Kept_co", Held(self._loop, held))
+    def _take_now(self, owner: threading.Thread) -> Kept_co | None:
+        """Acquire in this thread, without the event loop, if that is possible at once."""
+        if self._prompt is None:
+            return None
+        self._loop.check()
+        held = self._prompt.take_now(owner)
+        return None if held is None else cast("Kept_co", Held(self._loop, held))
 
+    def _take(self, owner: threading.Thread, patience: Patience) -> Kept_co | None:
         async def take() -> Holding | None:
             inner = await self.inner.take(owner, patience)
             return None if inner is None else wrap(self._loop, inner)

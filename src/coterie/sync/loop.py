@@ -30,6 +30,7 @@ class Loop:
             target=self._loop.run_forever, name="coterie.sync", daemon=True
         )
         self._thread.start()
+        self._number = self._thread.ident
 
     def run(
         self,
@@ -86,10 +87,6 @@ class Loop:
             self._ended = last
             self._loop.call_soon_threadsafe(call)
 
-    def is_here(self) -> bool:
-        """Return True in the loop's own thread."""
-        return threading.current_thread() is self._thread
-
     def check(self) -> None:
         """Refuse a forked child, and the loop's own thread, which would wait for itself."""
         if system.pid() != self._process:
@@ -97,7 +94,7 @@ class Loop:
                 f"this coordinator belongs to process {self._process}, and this is process"
                 f" {system.pid()}; after a fork, connect again in the child"
             )
-        if self.is_here():
+        if threading.get_ident() == self._number:
             raise MisuseError(
                 "on_lost runs in the coordinator's own thread, which cannot wait for itself"
             )

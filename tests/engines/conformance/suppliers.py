@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 from coterie.cluster.ports import free_ports
 from tests.cluster.local_cluster import LEASE as CLUSTER_LEASE
 from tests.cluster.local_cluster import processes
+from tests.engines.postgresql_server import MISSING as POSTGRESQL_MISSING
+from tests.engines.postgresql_server import PostgresqlServer
+from tests.engines.zookeeper_server import ZooKeeper
+from tests.engines.zookeeper_server import missing as zookeeper_missing
+from tests.engines.zookeeper_server import zookeeper as run_zookeeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -317,10 +322,69 @@ def valkey(folder: Path, *options: str) -> Iterator[ValkeySupplier]:
         supplier.kill()
 
 
+# PostgreSQL
+
+
+class PostgresqlSupplier:
+    """One server."""
+
+    name = "postgresql"
+    lease = 2.0
+    can = frozenset({LEASED, RESTARTS, CUTS, FREES_AT_ONCE})
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        self._server = server
+        self.port = server.port
+
+    def url(self, port: int | None = None) -> str:
+        return self._server.url(self.lease, port=port)
+
+    def kill(self) -> None:
+        self._server.kill()
+
+    def start(self) -> None:
+        self._server.start()
+
+
+@contextlib.contextmanager
+def postgresql(_: Path) -> Iterator[Supplier]:
+    if POSTGRESQL_MISSING:
+        raise Missing(POSTGRESQL_MISSING)
+    with PostgresqlServer() as server:
+        yield PostgresqlSupplier(server)
+
+
+# ZooKeeper
+
+
+class ZooKeeperSupplier:
+    """One server."""
+
+    name = "zookeeper"
+    lease = 2.0
+    can = frozenset({LEASED, RESTARTS, CUTS, REMEMBERS})
+
+    def __init__(self, server: ZooKeeper) -> None:
+        self.port = server.port
+        self.url = server.url
+        self.kill = server.kill
+        self.start = server.start
+
+
+@contextlib.contextmanager
+def zookeeper(_: Path) -> Iterator[Supplier]:
+    if reason := zookeeper_missing():
+        raise Missing(reason)
+    with run_zookeeper() as server:
+        yield ZooKeeperSupplier(server)
+
+
 SUPPLIERS: dict[str, Callable[[Path], AbstractContextManager[Supplier]]] = {
     "file": file,
     "coterie": coterie,
     "etcd": etcd,
     "etcd3": etcd3,
     "valkey": valkey,
+    "postgresql": postgresql,
+    "zookeeper": zookeeper,
 }

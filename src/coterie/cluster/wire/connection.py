@@ -1,8 +1,9 @@
 """One connection: frames with their length in front, in both directions.
 
-What a turn of the event loop sends to one peer leaves in one write. A peer that does not read what we
-send is not read from either, and is cut off when too much has piled up: everything that travels here
-is either sent again by a session or of no use later.
+What a turn of the event loop sends to one peer leaves in one write, at the end of the turn; answers to
+what has come over the same connection leave as soon as all of that is handled. A peer that does not
+read what we send is not read from either, and is cut off when too much has piled up: everything that
+travels here is either sent again by a session or of no use later.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._incoming = bytearray()  # an incomplete frame
         self._awaited = LENGTH.size  # bytes of it, to begin with those of its length
         self._outgoing = bytearray()
+        self._is_reading = False  # what is sent meanwhile leaves when all that has come is handled
         self._why = "the peer closed it"
 
     @property
@@ -106,6 +108,16 @@ class Connection(asyncio.Protocol):
         self._opened(self)
 
     def data_received(self, data: bytes) -> None:
+        """Handle what came, and send the answers."""
+        self._is_reading = True
+        try:
+            self._take(data)
+        finally:
+            self._is_reading = False
+        if self._outgoing:
+            self._flush()
+
+    def _take(self, data: bytes) -> None:
         """Cut what came into frames and hand them on.
 
         A frame that trickles in is gathered in one buffer, which is looked at when it is complete: so
@@ -174,7 +186,7 @@ class Connection(asyncio.Protocol):
         """Send a frame, together with all others of this turn; nothing happens on a closed one."""
         if self.closed:
             return
-        if not self._outgoing:
+        if not self._outgoing and not self._is_reading:
             self._loop.call_soon(self._flush)
         start = len(self._outgoing)
         self._outgoing += b"\0\0\0\0"

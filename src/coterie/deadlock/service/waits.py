@@ -177,10 +177,14 @@ class Waits:
 
     def name(self, owner: Owner) -> OwnerId:
         """Return the name of an owner, which no other has."""
+        return OwnerId(self.participant, self.number(owner))
+
+    def number(self, owner: Owner) -> int:
+        """Return the number of an owner, which no other of this participant has."""
         number = self._numbers.get(owner)
         if number is None:
             number = self._numbers[owner] = next(self._count)
-        return OwnerId(self.participant, number)
+        return number
 
     def holds(self, wanted: Wanted) -> list[Hold]:
         """List the owners of this process that block a request, with what they wait for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LOGIN_SECONDS_MAX = 5.0
 TLS_PARAMETERS = ("ca", "certificate", "key")
+# Before what went wrong with a connection: all addresses have failed, which we name ourselves.
+NOISE = re.compile(r".*last error: [A-Z_]+: (ipv[46]:\S+: )?(Failed to connect to remote host: )?")
 OPTIONS: list[tuple[str, Any]] = [
     # A line that is dead without a word is noticed (etcd#8980), and a member that is back is tried.
     ("grpc.keepalive_time_ms", 10_000),
@@ -27,7 +30,8 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    # How long a member may take to accept a connection: some round trips, over any distance.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.enable_retries", 0),
@@ -131,7 +135,7 @@ class Channel:
             grpc.StatusCode.INVALID_ARGUMENT,
         }:
             return self.refusal(details)
-        return Unavailable(f"{self}: {details or code.name}")
+        return Unavailable(f"{self}: {NOISE.sub('', details) or code.name}")
 
     def refusal(self, details: str) -> ConfigError:
         """Make the error of a user that may not do what locks need."""

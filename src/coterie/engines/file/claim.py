@@ -12,11 +12,10 @@ from coterie.errors import CoterieError, MisuseError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from coterie.engines.file.engine import FileEngine
     from coterie.engines.file.waiting_room import WaitingRoom
-    from coterie.engines.file.words import Seat, Words
+    from coterie.engines.file.words import Seat, Word, Words
     from coterie.locks.lock import Owner
 
 JOIN_AGAIN_SECONDS = 0.001
@@ -34,13 +33,8 @@ class FileClaim:
         "_granted",
         "_loss",
         "_lost",
-        "_pause",
-        "_request",
-        "_room",
         "_seat",
-        "_timer",
-        "_vacant",
-        "_word",
+        "_wait",
         "lock",
         "owner",
         "shared",
@@ -64,15 +58,10 @@ class FileClaim:
         self.token = token
         self._engine = engine
         self._seat = seat
-        self._word = None if seat is None else seat.words.word(name)
         self._granted: asyncio.Future[int | None] | None = None
         self._lost: asyncio.Future[str] | None = None
         self._loss = ""
-        self._room: WaitingRoom | None = None
-        self._request = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._pause = FIRST_PAUSE_SECONDS
-        self._vacant = 0
+        self._wait: Wait | None = None
 
     @property
     def expires_at(self) -> float:
@@ -173,29 +162,31 @@ class FileClaim:
         seat = self._seat
         if seat is None:
             return
-        if seat.words is not room.words:
+        if self._wait is not None:
             self._stop_waiting(seat)
+        if seat.words is not room.words:
             seat.words.give(seat)
             seat = self._seat = room.words.seat()
-        word = self._word = room.words.word(self.lock)
-        self._timer = None
-        self._request, self._room = next(room.words.requests), room
-        if seat.join(word, self._request, shared=self.shared, owner=owner, task=task):
-            room.enter(self, self._request)
+        wait = self._wait = Wait(room, room.words.word(self.lock), next(room.words.requests))
+        if seat.join(wait.word, wait.request, shared=self.shared, owner=owner, task=task):
+            room.enter(self, wait.request)
             self.look()
         else:
-            self._later(JOIN_AGAIN_SECONDS, self._engine.join_again)
+            wait.timer = self._engine.loop.call_later(
+                JOIN_AGAIN_SECONDS, self._engine.join_again, self
+            )
 
     def look(self, *, overtakes: bool = False) -> None:
         """Take the lock if it is our turn and it is free; else find out whose end to watch for."""
-        if self._seat is None or self.token is not None or self._word is None:
+        seat, wait = self._seat, self._wait
+        if seat is None or wait is None:
             return
         try:
-            token = self._seat.look(self._word, shared=self.shared, overtakes=overtakes)
+            token = seat.look(wait.word, shared=self.shared, overtakes=overtakes)
             if token is not None:
                 self._grant(token)
             else:
-                self._watch(self._seat)
+                self._watch(seat, wait)
         except ReplacedError:
             self._engine.join_again(self)
         except OSError as error:
@@ -205,17 +196,18 @@ class FileClaim:
 
     def look_again(self) -> None:
         """Look after a second in which nothing may have told us anything."""
-        if self._seat is None or self.token is not None or self._word is None:
+        seat, wait = self._seat, self._wait
+        if seat is None or wait is None:
             return
-        words = self._seat.words
-        if not words.in_place():
+        if not seat.words.in_place():
             self._engine.join_again(self)
             return
         # The lock was free at two such looks in a row, and no token was drawn between: the one before
         # us has been stopped. Exclusion does not need it to go first.
-        is_free = not byte_lock.blocked(words.descriptor, self._word.alone)
-        last = self._word.cell.read(words.descriptor)[0] if is_free else 0
-        overtakes, self._vacant = bool(last) and last == self._vacant, last
+        descriptor = seat.words.descriptor
+        is_free = not byte_lock.blocked(descriptor, wait.word.alone)
+        last = wait.word.cell.read(descriptor)[0] if is_free else 0
+        overtakes, wait.vacant = bool(last) and last == wait.vacant, last
         self.look(overtakes=overtakes)
 
     def _grant(self, token: int) -> None:
@@ -224,34 +216,43 @@ class FileClaim:
         if not self.granted.done():
             self.granted.set_result(token)
 
-    def _watch(self, seat: Seat) -> None:
+    def _watch(self, seat: Seat, wait: Wait) -> None:
         """Watch the one before us in the line; without one, the holder."""
-        assert self._room is not None, "it has joined"
-        assert self._word is not None, "as above"
-        if self._room.watch(self, seat.predecessor(), self._word):
-            self._pause = FIRST_PAUSE_SECONDS
-        else:
+        if wait.room.watch(self, seat.predecessor(), wait.word):
+            wait.pause = FIRST_PAUSE_SECONDS
+        elif wait.timer is None:
             # What we should watch has just gone, or cannot be found: look again soon.
-            self._later(self._pause, FileClaim._look_soon)
-            self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
+            wait.timer = self._engine.loop.call_later(wait.pause, self._look_soon, wait)
+            wait.pause = min(2 * wait.pause, PAUSE_SECONDS_MAX)
 
-    def _look_soon(self) -> None:
-        self._timer = None
+    def _look_soon(self, wait: Wait) -> None:
+        wait.timer = None
         self.look()
 
-    def _later(self, seconds: float, act: Callable[[FileClaim], None]) -> None:
-        if self._timer is None:
-            self._timer = self._engine.loop.call_later(seconds, act, self)
-
     def _stop_waiting(self, seat: Seat) -> None:
-        self._end_wait()
-        if self._word is not None:
-            seat.withdraw(self._word)
+        if self._wait is not None:
+            word = self._wait.word
+            self._end_wait()
+            seat.withdraw(word)
 
     def _end_wait(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._room is not None:
-            self._room.leave(self, self._request)
-            self._room = None
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            if wait.timer is not None:
+                wait.timer.cancel()
+            wait.room.leave(self, wait.request)
+
+
+class Wait:
+    """The wait of a claim in a line."""
+
+    __slots__ = ("pause", "request", "room", "timer", "vacant", "word")
+
+    def __init__(self, room: WaitingRoom, word: Word, request: int) -> None:
+        """Begin to wait."""
+        self.room = room
+        self.word = word
+        self.request = request
+        self.timer: asyncio.TimerHandle | None = None
+        self.pause = FIRST_PAUSE_SECONDS
+        self.vacant = 0  # the last token drawn, if the lock was free at the last look of the clock

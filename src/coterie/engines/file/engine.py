@@ -56,6 +56,7 @@ class FileEngine:
         self._watch: asyncio.TimerHandle | None = None
         self._watched: dict[FileClaim, None] = {}  # whose holders want to be told of a loss
         self._look: asyncio.TimerHandle | None = None
+        self._blocked: set[Owner] = set()  # that began to wait since the last look
         self._search: DeadlockSearch | None = None  # made when a wait lasts for a while
         self._board: WaitBoard | None = None
         self._guard = RLock()  # of the claims and the words, which threads use
@@ -90,14 +91,17 @@ class FileEngine:
         if self._search is not None:
             self._search.stop()
             self._search = None
+        with self._guard:
+            # From here on no thread makes a claim: see `_remember`.
+            words, self._words = self._words, None
         for claim in self.claims():
             claim.close()
         if self._room is not None:
             self._room.close()
             self._room = None
-        for words in (*self._replaced, *filter(None, [self._words])):
-            words.close()
-        self._replaced, self._words = [], None
+        for each in (*self._replaced, *filter(None, [words])):
+            each.close()
+        self._replaced = []
 
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
@@ -115,14 +119,14 @@ class FileEngine:
             except ReplacedError:
                 self._open_again(words)
                 continue
-            self._remember(claim)
-            self.join_again(claim)
-            return claim
+            if self._remember(claim, words):
+                self.join_again(claim)
+                return claim
         raise self._removed_again_and_again(name)
 
     def place_now(self, name: str, *, owner: Owner, shared: bool) -> FileClaim | None:
         """Take a lock if it is free and no task waits for it, else return None; in any thread."""
-        number, task = self.waits.name(owner).number, task_name(owner).encode()
+        number, task = self.waits.number(owner), task_name(owner).encode()
         for _ in range(TRIES):
             words = self._current()
             try:
@@ -135,13 +139,19 @@ class FileEngine:
             if seat is None:
                 return None
             claim = FileClaim(self, seat, name, owner, shared=shared, token=seat.token)
-            self._remember(claim)
-            return claim
+            if self._remember(claim, words):
+                return claim
+            # Another thread has closed the coordinator, or opened another directory, and has closed
+            # the seat, maybe before it took the lock.
+            seat.release()
+            seat.close()
         raise self._removed_again_and_again(name)
 
     def join_again(self, claim: FileClaim) -> None:
         """Let a claim join the line of its lock, in the directory as it is now."""
-        number, task = self.waits.name(claim.owner).number, task_name(claim.owner).encode()
+        if self._words is None:
+            return  # closed meanwhile, and the claim with it
+        number, task = self.waits.number(claim.owner), task_name(claim.owner).encode()
         error: Exception = self._removed_again_and_again(claim.lock)
         for _ in range(TRIES):
             words = self._current()
@@ -197,9 +207,13 @@ class FileEngine:
         if self._watched:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_for_losses)
 
-    def _remember(self, claim: FileClaim) -> None:
+    def _remember(self, claim: FileClaim, words: Words) -> bool:
+        """Take note of a claim; False if its directory is not ours any more: its seat is, or will be, closed."""
         with self._guard:
+            if self._words is not words:
+                return False
             self._claims.setdefault(claim.lock, {})[claim] = None
+        return True
 
     def _removed_again_and_again(self, name: str) -> Unavailable:
         return Unavailable(
@@ -263,14 +277,16 @@ class FileEngine:
 
     def _search_later(self, owner: Owner) -> None:
         """Search for an owner that stays blocked; most waits are over before that."""
-        if self._search is not None:
-            self._search.plan(owner)
-        elif self._look is None:
+        self._blocked.add(owner)
+        if self._look is None:
             self._look = self.loop.call_later(LOOK_FOR_DEADLOCKS_SECONDS, self._look_for_deadlocks)
 
     def _look_for_deadlocks(self) -> None:
         self._look = None
-        blocked = self.waits.blocked()
+        # An owner that holds nothing blocks no other, so it is in no circle.
+        holding = {claim.owner for claim in self._held()}
+        blocked = [owner for owner in self._blocked & holding if self.waits.is_blocked(owner)]
+        self._blocked.clear()
         if not blocked:
             return
         from coterie.deadlock.service.waits import DeadlockSearch  # noqa: PLC0415 - seldom needed
@@ -278,7 +294,8 @@ class FileEngine:
 
         if self._board is None:
             self._board = WaitBoard(self._directory, self.waits, self._held)
-        self._search = DeadlockSearch(self.waits, self._board, self._held)
+        if self._search is None:
+            self._search = DeadlockSearch(self.waits, self._board, self._held)
         for owner in blocked:
             self._search.plan(owner)
 

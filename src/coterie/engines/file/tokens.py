@@ -63,14 +63,14 @@ class Tokens:
 
         The caller holds the lock, so its token is above those of all holders before it.
         """
-        for _ in range(SPINS):
-            if byte_lock.attempt(descriptor, cell.lock):
-                break
-            os.sched_yield()
-        else:
-            return None
         try:
-            last, _, _ = cell.read(descriptor)
+            byte_lock.call(descriptor, byte_lock.SET, cell.lock)
+        except (BlockingIOError, PermissionError):
+            if not _insist(descriptor, cell):
+                return None
+        try:
+            content = os.pread(descriptor, CELL.size, cell.offset)
+            last = CELL.unpack(content)[0] if len(content) == CELL.size else 0
             token = max(last, self._floor) + 1
             if token > self._reserved:
                 token = self._beyond(descriptor, last)
@@ -151,6 +151,15 @@ class Cell:
             return 0, 0, 0
         token, program, word = CELL.unpack(content)
         return token, program, word
+
+
+def _insist(descriptor: int, cell: Cell) -> bool:
+    """Try again for a short time to lock a cell."""
+    for _ in range(SPINS):
+        os.sched_yield()
+        if byte_lock.attempt(descriptor, cell.lock):
+            return True
+    return False
 
 
 def stuck(path: str) -> str:

@@ -8,7 +8,8 @@ session is given up for good: no later answer revives it, and its holders are to
 Keeping. A lock that is released stays in our name if it was used here lately and no other process
 waits for it. It is held by no task, so this is as safe as a hold; its price is liveness: a process
 that is suspended while it keeps a lock delays others by a lease. A process that had to wait for a
-lock takes it for wanted: it keeps nothing, and passes it on only within its turns.
+lock takes it for wanted: it keeps nothing, and passes it on only within its turns. So does one that
+finds it free a moment after others wanted it: they have not gone, they are about to ask again.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ TIMES_MAX = 1 << 10  # tokens per number: a lock can be taken that often without
 KEPT_SECONDS_MAX = 2.0  # without use
 KNOWN_MAX = 4096  # names that were used lately
 KNOCK_SECONDS = 0.005  # before a process inside is asked to hurry: most are out by then
+KNOCK_LATE_SECONDS = (
+    0.05  # the same where all know that others wait, but for one that has just come
+)
+WANTED_SECONDS = 0.1  # that a lock is taken for wanted after another process has wanted it
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 GOODBYE_SECONDS_MAX = 1.0
 LAPSED = "its lease could not be renewed in time"
@@ -60,6 +65,7 @@ class Bid:
 
     __slots__ = (
         "given_up",
+        "knock",
         "number",
         "place",
         "session",
@@ -81,6 +87,7 @@ class Bid:
         self.given_up = False
         self.used_at = 0.0
         self.waiting: asyncio.Future[int] | None = None
+        self.knock: asyncio.TimerHandle | None = None  # the next one, while it waits
 
     @property
     def token(self) -> int:
@@ -146,6 +153,7 @@ class Desk:
         self.trouble = "no session was opened"
         self._attempts = itertools.count(1)
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
+        self._wanted_at: OrderedDict[str, float] = OrderedDict()  # when others wanted them
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._ready = asyncio.Event()
         self._closed = False
@@ -327,6 +335,7 @@ class Desk:
                 if number is None and not bid.given_up:
                     bid.wanted = True
                     number = await self._wait(session, bid)
+                    self._note_wanted(bid.place.lock)
             except SessionLost:
                 continue
             except Unavailable as error:
@@ -375,7 +384,8 @@ class Desk:
     async def _wait(self, session: Session, bid: Bid) -> int | None:
         """Wait until it is our turn; None if the wait was given up."""
         bid.waiting = asyncio.ensure_future(session.wait(bid.place))
-        knocks = asyncio.ensure_future(self._knock(session, bid.place.lock))
+        delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.place.lock) else KNOCK_SECONDS
+        self._plan_knock(session, bid, delay)
         try:
             return await bid.waiting
         except asyncio.CancelledError:
@@ -384,19 +394,33 @@ class Desk:
                 raise
             return None
         finally:
-            knocks.cancel()
-            bid.waiting = None
+            if bid.knock is not None:
+                bid.knock.cancel()
+            bid.knock = bid.waiting = None
+
+    def _plan_knock(self, session: Session, bid: Bid, delay: float) -> None:
+        """Knock after a while, and again and again, for mail may be lost."""
+
+        def knock() -> None:
+            self._run(self._knock(session, bid.place.lock))
+            self._plan_knock(session, bid, max(self.lease, 2 * delay))
+
+        bid.knock = asyncio.get_running_loop().call_later(delay, knock)
 
     async def _knock(self, session: Session, lock: str) -> None:
-        """Tell the processes inside that another one waits; again and again, for mail may be lost."""
-        pause = KNOCK_SECONDS
-        while True:
-            await asyncio.sleep(pause)
-            pause = max(self.lease, 2 * pause)
-            with contextlib.suppress(SessionLost, CoterieError):
-                for entry in (await session.lines([lock])).get(lock, []):
-                    if entry.inside and entry.author.participant != self.name:
-                        await session.send(entry.author.participant, encode(Knock(lock)))
+        """Tell the processes inside that another one waits, if we are the next.
+
+        Behind others it is not for us to tell: each of them had to wait, so it takes the lock for
+        wanted, and one that gives up has told what we would.
+        """
+        with contextlib.suppress(SessionLost, CoterieError):
+            line = (await session.lines([lock])).get(lock, [])
+            following = [entry.author.participant for entry in line if not entry.inside]
+            if following[:1] != [self.name]:
+                return
+            for entry in line:
+                if entry.inside and entry.author.participant != self.name:
+                    await session.send(entry.author.participant, encode(Knock(lock)))
 
     async def _leave(self, bid: Bid) -> None:
         """Remove an entry from the server, unless it goes with its session."""
@@ -414,15 +438,28 @@ class Desk:
     def _enter(self, bid: Bid, number: int) -> None:
         bid.state = State.HELD
         bid.number = number
+        bid.wanted = bid.wanted or self._was_wanted(bid.place.lock)
         self._group.acquired(bid.place.lock, bid.token)
 
     def knocked(self, lock: str) -> None:
         """Note that another process waits for a lock; one that is only kept goes back at once."""
         bid = self.bids.get(lock)
         if bid is not None:
+            self._note_wanted(lock)
             bid.wanted = True
             if bid.state is State.KEPT:
                 self.release(lock)
+
+    def _note_wanted(self, lock: str) -> None:
+        """Remember that another process has wanted a lock just now."""
+        self._wanted_at[lock] = system.now()
+        self._wanted_at.move_to_end(lock)
+        if len(self._wanted_at) > KNOWN_MAX:
+            self._wanted_at.popitem(last=False)
+
+    def _was_wanted(self, lock: str) -> bool:
+        wanted_at = self._wanted_at.get(lock)
+        return wanted_at is not None and system.now() - wanted_at < WANTED_SECONDS
 
     # What the group calls to use what we have
 

@@ -35,11 +35,6 @@ PROGRESS_INTERVAL_SECONDS = 0.5
 CHUNK = 1 << 14  # states expanded at once: bounds the memory that a level takes on the way
 
 
-def needs_clock(processes: Sequence[Process[Any]]) -> bool:
-    """Return whether some process relies on a bound on the delay of messages."""
-    return any(process.delay_max() is not None for process in processes)
-
-
 def check_timed(
     processes: Sequence[Process[Any]],
     *,

@@ -7,11 +7,17 @@ commits, as with strict two-phase locking, that order is the proof.
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from coterie.transactions.serializability.columns import NO_VERSION, UnusualError, read_columns
+from coterie.transactions.serializability.columns import (
+    NO_VERSION,
+    NULL,
+    UnusualError,
+    read_columns,
+)
 from coterie.transactions.serializability.dependencies import serial_order
 from coterie.transactions.serializability.report import Report
 
@@ -67,11 +73,13 @@ def _sources(columns: Columns, own: Numbers, finals: Numbers) -> Seen:
     stride = int(columns.versions.max(initial=0)) + 1
     stated = columns.keys * stride + columns.versions
     writes = np.flatnonzero(columns.writes)
-    writes = writes[np.argsort(stated[writes], kind="stable")]
+    writes = writes[np.argsort(stated[writes])]
     same = stated[writes[1:]] == stated[writes[:-1]]
     if (same & (columns.owners[writes[1:]] != columns.owners[writes[:-1]])).any():
         raise UnusualError  # a version of two transactions
-    finals = finals[np.argsort(stated[finals])]
+    is_final = np.zeros(len(stated), np.bool_)
+    is_final[finals] = True
+    finals = writes[is_final[writes]]
     reads = np.flatnonzero(~columns.writes & (own < 0))
     places = np.searchsorted(stated[finals], stated[reads])
     places = np.minimum(places, len(finals) - 1)
@@ -113,15 +121,17 @@ def _counted(columns: Columns, own: Numbers, seen: Seen) -> tuple[Flags, Seen]:
 
 def _check_equal(columns: Columns, reads: Numbers, writes: Numbers) -> None:
     """Raise if another value was read than was written."""
-    if (columns.values[reads] != columns.values[writes]).any():
+    values = columns.values
+    if [values[read] for read in reads.tolist()] != [values[write] for write in writes.tolist()]:
         raise UnusualError
 
 
 def _check_beginning(columns: Columns, reads: Numbers) -> None:
     """Raise if something else than nothing was read as it was in the beginning."""
-    if (columns.values[reads] != columns.null).any():
+    values = columns.values
+    if any(values[read] != NULL for read in reads.tolist()):
         raise UnusualError
-    if len(reads) and (columns.values[columns.writes] == columns.null).any():
+    if len(reads) and NULL in compress(values, columns.writes.tolist()):
         raise UnusualError  # a null that was written may be meant
 
 

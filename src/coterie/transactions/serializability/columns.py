@@ -27,7 +27,10 @@ CODES = {"begin": 0, "read": 1, "write": 2, "commit": 3, "abort": 4}
 BEGIN, READ, WRITE, COMMIT, ABORT = CODES.values()
 NO_VERSION = -1
 RANKS_MAX = 1 << 31  # so that a key and a rank fit into one number
-PIECE = 1 << 16  # bytes that are read at once: what becomes of them stays in the cache
+PIECE = 1 << 17  # bytes that are read at once: what becomes of them stays in the cache
+
+encode = msgspec.msgpack.Encoder(order="sorted").encode
+NULL = encode(None)
 
 
 class Line(msgspec.Struct, gc=False):
@@ -51,8 +54,7 @@ class Columns(NamedTuple):
     keys: Numbers  # by access: the number of its key
     writes: Flags  # by access
     versions: Numbers  # by access, in the order of the versions, or NO_VERSION
-    values: Numbers  # by access: the number of its value, another for another text
-    null: int  # the number of the value null
+    values: list[bytes]  # by access: equal ones are equal, but others may be, as are 1 and 1.0
 
 
 class UnusualError(Exception):
@@ -64,9 +66,8 @@ class Piece(NamedTuple):
 
     codes: Numbers  # by line: what happened
     owners: Numbers  # by line
-    keys: Numbers  # by access, and so on
-    values: Numbers
-    stated: Flags  # whether there is a version
+    keys: Numbers  # by access
+    stated: Flags  # by access: whether there is a version
     versions: Numbers  # those that are stated, in rows
 
 
@@ -80,8 +81,8 @@ def read_columns(content: bytes) -> Columns:
     tables = [piece.versions for piece in pieces if len(piece.versions)]
     if not pieces or len({table.shape[1] for table in tables}) > 1:
         raise UnusualError
-    codes, owners, keys, values, stated = (
-        np.concatenate(column) for column in list(zip(*pieces, strict=True))[:5]
+    codes, owners, keys, stated = (
+        np.concatenate(column) for column in list(zip(*pieces, strict=True))[:4]
     )
     versions = np.full(len(keys), NO_VERSION)
     if tables:
@@ -100,36 +101,31 @@ def read_columns(content: bytes) -> Columns:
         keys=keys,
         writes=writes,
         versions=versions,
-        values=values,
-        null=reader.null,
+        values=reader.values,
     )
 
 
-def _pieces(content: bytes) -> Iterator[memoryview]:
+def _pieces(content: bytes) -> Iterator[bytes]:
     """Cut the text at ends of lines."""
     start = len(b"\xef\xbb\xbf") if content.startswith(b"\xef\xbb\xbf") else 0
     stop = len(content) - content.endswith(b"\n")
-    view = memoryview(content)
     while start < stop:
         end = content.find(b"\n", start + PIECE, stop)
         end = stop if end < 0 else end
-        yield view[start:end]
+        yield content[start:end]
         start = end + 1
 
 
 class _Reader:
-    """Gives numbers to names, keys and values, in the order in which they come."""
+    """Gives numbers to names and keys in the order in which they come, and collects values."""
 
     def __init__(self) -> None:
         self.transactions: defaultdict[Name, int] = _numbers()
         self.keys: defaultdict[Key, int] = _numbers()
-        self.values: defaultdict[bytes, int] = _numbers()
+        self.values: list[bytes] = []
         self._decode = msgspec.json.Decoder(Line).decode_lines
-        # Equal texts are equal values, but not the other way round, as with 1 and 1.0.
-        self._encode = msgspec.msgpack.Encoder(order="sorted").encode
-        self.null = self.values[self._encode(None)]
 
-    def read(self, piece: memoryview) -> Piece:
+    def read(self, piece: bytes) -> Piece:
         """Read whole lines."""
         lines = self._decode(piece)
         if not _stand_alone(piece, len(lines)):
@@ -137,18 +133,20 @@ class _Reader:
         ops = [line.op for line in lines]
         accesses = [line for line in lines if line.op in ("read", "write")]
         keys = [line.key for line in accesses]
-        values = [line.value for line in accesses]
         versions = [line.version for line in accesses]
-        if None in keys or msgspec.UNSET in values:
+        if None in keys:
             raise UnusualError
-        stated = np.fromiter([version is not None for version in versions], np.bool_)
+        stated = np.ones(len(accesses), np.bool_)
+        if None in versions:
+            stated[:] = [version is not None for version in versions]
+            versions = [version for version in versions if version is not None]
+        self.values += map(encode, [line.value for line in accesses])  # none must be missing
         return Piece(
             codes=np.fromiter(map(CODES.__getitem__, ops), np.int64, len(lines)),
             owners=_column(self.transactions, [line.transaction for line in lines]),
             keys=_column(self.keys, keys),
-            values=_column(self.values, list(map(self._encode, values))),
             stated=stated,
-            versions=_table([version for version in versions if version is not None]),
+            versions=_table(versions),
         )
 
 
@@ -160,19 +158,15 @@ def _column(numbers: defaultdict[Any, int], things: Sequence[Hashable]) -> Numbe
     return np.fromiter(map(numbers.__getitem__, things), np.int64, len(things))
 
 
-def _stand_alone(piece: memoryview, size: int) -> bool:
+def _stand_alone(piece: bytes, size: int) -> bool:
     """Return whether each line is one object; the decoder takes any white space between objects.
 
-    So it is if all lines begin and end with a brace and there are as many lines as objects: within
-    an object, no closing brace stands before an opening one.
+    So it is if there are as many lines as objects and a brace stands on both sides of each break:
+    within an object, no closing brace stands before an opening one.
     """
     text = np.frombuffer(piece, np.uint8)
-    breaks = np.flatnonzero(text == ord("\n"))
-    ends = np.append(breaks, len(text)) - 1
-    starts = np.append(-1, breaks) + 1
-    if len(starts) != size or starts[-1] == len(text):
-        return False
-    return bool((text[starts] == ord("{")).all() and (text[ends] == ord("}")).all())
+    breaks = int(np.count_nonzero(text == ord("\n")))
+    return breaks == size - 1 == piece.count(b"}\n{")
 
 
 def _table(versions: list[Any]) -> Numbers:

