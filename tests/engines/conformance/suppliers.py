@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import time
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+import pytest
 
 from coterie.cluster.ports import free_ports
 from tests.cluster.local_cluster import LEASE as CLUSTER_LEASE
@@ -36,7 +39,23 @@ REMEMBERS = "remembers"  # holds are in force over a restart of the server
 
 
 class Missing(Exception):  # noqa: N818 - says what is the matter
-    """A server that cannot be had here."""
+    """A server that comes as a wheel, and cannot be had here."""
+
+
+class Absent(Missing):
+    """A server that comes with the system, or not."""
+
+
+def leave_out(error: Missing) -> NoReturn:
+    """Skip tests for the lack of a server; fail where it has to be there.
+
+    That is so for servers that come as wheels where their environment is there, and for all where
+    COTERIE_TEST_ENGINES is `all`.
+    """
+    has_to_be = not isinstance(error, Absent) and (ENGINES / "ready").exists()
+    if has_to_be or os.environ.get("COTERIE_TEST_ENGINES") == "all":
+        pytest.fail(str(error))
+    pytest.skip(str(error))
 
 
 class Supplier(Protocol):
@@ -295,7 +314,6 @@ class ValkeySupplier:
         self.port = free_ports(1)[0]
         command = [str(found[0]), "--port", str(self.port), "--bind", "127.0.0.1"]
         self.child = Child(folder, [*command, "--save", "", *options])
-        self._options = options
 
     def url(self, port: int | None = None) -> str:
         return f"valkey://127.0.0.1:{port or self.port}?lease={self.lease:g}"
@@ -374,7 +392,7 @@ class ZooKeeperSupplier:
 @contextlib.contextmanager
 def zookeeper(_: Path) -> Iterator[Supplier]:
     if reason := zookeeper_missing():
-        raise Missing(reason)
+        raise Absent(reason)
     with run_zookeeper() as server:
         yield ZooKeeperSupplier(server)
 

@@ -14,7 +14,14 @@ import coterie
 from coterie.engines.etcd.channel import Channel
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
-from tests.engines.conformance.suppliers import ENGINES, EtcdSupplier, Missing, etcd, wait_for
+from tests.engines.conformance.suppliers import (
+    ENGINES,
+    EtcdSupplier,
+    Missing,
+    etcd,
+    leave_out,
+    wait_for,
+)
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -29,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdSupplier]:
         with etcd(tmp_path_factory.mktemp("etcd") / "server") as made:
             yield made
     except Missing as error:
-        pytest.skip(str(error))
+        leave_out(error)
 
 
 def entries(server: EtcdSupplier, lock: str) -> int:
@@ -156,7 +163,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdSupplier]:
             "etcd", tmp_path_factory.mktemp("guarded") / "server", 1, "--auth-token-ttl", "1"
         )
     except Missing as error:
-        pytest.skip(str(error))
+        leave_out(error)
     try:
         made.start()
         run = [str(ENGINES / "bin" / "etcdctl"), "--endpoints", f"127.0.0.1:{made.port}"]
@@ -243,7 +250,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EtcdSuppl
     try:
         server = EtcdSupplier("etcd", folder / "server", 1, *options)
     except Missing as error:
-        pytest.skip(str(error))
+        leave_out(error)
     try:
         server.members[0].start()
         url = server.url().replace("etcd:", "etcds:") + f"&ca={certificate}"

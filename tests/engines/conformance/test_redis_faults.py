@@ -11,7 +11,7 @@ import pytest
 
 import coterie
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
-from tests.engines.conformance.suppliers import Missing, ValkeySupplier, valkey
+from tests.engines.conformance.suppliers import Missing, ValkeySupplier, leave_out, valkey
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def server(folder: Path, *options: str) -> Iterator[ValkeySupplier]:
         with valkey(folder / "server", *options) as made:
             yield made
     except Missing as error:
-        pytest.skip(str(error))
+        leave_out(error)
 
 
 def locked(url: str) -> subprocess.CompletedProcess[str]:
