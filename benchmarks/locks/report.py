@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks.locks.measure import Result
+from benchmarks.locks.pairs import PAIRS, compare_pairs
 from benchmarks.locks.peers import PEERS, make
 from benchmarks.locks.workload import WORKLOADS
 
@@ -116,7 +117,7 @@ def number(value: float | None) -> str:
 
 def reading(report: Report) -> list[str]:
     """Say how ours stands to the best of the others, and whether anything was wrong."""
-    others = [peer for peer in report.peers() if peer not in (*OURS, YARDSTICK)]
+    others = [peer for peer in report.peers() if peer not in (*OURS, *PAIRS, YARDSTICK)]
     replicated = [peer for peer in others if make(peer).servers_label != "1"]
     lines = []
     for what, workload, figure in (("again", "W2", "operations"), ("hand-offs", "W3", "handoffs")):
@@ -124,6 +125,7 @@ def reading(report: Report) -> list[str]:
             lines += _compare(
                 report, f"{what}: ours against the best {whom}", workload, figure, group
             )
+    lines += compare_pairs(report)
     for result in report.results:
         where = f"{result.peer} {result.workload}"
         if result.error:

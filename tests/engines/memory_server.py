@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.engines.queue.server import Entry, SessionLost, inside
+from coterie.engines.queue.server import Entry, ServerNode, SessionLost, inside
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ class MemoryServer:
         session = self.sessions[participant] = MemorySession(self, participant, told, lease)
         told.renewed(system.now())
         return session
+
+    async def nodes(self) -> list[ServerNode]:
+        return [ServerNode("memory", "1", trouble="" if self.reachable else "cut off")]
 
     async def answer(self) -> None:
         """Take a turn of the loop, as a round trip does."""

@@ -14,9 +14,13 @@ PEERS = {
     "table": "table.Table",
     "redis": "redis_lock.Redis",
     "redlock-3": "redlock.Redlock",
+    "coterie-on-redis": "on_engines.OnRedis",
     "etcd-3": "etcd.Etcd",
+    "coterie-on-etcd": "on_engines.OnEtcd",
     "zookeeper-3": "zookeeper.ZooKeeper",
+    "coterie-on-zookeeper": "on_engines.OnZooKeeper",
     "postgres": "postgres.Postgres",
+    "coterie-on-postgresql": "on_engines.OnPostgres",
 }
 
 

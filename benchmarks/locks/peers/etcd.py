@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.locks.machine import HOST, Server, free_ports, wait_until
 from benchmarks.locks.peers.base import LEASE_SECONDS, Need, Peer
+from benchmarks.locks.programs import find_program
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,8 +35,8 @@ class Etcd(Peer):
     servers_label = "2 of 3"
     on_disk = "everything"
     needs = (
-        Need("etcd-server", program="etcd"),
-        Need("etcd-client", program="etcdctl"),
+        Need("etcd-server", program=find_program("etcd")),
+        Need("etcd-client", program=find_program("etcdctl")),
         Need("grpcio", module="grpc"),
     )
     has_failover = True
@@ -49,7 +50,13 @@ class Etcd(Peer):
         cluster = ",".join(f"n{index}=http://{HOST}:{port}" for index, port in enumerate(peers))
         for index, (port, peer) in enumerate(zip(self.ports, peers, strict=True)):
             here, there = f"http://{HOST}:{port}", f"http://{HOST}:{peer}"
-            command = ["etcd", "--name", f"n{index}", "--data-dir", str(folder / f"n{index}")]
+            command = [
+                find_program("etcd"),
+                "--name",
+                f"n{index}",
+                "--data-dir",
+                str(folder / f"n{index}"),
+            ]
             command += ["--listen-client-urls", here, "--advertise-client-urls", here]
             command += ["--listen-peer-urls", there, "--initial-advertise-peer-urls", there]
             command += ["--initial-cluster", cluster, "--initial-cluster-state", "new"]
@@ -59,7 +66,8 @@ class Etcd(Peer):
     def _find_leader(self) -> bool:
         """Look whether all nodes agree on a leader."""
         endpoints = ",".join(f"{HOST}:{port}" for port in self.ports)
-        command = ["etcdctl", "--endpoints", endpoints, "endpoint", "status", "-w", "json"]
+        command = [find_program("etcdctl"), "--endpoints", endpoints]
+        command += ["endpoint", "status", "-w", "json"]
         printed = subprocess.run(
             command, env={"ETCDCTL_API": "3"}, capture_output=True, timeout=5, check=True
         )

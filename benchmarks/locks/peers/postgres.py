@@ -6,20 +6,25 @@ import getpass
 import hashlib
 import importlib
 import os
+import pwd
 import shutil
 import signal
 import subprocess
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.locks.machine import HOST, Server, free_ports, wait_until
 from benchmarks.locks.peers.base import Need, Peer
+from benchmarks.locks.programs import find_postgresql
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-def find_program(name: str) -> str:
-    """Find a program where Debian puts it, else on the path."""
-    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    return str(found[-1]) if found else name
+def _unprivileged() -> str:
+    """Name the user of the system's server, if there is one."""
+    return next(
+        (entry.pw_name for entry in pwd.getpwall() if entry.pw_name == "postgres"), "nobody"
+    )
 
 
 class Postgres(Peer):
@@ -27,7 +32,7 @@ class Postgres(Peer):
     servers_label = "1"
     on_disk = "nothing"
     needs = (
-        Need("postgresql", program=find_program("initdb")),
+        Need("postgresql", program=find_postgresql("initdb")),
         Need("asyncpg", module="asyncpg"),
     )
     user: str
@@ -35,25 +40,25 @@ class Postgres(Peer):
 
     def start(self, folder: Path) -> None:
         self.user = "postgres" if os.geteuid() == 0 else getpass.getuser()
-        user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
+        user = _unprivileged() if os.geteuid() == 0 else None  # it refuses to run as root
         options: dict[str, Any] = {}
         home = folder / "home"
         home.mkdir()
         if user is not None:
-            options = {"user": user, "group": user, "extra_groups": []}
-            shutil.chown(home, user, user)
+            options = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+            shutil.chown(home, user)
         (self.port,) = free_ports(1)
         subprocess.run(
-            [find_program("initdb"), "-D", str(home / "data"), "-A", "trust", "-U", self.user],
+            [find_postgresql("initdb"), "-D", str(home / "data"), "-A", "trust", "-U", self.user],
             cwd=home,
             check=True,
             capture_output=True,
             **options,
         )
-        command = [find_program("postgres"), "-D", str(home / "data"), "-p", str(self.port)]
+        command = [find_postgresql("postgres"), "-D", str(home / "data"), "-p", str(self.port)]
         command += ["-h", HOST, "-k", str(home), "-c", "max_connections=200"]
         self.servers = [Server(command, home, user=user, stop_signal=signal.SIGINT)]
-        ready = [find_program("pg_isready"), "-h", HOST, "-p", str(self.port)]
+        ready = [find_postgresql("pg_isready"), "-h", HOST, "-p", str(self.port)]
         wait_until(
             lambda: not subprocess.run(ready, capture_output=True, check=False).returncode, "it"
         )

@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.locks.machine import HOST, Server, ask, free_ports, wait_until
 from benchmarks.locks.peers.base import LEASE_SECONDS, Need, Peer
+from benchmarks.locks.programs import find_program
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEEDS = (Need("redis-server", program="redis-server"), Need("redis", module="redis"))
+NEEDS = (
+    Need("redis-server", program=find_program("redis-server")),
+    Need("redis", module="redis"),
+)
 
 
 def start_servers(folder: Path, ports: list[int]) -> list[Server]:
     """Start one on each port, with nothing kept on disk."""
+    program = find_program("redis-server")
     options = ["--bind", HOST, "--daemonize", "no", "--save", "", "--appendonly", "no"]
     servers = [
-        Server(["redis-server", *options, "--port", str(port), "--dir", str(folder)], folder)
+        Server([program, *options, "--port", str(port), "--dir", str(folder)], folder)
         for port in ports
     ]
     for port in ports:

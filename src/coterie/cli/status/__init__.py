@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from coterie.cluster.classic.status import ClassicState
     from coterie.deadlock.wait_for import Graph
     from coterie.engines.file.status import DirectoryState
+    from coterie.engines.queue.status import ServerState
     from coterie.locks.engine import LockState, Party
 
-    State: TypeAlias = ClusterState | ClassicState | DirectoryState
+    State: TypeAlias = ClusterState | ClassicState | DirectoryState | ServerState
 
 VIEWS = ("nodes", "locks", "waiters", "graph")
 DRAWN = ("svg", "dot")
@@ -66,18 +67,18 @@ class Source(Protocol):
     help="How to print the result; svg and dot draw the graph.",
 )
 def command(*, view: str | None, url: str | None, watch: bool, every: float, output: str) -> int:
-    """Show the nodes, locks, waiters or wait-for graph of a cluster or of a lock directory (file:).
+    """Show the nodes, locks, waiters or wait-for graph of a cluster, a server or a lock directory.
 
     graph shows which task waits for which lock, which task holds it, and which waits can never end.
-    The default is nodes for a cluster and locks for a directory, which has no nodes and is only
-    read.
+    The default is nodes for a cluster and for servers such as etcd, and locks for a directory
+    (file:), which has no nodes and is only read.
 
     A cluster that runs a classic algorithm shows its nodes, their locks and the leader if it elects
     one.
 
     Exits with 0 if all nodes vote, no program has lost its connection and graph shows no deadlock;
     with 1 if one of these fails but a quorum votes; with 69 if no quorum votes or the directory
-    cannot be read.
+    cannot be read. Servers: 0 if all that the URL names answer, 1 if some do, 69 if none does.
     """
     if output in DRAWN and (view != "graph" or watch):
         raise UsageError(f"-o {output} draws the graph, once: coterie status graph -o {output}")
@@ -95,13 +96,18 @@ def _source(url: str | None) -> Source:
     from coterie.locks.url import choose_url, scheme_of  # noqa: PLC0415 - as below
 
     chosen = choose_url(url)
-    if scheme_of(chosen) == "file":
+    scheme = scheme_of(chosen)
+    if scheme == "file":
         from coterie.cli.status.directory import DirectorySource  # noqa: PLC0415 - asks for POSIX
 
         return DirectorySource(chosen)
-    from coterie.cli.status.cluster import ClusterSource, find_classic  # noqa: PLC0415 - needs ssl
+    if scheme == "coterie":
+        from coterie.cli.status.cluster import ClusterSource, find_classic  # noqa: PLC0415 - needs ssl
 
-    return find_classic(chosen) or ClusterSource(chosen)
+        return find_classic(chosen) or ClusterSource(chosen)
+    from coterie.cli.status.server import ServerSource  # noqa: PLC0415 - needs asyncio
+
+    return ServerSource(chosen)
 
 
 def _show(source: Source, view: str, output: str) -> int:

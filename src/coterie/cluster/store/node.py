@@ -158,6 +158,7 @@ class StoreNode:
 
     async def stop(self) -> None:
         """End; what is in doubt is settled after the next start."""
+        self._host.step(self._do, self.site.write_overdue)
         self._host.stop()
         self.has_ended = True
         await self._peers.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from coterie.engines.queue.url import ServerUrl
 
 TLS_PARAMETERS = ("ca", "certificate", "key")
+# Before what went wrong with a connection: all addresses have failed, which we name ourselves.
+NOISE = re.compile(r".*last error: [A-Z_]+: (ipv[46]:\S+: )?(Failed to connect to remote host: )?")
 OPTIONS: list[tuple[str, Any]] = [
     # A line that is dead without a word is noticed (etcd#8980), and a member that is back is tried.
     ("grpc.keepalive_time_ms", 10_000),
@@ -26,7 +29,8 @@ OPTIONS: list[tuple[str, Any]] = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    # How long a member may take to accept a connection: some round trips, over any distance.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.enable_retries", 0),
@@ -128,7 +132,7 @@ class Channel:
             return ConfigError(
                 f"{self}: refused: {details}; the user needs to read and write keys that begin with coterie/"
             )
-        return Unavailable(f"{self}: {details or code.name}")
+        return Unavailable(f"{self}: {NOISE.sub('', details) or code.name}")
 
     async def _target(self) -> str:
         """Resolve all addresses, so that one channel knows all members."""

@@ -206,6 +206,21 @@ def lease(data: bytes) -> Lease:
     return Lease(_int(known.get(2)), _int(known.get(3)))
 
 
+class Status(NamedTuple):
+    """What a member says about itself."""
+
+    member: int
+    version: str
+    leader: int  # the member that leads; 0 if none is known
+
+
+def status(data: bytes) -> Status:
+    """Decode a StatusResponse."""
+    known = dict(fields(data))
+    member = _int(dict(fields(_bytes(known.get(1)))).get(2))
+    return Status(member, text(data, 2), _int(known.get(4)))
+
+
 class Change(NamedTuple):
     """A key that was put or deleted."""
 

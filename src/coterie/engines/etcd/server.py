@@ -21,7 +21,7 @@ from coterie.engines.etcd import messages as api
 from coterie.engines.etcd.channel import TLS_PARAMETERS, Channel
 from coterie.engines.etcd.watches import Watches
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Entry, SessionLost, inside
+from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import Unavailable, UsageError
 
@@ -85,6 +85,25 @@ class EtcdServer:
             raise
         return session
 
+    async def nodes(self) -> list[ServerNode]:
+        """Ask each member by itself; one that knows no leader can decide nothing."""
+        members = [self._url._replace(addresses=[address]) for address in self._url.addresses]
+        return list(await asyncio.gather(*map(_node, members)))
+
+
+async def _node(url: ServerUrl) -> ServerNode:
+    channel = Channel(url)
+    try:
+        await channel.open(CALL_SECONDS_MAX)
+        status = api.status(await channel.call("Maintenance/Status", b"", CALL_SECONDS_MAX))
+    except Unavailable as error:
+        return ServerNode(url.shown, trouble=str(error).removeprefix(f"{channel}: "))
+    finally:
+        await channel.close()
+    trouble = "" if status.leader else "it knows no leader"
+    role = "leader" if status.leader == status.member else "follower"
+    return ServerNode(url.shown, status.version, "" if trouble else role, trouble)
+
 
 class EtcdSession:
     """One lease of etcd and the keys that go with it."""
@@ -98,7 +117,8 @@ class EtcdSession:
         self._id = lease.id
         self._lost = ""
         self._limit = min(CALL_SECONDS_MAX, self.lease)
-        self._created: dict[Place, int] = {}  # revisions of our entries
+        # The revision of each of our entries, and the key next before it where that is known.
+        self._created: dict[Place, tuple[int, bytes]] = {}
         self._letters = itertools.count(1)
         self._ready = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -173,37 +193,46 @@ class EtcdSession:
         """
         key, way = self._key(place), _way(place)
         read_own = api.chunk(1, api.get(key, keys_only=True))
-        read_head = api.chunk(1, api.get(*way, limit=1, order=api.ASCENDING, keys_only=True))
+        read_last = api.chunk(1, api.get(*way, limit=2, order=api.DESCENDING, keys_only=True))
         entry = api.put(key, _encode_author(author), self._id)
-        then = [api.chunk(2, entry), read_own, read_head]
+        then = [api.chunk(2, entry), read_own, read_last]
         if leaving is not None:
             then.insert(0, api.chunk(3, api.delete(self._key(leaving))))
-        request = api.transaction(api.absent(key), then, [read_own, read_head])
+        request = api.transaction(api.absent(key), then, [read_own, read_last])
         answer = api.done(await self._call("KV/Txn", request))
-        (own,), head = answer.reads
+        (own,), last = answer.reads
         if leaving is not None:
             self._created.pop(leaving, None)
-        self._created[place] = own.created
-        return own.created if not head or head[0].created >= own.created else None
+        # Where the entry has been there before, others may stand behind it: then `wait` has to look.
+        near = next((other.key for other in last if other.created < own.created), b"")
+        self._created[place] = own.created, near
+        return own.created if answer.succeeded and not near else None
 
     async def wait(self, place: Place) -> int:
         """Wait for the end of the nearest entry in our way, then look for one before it."""
-        number = self._created[place]
+        number, near = self._created[place]
         seen = number
         while True:
-            near = await self._before(place, number, seen)
             if not near:
-                return number
-            watching = await self._watches.until_deleted(near[0].key)
+                before = await self._before(place, number, seen)
+                if not before:
+                    return number
+                near = before[0].key
+            watching = await self._watches.until_deleted(near)
             try:
                 await watching.created
                 # It may have gone before the watch began, which would then be silent.
                 now = await self._before(place, number, seen)
-                if now and now[0].key == near[0].key:
+                if not now:
+                    return number
+                if now[0].key == near:
                     seen = max(seen, await watching.ended)
                     if seen > number and len(now) == 1 and watching.ended.result():
                         self._check()
                         return number
+                    near = b""
+                else:
+                    near = now[0].key
             finally:
                 await self._watches.give_up(watching)
 

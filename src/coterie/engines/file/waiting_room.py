@@ -37,6 +37,7 @@ class WaitingRoom:
         self._requests: dict[int, FileClaim] = {}
         self._watched: dict[FileClaim, str] = {}
         self._lives: dict[str, int] = {}  # open pipes, by the name of the program
+        self._own_life = f"{words.program:016x}"
         self._tick: asyncio.TimerHandle | None = None
         self._bell = words.bell()
         loop.add_reader(self._bell, self._hear)
@@ -57,7 +58,7 @@ class WaitingRoom:
         name = self._holder(word) if before is None else f"{before.program:016x}"
         if name is None:
             return False
-        if name != f"{self.words.program:016x}" and name not in self._lives:
+        if name not in self._lives and name != self._own_life:
             # It stays open for the next wait: programs that meet at a lock meet there again.
             life = open_life(self.words.boards.descriptor, name)
             if life is None:

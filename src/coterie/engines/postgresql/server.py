@@ -447,7 +447,7 @@ class PostgresqlSession:
             self._parts[pid] = text
             return
         try:
-            mail = _decoder.decode(base64.b64decode(text))
+            mail: Mail = _decoder.decode(base64.b64decode(text))
         except (ValueError, msgspec.MsgspecError):
             return  # any role may notify any channel
         match mail:
@@ -478,7 +478,7 @@ class PostgresqlSession:
         except FAILURES as error:
             if line.connection.is_closed():
                 self._end_line(line)
-                raise SessionLost(self._lost or CONNECTION_ENDED) from None
+                raise SessionLost(CONNECTION_ENDED) from None
             raise line.address.error(error) from None
 
     def _check(self) -> None:

@@ -369,9 +369,17 @@ class Desk:
             bid.waiting = None
 
     async def _knock(self, session: Session, lock: str) -> None:
-        """Tell the processes inside that another one waits."""
+        """Tell the processes inside that another one waits, if we are the next.
+
+        Behind others it is not for us to tell: each of them had to wait, so it takes the lock for
+        wanted, and one that gives up has told what we would.
+        """
         with contextlib.suppress(SessionLost, Unavailable):
-            for entry in (await session.lines([lock])).get(lock, []):
+            line = (await session.lines([lock])).get(lock, [])
+            following = [entry.author.participant for entry in line if not entry.inside]
+            if following[:1] != [self.name]:
+                return
+            for entry in line:
                 if entry.inside and entry.author.participant != self.name:
                     await session.send(entry.author.participant, encode(Knock(lock)))
 

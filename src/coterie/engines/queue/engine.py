@@ -12,13 +12,14 @@ import msgspec
 
 from coterie import system
 from coterie.aio import to_the_end
+from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.deadlock.service.waits import DeadlockSearch, Waits
 from coterie.engines.queue.desk import Desk
 from coterie.engines.queue.mail import Inquiry, Knock, decode, encode
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import Unavailable, UsageError
-from coterie.locks.engine import LockState
+from coterie.locks.engine import LockState, Party
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
 from coterie.locks.leases.frames import AskOwner, LockReport, OwnerReport, Owners
@@ -27,12 +28,18 @@ from coterie.locks.leases.questions import Questions
 from coterie.locks.watch import follow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        Callable,
+        Coroutine,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
     from coterie.deadlock.service.lock_waits import Hold
     from coterie.engines.queue.server import Entry, Server, Session
     from coterie.errors import CoterieError
-    from coterie.locks.engine import Party
     from coterie.locks.leases.group import LeasedClaim
     from coterie.locks.leases.survey import Survey
     from coterie.locks.lock import Owner
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
 Group: TypeAlias = LeaseGroup[Desk]
 
 ASKED_MAX = 100  # processes that wait for a lock and are asked about their tasks
+LOCKS_PER_QUESTION = 100
 TRY_SECONDS_MAX = 2.0
 
 logger = logging.getLogger("coterie.engines")
@@ -63,7 +71,7 @@ class QueueEngine:
         )
         self.groups: dict[float | None, Group] = {}  # by lease; None: that of the server
         self.search = DeadlockSearch(self.waits, self, self._held)
-        self._server = server
+        self.server = server
         self._questions = Questions()
         self._tasks: dict[asyncio.Task[None], None] = {}
 
@@ -75,7 +83,7 @@ class QueueEngine:
     async def open(self) -> None:
         """Begin a session; raises `Unavailable` if the server does not answer."""
         self.search = DeadlockSearch(self.waits, self, self._held)
-        group = self._group_of(self._server.lease)
+        group = self._group_of(self.server.lease)
         await group.supply.open()
         self.groups[None] = group
 
@@ -105,12 +113,12 @@ class QueueEngine:
 
     def _group(self, lock: str, ttl: float | None) -> Group:
         """Find the group that has that lease, or begin another session for it."""
-        longest = self._server.lease
+        longest = self.server.lease
         if ttl is None or ttl == longest:
             return self.group
-        if not self._server.lease_min <= ttl < longest:
+        if not self.server.lease_min <= ttl < longest:
             raise UsageError(
-                f"lock {lock!r}: ttl must be from {self._server.lease_min:g} s to {longest:g} s, got"
+                f"lock {lock!r}: ttl must be from {self.server.lease_min:g} s to {longest:g} s, got"
                 f" {ttl:g} s; for a longer one raise `lease` in the URL"
             )
         group = self.groups[ttl] = self._group_of(ttl)
@@ -120,7 +128,7 @@ class QueueEngine:
     def _group_of(self, lease: float) -> Group:
         def enter(group: Group) -> Desk:
             mail = partial(self._read, group)
-            return Desk(self._server, lease, self.waits.process, group, mail)
+            return Desk(self.server, lease, self.waits.process, group, mail)
 
         return LeaseGroup(enter)
 
@@ -131,7 +139,7 @@ class QueueEngine:
         try:
             mail = decode(letter)
         except msgspec.DecodeError as error:
-            logger.warning("%s: a letter that cannot be read: %s", self._server, error)
+            logger.warning("%s: a letter that cannot be read: %s", self.server, error)
             return
         match mail:
             case Knock(lock):
@@ -199,11 +207,46 @@ class QueueEngine:
     async def states(self) -> list[LockState]:
         """Describe all locks that any process holds, keeps or waits for."""
         lines = await self._lines(None)
-        survey = await self._ask([Wanted(lock) for lock in sorted(lines)], lines, search=False)
         return [
-            LockState(lock, survey.holders(lock), survey.silent(lock), survey.waiters(lock))
-            for lock in sorted(lines)
+            LockState(
+                wanted.lock,
+                survey.holders(wanted.lock),
+                survey.silent(wanted.lock),
+                _waiters(survey, wanted.lock, lines[wanted.lock]),
+            )
+            for survey, part in await self._ask_about(map(Wanted, sorted(lines)), lines)
+            for wanted in part
         ]
+
+    async def collect(self) -> Collection:
+        """Ask all processes once which of their tasks waits for what, and which holds it."""
+        lines = await self._lines(None)
+        surveyed = await self._ask_about(map(Wanted, sorted(lines)), lines)
+        known = [(survey, wanted) for survey, part in surveyed for wanted in part]
+        collection = Collection(
+            owner for survey, wanted in known for owner in survey.waiting(wanted.lock)
+        )
+        for survey, wanted in known:
+            collection.hear(wanted, survey.holds(wanted))
+        shared = [wanted for wanted in collection.wanted() if wanted.requester.participant]
+        for survey, part in await self._ask_about(shared, lines, search=True):
+            for wanted in part:
+                collection.hear(wanted, survey.holds(wanted))
+        return collection
+
+    async def _ask_about(
+        self,
+        locks: Iterable[Wanted],
+        lines: Mapping[str, Sequence[Entry]],
+        *,
+        search: bool = False,
+    ) -> list[tuple[Survey, list[Wanted]]]:
+        """Ask about many locks, some at a time: a letter has a limit."""
+        wanted = list(locks)
+        parts = [
+            wanted[i : i + LOCKS_PER_QUESTION] for i in range(0, len(wanted), LOCKS_PER_QUESTION)
+        ]
+        return [(await self._ask(part, lines, search=search), part) for part in parts]
 
     async def _survey_one(self, lock: str) -> Survey:
         return await self._survey([Wanted(lock)], search=False)
@@ -215,11 +258,11 @@ class QueueEngine:
     async def _lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
         desk = self.group.supply
         if desk.session is None:
-            raise Unavailable(f"{self._server}: {desk.trouble}")
+            raise Unavailable(f"{self.server}: {desk.trouble}")
         try:
             return await desk.session.lines(locks)
         except SessionLost:
-            raise Unavailable(f"{self._server}: the session was lost") from None
+            raise Unavailable(f"{self.server}: the session was lost") from None
 
     async def _ask(
         self, locks: Sequence[Wanted], lines: Mapping[str, Sequence[Entry]], *, search: bool
@@ -264,6 +307,23 @@ async def _close_all(desks: Sequence[Desk]) -> None:
 async def _deliver(session: Session, participant: str, letter: bytes) -> None:
     with contextlib.suppress(SessionLost, Unavailable):
         await session.send(participant, letter)
+
+
+def _waiters(survey: Survey, lock: str, line: Sequence[Entry]) -> list[Party]:
+    """List the tasks that wait, the next first; of a process that has not answered, what the server knows."""
+    found: dict[str, list[Party]] = {}
+    for entry in line:
+        participant, process, since = (
+            entry.author.participant,
+            entry.author.process,
+            entry.author.since,
+        )
+        if (answer := survey.waiters_of(lock, participant)) is not None:
+            found[participant] = answer
+        elif not entry.inside:
+            party = Party(lock, process, since, None, entry.shared)
+            found.setdefault(participant, []).append(party)
+    return [party for parties in found.values() for party in parties]
 
 
 def _describe(wanted: Wanted, line: Sequence[Entry], *, search: bool) -> LockReport:

@@ -55,6 +55,15 @@ class Entry(NamedTuple):
     number: int  # 0 where the server does not say
 
 
+class ServerNode(msgspec.Struct, frozen=True):
+    """One server that the URL names, or why it is of no use now."""
+
+    address: str
+    version: str = ""
+    role: str = ""  # of several that agree or follow, such as leader
+    trouble: str = ""
+
+
 class Told(Protocol):
     """What a session tells its user; each is called in the event loop that opened it."""
 
@@ -110,6 +119,12 @@ class Server(Protocol):
         """Begin a session under that name; raises `Unavailable` or `ConfigError`.
 
         `told.renewed` has been called once when it returns.
+        """
+
+    async def nodes(self) -> list[ServerNode]:
+        """Ask each server that the URL names for its version, without a session.
+
+        One that does not answer says so in `trouble`; raises `ConfigError` where we are refused.
         """
 
 

@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 
 from coterie import system
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Entry, SessionLost
+from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.redis import scripts
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -84,6 +84,19 @@ class RedisServer:
             raise
         return session
 
+    async def nodes(self) -> list[ServerNode]:
+        """Ask the server what it is."""
+        line = Line(self)
+        try:
+            info = await line.connect()
+        except Unavailable as error:
+            return [ServerNode(self._url.shown, trouble=str(error).removeprefix(f"{self}: "))]
+        finally:
+            await line.close()
+        known = info.get("valkey_version") or info.get("redis_version", "")
+        role = "replica" if info.get("role") == "slave" else "primary"
+        return [ServerNode(self._url.shown, str(known), role)]
+
     def client(self, *, alone: bool) -> client.Redis:
         """Make a client which does not try again by itself; `alone` with one connection.
 
@@ -124,6 +137,9 @@ class RedisServer:
             error, exceptions.ReadOnlyError | exceptions.BusyLoadingError
         ):
             return ConfigError(f"{self}: {error}")
+        cause = error.__cause__ or error.__context__
+        if isinstance(cause, OSError) and (cause.errno or 0) > 0:
+            return Unavailable(f"{self}: {os.strerror(cause.errno or 0)}")
         return Unavailable(f"{self}: {error!s}")
 
     def _check(self, info: dict[str, Any]) -> None:
@@ -209,6 +225,15 @@ class Line:
             raise self.server.error(error) from None
 
 
+class Entered:
+    """An entry of ours: whether there is news, and when to look without any."""
+
+    def __init__(self) -> None:
+        """Begin before the join is sent: news may come before its answer."""
+        self.news = asyncio.Event()
+        self.patience = 0  # milliseconds until the lease of an entry before us may have run out
+
+
 class RedisSession:
     """One session, with its entries in queues."""
 
@@ -221,7 +246,7 @@ class RedisSession:
         self._nonce = system.secret(8).hex()
         self._run_id = line.run
         self._lost = ""
-        self._places: dict[Place, asyncio.Event] = {}  # our entries; set when one should look
+        self._places: dict[Place, Entered] = {}
         self._ready = asyncio.Event()
         self._connecting = asyncio.Lock()
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -282,16 +307,16 @@ class RedisSession:
     def _end(self, reason: str) -> None:
         if not self._lost:
             self._lost = reason
-            for event in self._places.values():
-                event.set()
+            for entry in self._places.values():
+                entry.news.set()
             self._told.lost(reason)
 
     # Entries
 
     async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
         """Enter the queue."""
-        self._places[place] = asyncio.Event()
-        number, _ = await self._call(
+        entry = self._places[place] = Entered()
+        number, entry.patience = await self._call(
             scripts.JOIN,
             place.lock,
             self._member(place),
@@ -304,15 +329,15 @@ class RedisSession:
 
     async def wait(self, place: Place) -> int:
         """Look whenever there is news, and when the lease of an entry inside may have run out."""
+        entry = self._places[place]
         while True:
-            news = self._places[place]
-            news.clear()
-            number, milliseconds = await self._call(scripts.LOOK, place.lock, self._member(place))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(entry.patience / 1000 + LOOK_SECONDS_MIN):
+                    await entry.news.wait()
+            entry.news.clear()
+            number, entry.patience = await self._call(scripts.LOOK, place.lock, self._member(place))
             if self._checked(number):
                 return int(number)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(milliseconds / 1000 + LOOK_SECONDS_MIN):
-                    await news.wait()
 
     async def leave(self, place: Place) -> None:
         """Take an entry away."""
@@ -368,17 +393,17 @@ class RedisSession:
     def _hear(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":
             self._ready.set()
-            for news in self._places.values():
-                news.set()
+            for entry in self._places.values():
+                entry.news.set()
         elif message["type"] == "message":
             data: bytes = message["data"]
             if data[:1] == b"m":
                 self._told.mail(data[1:])
                 return
             lock = data[1:].decode(errors="replace")
-            for place, news in self._places.items():
+            for place, entry in self._places.items():
                 if place.lock == lock:
-                    news.set()
+                    entry.news.set()
 
     # Calls
 

@@ -95,10 +95,18 @@ class Survey:
     def waiters(self, lock: str) -> list[Party]:
         """List those that wait, the next first."""
         return [
-            Party(lock, self._label(identity), standing.since, None, mode)
-            for identity, standing in self._standings(Wanted(lock))
-            for mode in standing.modes
+            party
+            for identity, _ in self._standings(Wanted(lock))
+            for party in self.waiters_of(lock, identity) or ()
         ]
+
+    def waiters_of(self, lock: str, identity: str) -> list[Party] | None:
+        """List those of one participant that wait; None if it has not answered."""
+        standing = self._concerned.get(Wanted(lock), {}).get(identity)
+        if standing is None:
+            return None
+        owner = self._label(identity)
+        return [Party(lock, owner, standing.since, None, mode) for mode in standing.modes]
 
     def holds(self, wanted: Wanted) -> list[Hold]:
         """List the tasks that hold what is wanted, with what they wait for themselves.

@@ -126,6 +126,10 @@ class Site(Process[Message]):
         self.promises.close(source)
         self._follow_up(self._step(out))
 
+    def write_overdue(self, out: Outbox[Message]) -> None:
+        """Write what was put off, at the latest when the site ends."""
+        self.journal.catch_up(out)
+
     def answer(self, answer: UserAnswer, out: Outbox[Message]) -> None:
         """Tell a user how its request has ended. A subclass may react within the same step."""
         out.tell(Answered(answer))
@@ -166,7 +170,9 @@ class Site(Process[Message]):
 
     def is_settled(self) -> bool:
         """Return whether no transaction is under way, in doubt or not acknowledged."""
-        return not (self.resource.parts or self.coordinator.courses or self.journal.decided)
+        journal = self.journal
+        under_way = self.resource.parts or self.coordinator.courses
+        return not (under_way or journal.decided or journal.owed)
 
     def heeds_promises(self) -> bool:
         """Return whether the scheme waits for promises, or drops versions by them."""
@@ -270,13 +276,22 @@ class Site(Process[Message]):
                 self.deadlock_search.ring(self.resource, step)
         else:
             self.minding = False
+            self.journal.catch_up(out)
             self.resource.remind_coordinators(step)
             self.coordinator.remind_sites(step)
             self.promises.renew(self.resource, step)
         self._follow_up(step)
 
     def _step(self, out: Outbox[Message]) -> Step:
-        return Step(self.me, self.sites, self.scheduler, self.journal, out, on_answer=self.answer)
+        return Step(
+            self.me,
+            self.sites,
+            self.scheduler,
+            self.journal,
+            out,
+            has_timers=self.patience is not None,
+            on_answer=self.answer,
+        )
 
     def _follow_up(self, step: Step) -> None:
         """At the end of a step: promises, and the timers that are needed now."""
