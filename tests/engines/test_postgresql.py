@@ -12,6 +12,7 @@ import pytest
 
 import coterie
 from coterie.engines.postgresql.server import PostgresqlServer as Server
+from coterie.engines.postgresql.server import make_engine
 from coterie.engines.postgresql.statements import key_of
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
@@ -247,6 +248,21 @@ async def test_holders_and_waiters_are_those_of_all_processes(server: Postgresql
             assert [party.token for party in await eve.holders("x")] == [held.token]
             assert len(await eve.waiters("x")) == 1
         await (await waiting).release()
+
+
+@in_loop
+async def test_processes_tell_the_names_of_locks_of_which_the_server_has_keys(
+    server: PostgresqlServer,
+) -> None:
+    engine = make_engine(server.url(LEASE))
+    await engine.open()
+    try:
+        async with programs(server, 1) as (ann,), ann.lock("a/b") as held:
+            (state,) = await engine.states()
+            assert state.name == "a/b"
+            assert [party.token for party in state.holders] == [held.token]
+    finally:
+        await engine.close()
 
 
 @in_loop
