@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
-LEASE = 1.0
+LEASE = 2.0
 
 # Takes a lock, says so, and says after a line of input what has become of it.
 HOLDER = """
@@ -365,10 +365,10 @@ async def test_a_lock_that_was_waited_for_is_in_force_beyond_the_lease(
     async with programs(server, 2) as (ann, bob):
         first = await taken(ann)
         waiting = asyncio.create_task(taken(bob))
-        await asyncio.sleep(1.5 * LEASE)  # bob's main connection is renewed while it waits
+        await asyncio.sleep(1.2 * LEASE)  # bob's main connection is renewed while it waits
         await first.release()
         second = await waiting
-        await asyncio.sleep(1.5 * LEASE)
+        await asyncio.sleep(1.2 * LEASE)
         assert second.valid
         assert await entries(server, "x") == 1
         await second.release()

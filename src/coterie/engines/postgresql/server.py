@@ -167,9 +167,13 @@ class PostgresqlSession:
     async def close(self) -> None:
         """Disconnect; the server gives back all locks of a session that ends."""
         self._lost = self._lost or "it was closed"
-        for task in list(self._tasks):
+        # A statement is cancelled before its connection is closed: or it would wait at the server for a while.
+        waits = [each.task for each in self._requests.values() if each.task is not None]
+        tasks = [*waits, *self._tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)
         lines = list(self._lines)
         self._lines.clear()
         await asyncio.gather(*(line.close() for line in lines))
@@ -218,6 +222,7 @@ class PostgresqlSession:
         if line not in self._lines:
             return
         del self._lines[line]
+        line.connection.terminate()
         if line in self._spare:
             self._spare.remove(line)
         if line is self._main or line in self._holding():
