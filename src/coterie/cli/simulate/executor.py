@@ -21,7 +21,7 @@ class Helpers(NamedTuple):
     """What runs the trials; None where this process does."""
 
     executor: Executor | None
-    count: int  # of tasks at once
+    workers: int  # that run a task each
 
 
 @contextlib.contextmanager
