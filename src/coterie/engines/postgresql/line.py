@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import ssl
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ import asyncpg
 
 from coterie import system
 from coterie.engines.postgresql import statements
+from coterie.engines.queue.server import ServerNode
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from coterie.engines.queue.url import ServerUrl
     from coterie.errors import CoterieError
 
+DESCRIBE = "select current_setting('server_version'), pg_is_in_recovery()"
 VERSION_MIN = 14  # the first that has idle_session_timeout
 CALL_SECONDS_MAX = 5.0
 CLOSE_SECONDS_MAX = 0.5
@@ -67,6 +70,26 @@ class Address:
             if isinstance(error, FAILURES):
                 raise self.error(error) from None
             raise
+
+    async def describe(self) -> ServerNode:
+        """Ask the server for its version, and whether it is the primary."""
+        connection = None
+        try:
+            async with asyncio.timeout(CALL_SECONDS_MAX):
+                connection = await self._connect(CALL_SECONDS_MAX)
+                version, is_standby = await connection.fetchrow(DESCRIBE)
+        except TimeoutError:
+            trouble = f"no answer in {CALL_SECONDS_MAX:g} s"
+            return ServerNode(self._url.shown, trouble=trouble)
+        except FAILURES as error:
+            explained = self.error(error)
+            if not isinstance(explained, Unavailable):
+                raise explained from None
+            return ServerNode(self._url.shown, trouble=str(explained).removeprefix(f"{self}: "))
+        finally:
+            if connection is not None:
+                connection.terminate()
+        return ServerNode(self._url.shown, version, "standby" if is_standby else "primary")
 
     async def _connect(self, limit: float) -> Any:
         url = self._url
@@ -142,6 +165,8 @@ class Address:
             return ConfigError(
                 f"{self}: it has no room for more locks; raise max_locks_per_transaction there"
             )
+        if isinstance(error, OSError) and (error.errno or 0) > 0:
+            text = os.strerror(error.errno or 0)
         return Unavailable(f"{self}: {text}")
 
 

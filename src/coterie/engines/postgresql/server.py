@@ -23,7 +23,7 @@ from coterie.engines.postgresql import epoch, statements
 from coterie.engines.postgresql.line import CALL_SECONDS_MAX, FAILURES, TLS_PARAMETERS, Address
 from coterie.engines.postgresql.statements import key_of
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Entry, SessionLost
+from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, CoterieError, Unavailable
 
@@ -86,6 +86,7 @@ class PostgresqlServer:
     def __init__(self, url: ServerUrl) -> None:
         """Remember where it is."""
         self.lease = max(url.lease, self.lease_min)
+        self._url = url
         self._address = Address(url)
 
     def __str__(self) -> str:
@@ -111,6 +112,11 @@ class PostgresqlServer:
                 raise self._address.error(error) from None
             raise
         return session
+
+    async def nodes(self) -> list[ServerNode]:
+        """Ask each server by itself."""
+        each = [self._url._replace(addresses=[address]) for address in self._url.addresses]
+        return list(await asyncio.gather(*(Address(url).describe() for url in each)))
 
 
 class Request:
