@@ -113,6 +113,7 @@ ROOMS = {
     "simulate": "catalogue errors process scenario trace",
     "stack": "catalogue cluster cluster.classic cluster.store cluster.voter errors locks process"
     " system trace transactions transactions.serializability",
+    "system": "syncer",
     "sync": "errors locks system",
     "trace": "errors",
     "transactions": "errors",
