@@ -48,6 +48,7 @@ bench-locks: $(READY) $(PEERS) $(ENGINES)/ready  ## our locks beside Redis, etcd
 
 bench-transactions: $(READY) $(TRANSACTION_PEERS)  ## our schemes beside ZODB, SQLite, LMDB, and Redis if it is there
 	$(BIN)/python -m benchmarks.transactions
+	$(BIN)/python -m benchmarks.transactions.sites
 
 docs: $(READY)  ## run everything that the docs show, and record it again
 	$(BIN)/python docs/record.py
