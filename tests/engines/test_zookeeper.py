@@ -345,6 +345,30 @@ async def test_a_loss_is_told_before_another_program_is_let_in(server: ZooKeeper
 
 @needs_server
 @in_loop
+async def test_a_session_that_has_expired_is_over_for_good(server: ZooKeeper) -> None:
+    heard, lock = Listener(), "expired"
+    async with (
+        proxied(server) as proxy,
+        session(server.url(), "look") as look,
+        session(server.url(proxy.port), "ann", heard) as ann,
+    ):
+        await ann.join(Place(lock, False, 1), author("ann"), None)
+        proxy.stall()
+
+        async def gone() -> bool:
+            return not await look.lines([lock])
+
+        await seen(gone)
+        proxy.sever()
+        proxy.resume()
+        assert "expired" in await heard.ended
+        with pytest.raises(SessionLost, match="expired"):
+            await ann.join(Place(lock, False, 2), author("ann"), None)
+        assert not await look.lines([lock])
+
+
+@needs_server
+@in_loop
 async def test_a_short_break_of_the_line_costs_nothing(server: ZooKeeper) -> None:
     async with (
         proxied(server) as proxy,
