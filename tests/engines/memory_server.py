@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.engines.queue.server import Entry, ServerNode, SessionLost, inside
-from coterie.errors import Unavailable
+from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,10 @@ class MemoryServer:
         self.requests = 0
         self.reachable = True
         self.renews = True
+        self.refusal = ""  # said to requests of a session
+        self.breaks = ""  # what the next session that is opened is lost for, before it is open
+        self.loses_mail = 0  # letters
+        self.closed = 0  # sessions
         self.queues: dict[str, list[tuple[MemorySession, Place, Author, int]]] = {}
         self.sessions: dict[str, MemorySession] = {}
         self.changed = asyncio.Condition()
@@ -37,6 +41,9 @@ class MemoryServer:
         await self.answer()
         session = self.sessions[participant] = MemorySession(self, participant, told, lease)
         told.renewed(system.now())
+        if self.breaks:
+            reason, self.breaks = self.breaks, ""
+            told.lost(reason)
         return session
 
     async def nodes(self) -> list[ServerNode]:
@@ -98,6 +105,8 @@ class MemorySession:
         await self.server.answer()
         if self.lost:
             raise SessionLost
+        if self.server.refusal:
+            raise ConfigError(self.server.refusal)
 
     def _number(self, place: Place) -> int | None:
         """Return the number of an entry that is inside."""
@@ -140,12 +149,15 @@ class MemorySession:
 
     async def send(self, participant: str, letter: bytes) -> None:
         await self._answer()
-        if participant in self.server.sessions:
+        if self.server.loses_mail:
+            self.server.loses_mail -= 1
+        elif participant in self.server.sessions:
             asyncio.get_running_loop().call_soon(
                 self.server.sessions[participant].told.mail, letter
             )
 
     async def close(self) -> None:
+        self.server.closed += 1
         if not self.lost:
             self.lost = True
             for lock, line in list(self.server.queues.items()):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
 from coterie.engines.queue.engine import QueueEngine
-from coterie.errors import DeadlockDetected, LockLost, Unavailable, UsageError
+from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable, UsageError
 from coterie.locks import Coordinator
 from tests.engines.memory_server import MemoryServer
 from tests.locks.memory import in_loop, until
@@ -97,6 +100,25 @@ async def test_a_kept_lock_goes_to_another_process_that_asks() -> None:
             assert held.token > first
         async with ann.lock("x", timeout=0) as held:
             assert held.token > first
+
+
+@in_loop
+async def test_a_lock_that_was_wanted_a_moment_ago_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(desk, "WANTED_SECONDS", math.inf)
+    server = MemoryServer()
+    async with programs(server, 2) as (ann, bob):
+        async with bob.lock("x"):
+            waiting = asyncio.create_task(taken(ann))
+            await until(lambda: len(server.queues["x"]) == 2)
+        await (await waiting).release()
+        await until(lambda: not server.queues)
+        async with ann.lock("x"):
+            pass
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not server.queues
 
 
 @in_loop
@@ -258,3 +280,104 @@ async def test_another_lease_has_a_session_of_its_own() -> None:
         with pytest.raises(UsageError, match="ttl must be from"):
             await c.lock("x", ttl=60.0).acquire()
     assert not server.sessions
+
+
+@in_loop
+async def test_a_writer_that_was_announced_waits_behind_readers_of_its_process() -> None:
+    """Its entry stands before theirs when their hold goes to another process and comes back."""
+    server, order = MemoryServer(), []
+    async with programs(server, 2) as (ann, bob):
+
+        async def enter(c: Coordinator, word: str, *, shared: bool) -> None:
+            async with c.lock("x", shared=shared):
+                order.append(word)
+
+        held = await ann.lock("x", shared=True).acquire()
+        assert held is not None
+        tasks = [asyncio.create_task(enter(bob, "bob writes", shared=False))]
+        engine = ann.engine
+        assert isinstance(engine, QueueEngine)
+        await until(lambda: engine.group.supply.is_wanted("x"))  # it knocks
+        tasks.append(asyncio.create_task(enter(ann, "ann reads", shared=True)))
+        tasks.append(asyncio.create_task(enter(ann, "ann writes", shared=False)))
+        await until(lambda: len(server.queues["x"]) == 3)
+        await held.release()
+        await asyncio.gather(*tasks)
+        assert order == ["bob writes", "ann reads", "ann writes"]
+        await until(lambda: not server.queues)
+
+
+@in_loop
+async def test_an_entry_of_a_lost_session_is_not_taken_for_one_of_the_next() -> None:
+    server = MemoryServer()
+    async with programs(server, 2) as (ann, bob):
+        async with ann.lock("x"):
+            waiting = asyncio.create_task(bob.lock("x").acquire())
+            await until(lambda: len(server.queues["x"]) == 2)
+            former, place, _, _ = server.queues["x"][1]
+            server.reachable = False
+            await server.forget(former, "the line was cut")
+            server.reachable = True
+            await until(lambda: len(server.queues["x"]) == 2)
+            session, again, _, _ = server.queues["x"][1]
+            assert session is not former
+            assert again.attempt != place.attempt
+        assert await waiting is not None
+
+
+@in_loop
+async def test_a_session_that_is_lost_while_it_is_opened_is_closed() -> None:
+    server = MemoryServer()
+    async with program(server):
+        server.breaks = "the server restarted"
+        await server.forget(next(iter(server.sessions.values())), "cut off")
+        await until(lambda: server.closed > 0 and bool(server.sessions))
+
+
+@in_loop
+async def test_an_engine_that_cannot_be_opened_leaves_nothing_behind() -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    server = MemoryServer()
+    server.reachable = False
+    before = descriptors()
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await program(server).open()
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("patience", [0, 10])
+@in_loop
+async def test_a_lack_of_rights_is_told_to_the_task_that_asks(patience: float) -> None:
+    server = MemoryServer()
+    async with program(server) as c:
+        server.refusal = "memory: no rights"
+        with pytest.raises(ConfigError, match="no rights"):
+            await c.lock("x").acquire(timeout=patience)
+        server.refusal = ""
+        async with c.lock("x"):
+            pass
+
+
+@in_loop
+async def test_a_knock_that_is_lost_is_repeated() -> None:
+    server = MemoryServer(lease=0.2)
+    async with programs(server, 2) as (ann, bob):
+        server.loses_mail = 1
+        for _ in range(2):
+            async with ann.lock("x"):
+                pass
+        stop = asyncio.Event()
+
+        async def use() -> None:
+            while not stop.is_set():
+                async with ann.lock("x"):
+                    await asyncio.sleep(0)
+
+        using = asyncio.create_task(use())
+        async with bob.lock("x"):
+            assert not server.loses_mail
+        stop.set()
+        await using

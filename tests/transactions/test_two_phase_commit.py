@@ -36,7 +36,7 @@ from coterie.transactions.site.records import (
     Wrote,
     recall,
 )
-from coterie.transactions.site.site import SILENCE, Site
+from coterie.transactions.site.site import OVERDUE, SILENCE, Site
 from tests.transactions.site_world import World, key_at, world
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)  # kept by sites 1, 2 and 3 of three
@@ -252,7 +252,7 @@ def test_duplicates_are_harmless(kind: type) -> None:
     sites.call(1, "commit", attempt.name)
     run_with_duplicates()
     for site in (2, 3):
-        sites.ring(site, SILENCE)  # what they have put off is written
+        sites.ring(site, OVERDUE)  # what they have put off is written
     run_with_duplicates()
     answers = [e.answer for _, e in sites.told if isinstance(e, Answered)]
     assert sum(isinstance(answer, Committed) for answer in answers) == 1

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
 
 WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last letter of them
-RECEIPT_BYTES = WINDOW_BYTES // 4  # of letters, after which they are confirmed at once
-RECEIPT_LETTERS = 256
+RECEIPTS_PER_WINDOW = 4  # at least, so that the sender does not come to wait for one
+RECEIPT_LETTERS = 256  # that are confirmed at once
 RECEIPT_SECONDS_MAX = 0.05  # that a receipt may be put off
 RECEIPTS_PER_LEASE = 16  # at least: a link that hears nothing for a lease is made again
 
@@ -229,7 +229,8 @@ class Peer:
             self._handlers.letter(self._number, letter)
         self._unreceipted += 1
         self._unreceipted_bytes += len(letter.content)
-        if self._unreceipted >= RECEIPT_LETTERS or self._unreceipted_bytes >= RECEIPT_BYTES:
+        many = self._unreceipted_bytes * RECEIPTS_PER_WINDOW >= WINDOW_BYTES
+        if many or self._unreceipted >= RECEIPT_LETTERS:
             self._send_receipt(connection)
         elif self._receipt is None and not self._stopped:
             loop = asyncio.get_running_loop()

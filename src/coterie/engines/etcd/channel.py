@@ -19,6 +19,7 @@ from coterie.errors import ConfigError, CoterieError, Unavailable
 if TYPE_CHECKING:
     from coterie.engines.queue.url import ServerUrl
 
+LOGIN_SECONDS_MAX = 5.0
 TLS_PARAMETERS = ("ca", "certificate", "key")
 # Before what went wrong with a connection: all addresses have failed, which we name ourselves.
 NOISE = re.compile(r".*last error: [A-Z_]+: (ipv[46]:\S+: )?(Failed to connect to remote host: )?")
@@ -99,6 +100,10 @@ class Channel:
         answer: bytes = await call(request, timeout=limit, metadata=self._metadata)
         return answer
 
+    async def renew_login(self) -> None:
+        """Log in again: a token may have expired. Raises `ConfigError` where there is no user."""
+        await self._log_in(LOGIN_SECONDS_MAX)
+
     async def _log_in(self, limit: float) -> None:
         if not self._url.user:
             raise ConfigError(
@@ -129,10 +134,14 @@ class Channel:
             grpc.StatusCode.PERMISSION_DENIED,
             grpc.StatusCode.INVALID_ARGUMENT,
         }:
-            return ConfigError(
-                f"{self}: refused: {details}; the user needs to read and write keys that begin with coterie/"
-            )
+            return self.refusal(details)
         return Unavailable(f"{self}: {NOISE.sub('', details) or code.name}")
+
+    def refusal(self, details: str) -> ConfigError:
+        """Make the error of a user that may not do what locks need."""
+        return ConfigError(
+            f"{self}: refused: {details}; the user needs to read and write keys that begin with coterie/"
+        )
 
     async def _target(self) -> str:
         """Resolve all addresses, so that one channel knows all members."""

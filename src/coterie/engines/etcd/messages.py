@@ -79,10 +79,12 @@ def absent(key: bytes) -> bytes:
     return number(2, CREATE_REVISION) + chunk(3, key) + _varint(5 << 3) + _varint(0)
 
 
-def transaction(compare: bytes, then: Sequence[bytes], otherwise: Sequence[bytes]) -> bytes:
-    """Encode a TxnRequest of one comparison, out of encoded operations."""
+def transaction(
+    compare: Sequence[bytes], then: Sequence[bytes], otherwise: Sequence[bytes] = ()
+) -> bytes:
+    """Encode a TxnRequest, out of encoded comparisons and operations."""
     return (
-        chunk(1, compare)
+        b"".join(chunk(1, comparison) for comparison in compare)
         + b"".join(chunk(2, operation) for operation in then)
         + b"".join(chunk(3, operation) for operation in otherwise)
     )

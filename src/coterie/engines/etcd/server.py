@@ -1,6 +1,7 @@
 """A session with etcd: a lease, keys that go with it, and watches.
 
-An entry is a key `coterie/q/LOCK:x.PARTICIPANT.ATTEMPT` (`:s.` where it shares) of our lease. Its number
+An entry is a key `coterie/q/LOCK:x.LEASE.ATTEMPT` (`:s.` where it shares) of our lease, by whose number it
+cannot be mistaken for one of a former session, which goes with another lease. Its number
 is the revision in which it was created: revisions are agreed on by the members, so they never go back,
 and survive failovers and restarts. The queue of a lock is its keys in the order of their creation.
 """
@@ -23,7 +24,7 @@ from coterie.engines.etcd.watches import Watches
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
-from coterie.errors import Unavailable, UsageError
+from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 QUEUES = b"coterie/q/"
 MAILBOXES = b"coterie/m/"
+ABANDONED = b"coterie/a/"
 LEASE_SECONDS_MIN = 2  # a lease of etcd counts in seconds, and not below its election ticks
 BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
@@ -62,14 +64,20 @@ class EtcdServer:
         """Remember where it is."""
         self.lease = max(url.lease, self.lease_min)
         self._url = url
+        self._next = itertools.cycle(range(len(url.addresses)))
 
     def __str__(self) -> str:
         """Name the cluster for people."""
         return f"etcd at {self._url.shown}"
 
     async def open(self, participant: str, told: Told, lease: float) -> EtcdSession:
-        """Begin a session: a lease of etcd."""
-        channel = Channel(self._url)
+        """Begin a session: a lease of etcd.
+
+        Each begins with another member: one that is cut off from the others accepts connections,
+        too, and would be asked in vain again and again.
+        """
+        first, addresses = next(self._next), self._url.addresses
+        channel = Channel(self._url._replace(addresses=addresses[first:] + addresses[:first]))
         limit = min(CALL_SECONDS_MAX, lease)
         try:
             await channel.open(limit)
@@ -77,11 +85,15 @@ class EtcdServer:
             granted = api.lease(
                 await channel.call("Lease/LeaseGrant", api.number(1, math.ceil(lease)), limit)
             )
-            session = EtcdSession(channel, participant, told, granted)
+        except BaseException:
+            await channel.close()
+            raise
+        session = EtcdSession(channel, participant, told, granted)
+        try:
             told.renewed(sent_at)
             await session.start()
         except BaseException:
-            await channel.close()
+            await session.close()
             raise
         return session
 
@@ -124,7 +136,10 @@ class EtcdSession:
         self._tasks: dict[asyncio.Task[None], None] = {}
         mailbox = MAILBOXES + f"{participant}/".encode()
         self._mailbox = (mailbox, _after(mailbox))
-        self._watches = Watches(channel, self._mailbox, self._receive, self._look_for_mail)
+        self._refusal: ConfigError | None = None
+        self._watches = Watches(
+            channel, self._mailbox, self._receive, self._look_for_mail, self._refuse
+        )
 
     async def start(self) -> None:
         """Renew the lease from now on, and listen to mail."""
@@ -134,18 +149,22 @@ class EtcdSession:
             async with asyncio.timeout(self._limit):
                 await self._ready.wait()
         except TimeoutError:
+            trouble = self._watches.trouble or "no answer"
             raise Unavailable(
-                f"{self._channel}: no watch could be set up in {self._limit:g} s"
+                f"{self._channel}: no watch could be set up in {self._limit:g} s: {trouble}"
             ) from None
+        if self._refusal is not None:
+            raise self._refusal
 
     async def close(self) -> None:
         """End the lease; etcd removes all keys that go with it."""
         self._lost = self._lost or "it was closed"
-        for task in list(self._tasks):
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
-            with contextlib.suppress(Unavailable, SessionLost):
+            await asyncio.gather(*tasks, return_exceptions=True)
+            with contextlib.suppress(CoterieError, SessionLost):
                 await self._channel.call("Lease/LeaseRevoke", api.number(1, self._id), self._limit)
         finally:
             await self._channel.close()
@@ -182,14 +201,21 @@ class EtcdSession:
     def _end(self, reason: str) -> None:
         if not self._lost:
             self._lost = reason
+            self._watches.wake_all()
             self._told.lost(reason)
+
+    def _refuse(self, error: ConfigError) -> None:
+        """Give up where watches are refused: waits would not end."""
+        self._refusal = error
+        self._ready.set()
+        self._end(str(error))
 
     # Entries
 
     async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
         """Create our key and read the head of the queue in one transaction.
 
-        Where the key is there already, an earlier attempt whose answer was lost has created it.
+        Where the key is there already, an earlier request whose answer was lost has created it.
         """
         key, way = self._key(place), _way(place)
         read_own = api.chunk(1, api.get(key, keys_only=True))
@@ -198,7 +224,8 @@ class EtcdSession:
         then = [api.chunk(2, entry), read_own, read_last]
         if leaving is not None:
             then.insert(0, api.chunk(3, api.delete(self._key(leaving))))
-        request = api.transaction(api.absent(key), then, [read_own, read_last])
+        compare = [api.absent(key), api.absent(self._abandoned(place))]
+        request = api.transaction(compare, then, [read_own, read_last])
         answer = api.done(await self._call("KV/Txn", request))
         (own,), last = answer.reads
         if leaving is not None:
@@ -234,7 +261,8 @@ class EtcdSession:
                 else:
                     near = now[0].key
             finally:
-                await self._watches.give_up(watching)
+                self._watches.give_up(watching)
+            self._check()
 
     async def _before(self, place: Place, number: int, seen: int) -> list[KeyValue]:
         """Read the two nearest entries in our way.
@@ -258,8 +286,18 @@ class EtcdSession:
         return answer.keys
 
     async def leave(self, place: Place) -> None:
-        """Delete our key."""
-        await self._call("KV/DeleteRange", api.delete(self._key(place)))
+        """Delete our key.
+
+        Where it is not known whether `join` has created it, its request may still be under way and
+        arrive later than this one. A mark, which goes with our lease, then stops it.
+        """
+        delete = api.delete(self._key(place))
+        if place in self._created:
+            await self._call("KV/DeleteRange", delete)
+        else:
+            mark = api.put(self._abandoned(place), b"", self._id)
+            request = api.transaction([], [api.chunk(3, delete), api.chunk(2, mark)])
+            await self._call("KV/Txn", request)
         self._created.pop(place, None)
 
     # Questions
@@ -289,7 +327,7 @@ class EtcdSession:
         self._run(self._read_mail())
 
     async def _read_mail(self) -> None:
-        with contextlib.suppress(Unavailable, SessionLost):
+        with contextlib.suppress(CoterieError, SessionLost):
             for letter in await self._read(*self._mailbox):
                 await self._open(letter.key, letter.value)
 
@@ -298,7 +336,7 @@ class EtcdSession:
 
     async def _open(self, key: bytes, letter: bytes) -> None:
         """Take a letter out; the one that has deleted it reads it, so it is read once."""
-        with contextlib.suppress(Unavailable, SessionLost):
+        with contextlib.suppress(CoterieError, SessionLost):
             answer = await self._call("KV/DeleteRange", api.delete(key))
             if dict(api.fields(answer)).get(2):
                 self._told.mail(letter)
@@ -319,12 +357,20 @@ class EtcdSession:
 
     def _key(self, place: Place) -> bytes:
         mode = "s" if place.shared else "x"
-        return QUEUES + f"{place.lock}:{mode}.{self._name}.{place.attempt}".encode()
+        return QUEUES + f"{place.lock}:{mode}.{self._id:x}.{place.attempt}".encode()
+
+    def _abandoned(self, place: Place) -> bytes:
+        return ABANDONED + f"{self._id:x}.{place.attempt}".encode()
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(self._finish)
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled():
+            task.result()
 
 
 def _way(place: Place) -> tuple[bytes, bytes]:

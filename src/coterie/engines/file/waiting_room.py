@@ -85,16 +85,22 @@ class WaitingRoom:
         _, drawer, drawn_for = word.cell.read(self.words.descriptor)
         boards = self.words.boards.descriptor
         # Most often it is the program that drew the last token, and no other board need be read.
-        likely = self._life_of_holder(drawer, word) if drawn_for == word.offset else None
+        likely = self._life(drawer, word, HOLDS) if drawn_for == word.offset else None
         if likely is not None:
             return likely
-        found = (self._life_of_holder(program, word) for program in programs(boards))
-        return next((name for name in found if name is not None), None)
+        # One that only asks may have been refused; it counts if no other has the lock.
+        everyone = programs(boards)
+        for state in (HOLDS, ASKS):
+            for program in everyone:
+                found = self._life(program, word, state)
+                if found is not None:
+                    return found
+        return None
 
-    def _life_of_holder(self, program: int, word: Word) -> str | None:
-        """Name the life of a program if it holds a lock, or is about to; that of a seat if it was lent."""
+    def _life(self, program: int, word: Word, state: int) -> str | None:
+        """Name the life of a program if a slot of its board says so; that of a seat if it was lent."""
         for entry in read_board(self.words.boards.descriptor, program, self.words.descriptor):
-            if entry.word == word.offset and entry.state in (ASKS, HOLDS):
+            if entry.word == word.offset and entry.state == state:
                 return lent(program, entry.life) if entry.lent else f"{program:016x}"
         return None
 

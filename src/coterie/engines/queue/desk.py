@@ -8,7 +8,8 @@ session is given up for good: no later answer revives it, and its holders are to
 Keeping. A lock that is released stays in our name if it was used here lately and no other process
 waits for it. It is held by no task, so this is as safe as a hold; its price is liveness: a process
 that is suspended while it keeps a lock delays others by a lease. A process that had to wait for a
-lock takes it for wanted: it keeps nothing, and passes it on only within its turns.
+lock takes it for wanted: it keeps nothing, and passes it on only within its turns. So does one that
+finds it free a moment after others wanted it: they have not gone, they are about to ask again.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ TIMES_MAX = 1 << 10  # tokens per number: a lock can be taken that often without
 KEPT_SECONDS_MAX = 2.0  # without use
 KNOWN_MAX = 4096  # names that were used lately
 KNOCK_SECONDS = 0.005  # before a process inside is asked to hurry: most are out by then
+KNOCK_LATE_SECONDS = (
+    0.05  # the same where all know that others wait, but for one that has just come
+)
+WANTED_SECONDS = 0.1  # that a lock is taken for wanted after another process has wanted it
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 GOODBYE_SECONDS_MAX = 1.0
 LAPSED = "its lease could not be renewed in time"
@@ -60,6 +65,7 @@ class Bid:
 
     __slots__ = (
         "given_up",
+        "knock",
         "number",
         "place",
         "session",
@@ -81,6 +87,7 @@ class Bid:
         self.given_up = False
         self.used_at = 0.0
         self.waiting: asyncio.Future[int] | None = None
+        self.knock: asyncio.TimerHandle | None = None  # the next one, while it waits
 
     @property
     def token(self) -> int:
@@ -146,6 +153,7 @@ class Desk:
         self.trouble = "no session was opened"
         self._attempts = itertools.count(1)
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
+        self._wanted_at: OrderedDict[str, float] = OrderedDict()  # when others wanted them
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._ready = asyncio.Event()
         self._closed = False
@@ -160,7 +168,8 @@ class Desk:
         ear = self._ear = Ear(self)
         self.sound_until = -math.inf
         session = await self._server.open(self.name, ear, self.lease)
-        if self._ear is not ear:
+        if self._ear is not ear or self._closed:
+            await _end(session)
             raise Unavailable(f"{self._server}: {self.trouble}")
         self.session = session
         self.lease = session.lease
@@ -184,9 +193,7 @@ class Desk:
         self.stop()
         session, self.session = self.session, None
         if session is not None:
-            with contextlib.suppress(TimeoutError, SessionLost, Unavailable):
-                async with asyncio.timeout(GOODBYE_SECONDS_MAX):
-                    await session.close()
+            await _end(session)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -229,9 +236,7 @@ class Desk:
         self._run(self._begin_again(session))
 
     async def _begin_again(self, former: Session) -> None:
-        with contextlib.suppress(SessionLost, Unavailable, TimeoutError):
-            async with asyncio.timeout(GOODBYE_SECONDS_MAX):
-                await former.close()
+        await _end(former)
         await self._open_at_last()
 
     async def _open_at_last(self) -> None:
@@ -272,7 +277,7 @@ class Desk:
         if kept is not None:  # in the other mode, or its tokens are used up
             self._forget(lock)
             leaving = kept
-        self._ask(lock, shared=shared, leaving=leaving)
+        self._ask(lock, shared=shared, writer=writer, leaving=leaving)
 
     def release(self, lock: str) -> None:
         """Give a lock back; that is sent, and not waited for."""
@@ -281,7 +286,7 @@ class Desk:
 
     def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Give a lock back and ask for it again, in one message."""
-        self._ask(lock, shared=shared, leaving=self._forget(lock))
+        self._ask(lock, shared=shared, writer=writer, leaving=self._forget(lock))
 
     def announce(self, lock: str, writer: int) -> None:
         """Put an entry into the queue that wants the lock alone, behind our own that shares it."""
@@ -302,7 +307,7 @@ class Desk:
         if bid.waiting is not None:
             bid.waiting.cancel()
 
-    def _ask(self, lock: str, *, shared: bool, leaving: Bid | None) -> None:
+    def _ask(self, lock: str, *, shared: bool, writer: int, leaving: Bid | None) -> None:
         if not shared and lock in self._announced:
             # It stands in the queue already, and cannot be inside before our entry that shares leaves.
             self.bids[lock] = self._announced.pop(lock)
@@ -311,6 +316,8 @@ class Desk:
             return
         bid = self.bids[lock] = Bid(Place(lock, shared, next(self._attempts)))
         self._run(self._obtain(bid, leaving))
+        if shared:
+            self.announce(lock, writer)
 
     def _forget(self, lock: str) -> Bid:
         self.cached.pop(lock, None)
@@ -320,9 +327,7 @@ class Desk:
         """Stand in the queue until we are inside, over as many sessions as that takes."""
         author = Author(self.name, self._process, system.wall())
         while not bid.given_up and not self._closed:
-            await self._ready.wait()
-            session = bid.session = self.session
-            assert session is not None, "it is ready"
+            session = await self._present(bid)
             left = leaving.place if leaving is not None and leaving.session is session else None
             try:
                 number = await session.join(bid.place, author, left)
@@ -330,33 +335,57 @@ class Desk:
                 if number is None and not bid.given_up:
                     bid.wanted = True
                     number = await self._wait(session, bid)
+                    self._note_wanted(bid.place.lock)
             except SessionLost:
-                bid.place = bid.place._replace(attempt=next(self._attempts))
                 continue
             except Unavailable as error:
                 self.trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS[-1])
                 continue
             except CoterieError as error:  # nothing that time will mend, such as a lack of rights
-                self._group.refuse(bid.place.lock, error)
-                return
+                self._refuse(bid, error)
+                break
             if bid.given_up:
                 break
             # The session that has joined must be the one that is sound now: a lock that the server
             # grants to a session that is over is no lock.
-            if session is self.session and system.now() < self.sound_until and number is not None:
+            if session is not self.session or system.now() >= self.sound_until or number is None:
+                continue
+            if self._announced.get(bid.place.lock) is not bid:
                 self._enter(bid, number)
                 return
+            await self._step_back(bid)
         if leaving is not None:
             await self._leave(leaving)
         await self._leave(bid)
 
+    async def _present(self, bid: Bid) -> Session:
+        """Wait for a session, in which the bid has an entry of its own."""
+        while self.session is None:
+            await self._ready.wait()
+        if bid.session is not self.session:
+            # An entry of a former session goes with it, soon or late: it must not be taken for this one.
+            bid.session = self.session
+            bid.place = bid.place._replace(attempt=next(self._attempts))
+        return self.session
+
+    async def _step_back(self, bid: Bid) -> None:
+        """Let our own sharing, behind which the bid was to wait, have its place in the queue."""
+        await self._leave(bid)
+        bid.session = None
+        await asyncio.sleep(RETRY_SECONDS[0])
+
+    def _refuse(self, bid: Bid, error: CoterieError) -> None:
+        """Let the claims fail that a bid was for, unless it was given up."""
+        lock = bid.place.lock
+        if bid in (self.bids.get(lock), self._announced.get(lock)):
+            self._group.refuse(lock, error)
+
     async def _wait(self, session: Session, bid: Bid) -> int | None:
         """Wait until it is our turn; None if the wait was given up."""
         bid.waiting = asyncio.ensure_future(session.wait(bid.place))
-        knock = asyncio.get_running_loop().call_later(
-            KNOCK_SECONDS, lambda: self._run(self._knock(session, bid.place.lock))
-        )
+        delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.place.lock) else KNOCK_SECONDS
+        self._plan_knock(session, bid, delay)
         try:
             return await bid.waiting
         except asyncio.CancelledError:
@@ -365,8 +394,18 @@ class Desk:
                 raise
             return None
         finally:
-            knock.cancel()
-            bid.waiting = None
+            if bid.knock is not None:
+                bid.knock.cancel()
+            bid.knock = bid.waiting = None
+
+    def _plan_knock(self, session: Session, bid: Bid, delay: float) -> None:
+        """Knock after a while, and again and again, for mail may be lost."""
+
+        def knock() -> None:
+            self._run(self._knock(session, bid.place.lock))
+            self._plan_knock(session, bid, max(self.lease, 2 * delay))
+
+        bid.knock = asyncio.get_running_loop().call_later(delay, knock)
 
     async def _knock(self, session: Session, lock: str) -> None:
         """Tell the processes inside that another one waits, if we are the next.
@@ -374,7 +413,7 @@ class Desk:
         Behind others it is not for us to tell: each of them had to wait, so it takes the lock for
         wanted, and one that gives up has told what we would.
         """
-        with contextlib.suppress(SessionLost, Unavailable):
+        with contextlib.suppress(SessionLost, CoterieError):
             line = (await session.lines([lock])).get(lock, [])
             following = [entry.author.participant for entry in line if not entry.inside]
             if following[:1] != [self.name]:
@@ -399,15 +438,28 @@ class Desk:
     def _enter(self, bid: Bid, number: int) -> None:
         bid.state = State.HELD
         bid.number = number
+        bid.wanted = bid.wanted or self._was_wanted(bid.place.lock)
         self._group.acquired(bid.place.lock, bid.token)
 
     def knocked(self, lock: str) -> None:
         """Note that another process waits for a lock; one that is only kept goes back at once."""
         bid = self.bids.get(lock)
         if bid is not None:
+            self._note_wanted(lock)
             bid.wanted = True
             if bid.state is State.KEPT:
                 self.release(lock)
+
+    def _note_wanted(self, lock: str) -> None:
+        """Remember that another process has wanted a lock just now."""
+        self._wanted_at[lock] = system.now()
+        self._wanted_at.move_to_end(lock)
+        if len(self._wanted_at) > KNOWN_MAX:
+            self._wanted_at.popitem(last=False)
+
+    def _was_wanted(self, lock: str) -> bool:
+        wanted_at = self._wanted_at.get(lock)
+        return wanted_at is not None and system.now() - wanted_at < WANTED_SECONDS
 
     # What the group calls to use what we have
 
@@ -518,3 +570,10 @@ class Desk:
         del self._tasks[task]
         if not task.cancelled():
             task.result()
+
+
+async def _end(session: Session) -> None:
+    """End a session in bounded time, whatever the server says to it."""
+    with contextlib.suppress(TimeoutError, SessionLost, CoterieError):
+        async with asyncio.timeout(GOODBYE_SECONDS_MAX):
+            await session.close()

@@ -18,7 +18,7 @@ from coterie.deadlock.service.waits import DeadlockSearch, Waits
 from coterie.engines.queue.desk import Desk
 from coterie.engines.queue.mail import Inquiry, Knock, decode, encode
 from coterie.engines.queue.server import SessionLost
-from coterie.errors import Unavailable, UsageError
+from coterie.errors import CoterieError, Unavailable, UsageError
 from coterie.locks.engine import LockState, Party
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from coterie.deadlock.service.lock_waits import Hold
     from coterie.engines.queue.server import Entry, Server, Session
-    from coterie.errors import CoterieError
     from coterie.locks.leases.group import LeasedClaim
     from coterie.locks.leases.survey import Survey
     from coterie.locks.lock import Owner
@@ -84,19 +83,24 @@ class QueueEngine:
         """Begin a session; raises `Unavailable` if the server does not answer."""
         self.search = DeadlockSearch(self.waits, self, self._held)
         group = self._group_of(self.server.lease)
-        await group.supply.open()
+        try:
+            await group.supply.open()
+        except BaseException:
+            await group.supply.close()
+            raise
         self.groups[None] = group
 
     async def close(self) -> None:
         """End all claims and sessions, so that no process has to wait for a lease of ours."""
         self.search.stop()
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
         groups = list(self.groups.values())
         self.groups.clear()
         for group in groups:
             group.close()
-        await to_the_end(_close_all([group.supply for group in groups]))
+        await to_the_end(_close_all([group.supply for group in groups], tasks))
 
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
@@ -300,12 +304,13 @@ class QueueEngine:
         task.add_done_callback(self._tasks.pop)
 
 
-async def _close_all(desks: Sequence[Desk]) -> None:
+async def _close_all(desks: Sequence[Desk], tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.gather(*(desk.close() for desk in desks))
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _deliver(session: Session, participant: str, letter: bytes) -> None:
-    with contextlib.suppress(SessionLost, Unavailable):
+    with contextlib.suppress(SessionLost, CoterieError):
         await session.send(participant, letter)
 
 

@@ -1,8 +1,12 @@
 """What the server does in one step each, in Lua.
 
-A queue is a sorted set; its members are entries `x.PARTICIPANT.ATTEMPT` (`s.` where it shares), its
-scores their numbers. A session is a key that expires, and an entry lives as long as the session of its
-participant. Entries whose session is gone are swept from the head of a queue by whatever looks at it.
+A queue is a sorted set; its members are entries `x.SESSION.ATTEMPT` (`s.` where it shares), its scores
+their numbers. A session is a key that expires, and an entry lives as long as the session that made it;
+the name of a session is used once, so a later one of the same process revives nothing. Entries
+whose session is gone are swept from the head of a queue by whatever looks at it.
+
+The value of a session is the number of the last line that it was used over. What was sent over an earlier
+line and arrives late does nothing: its sender has given it up.
 
 All keys begin with `{coterie}`, so they lie in one slot.
 """
@@ -46,8 +50,11 @@ local function wake(lock)
     redis.call('PUBLISH', P .. 'c:' .. string.match(member, '^%a%.([^.]+)'), 'w' .. lock)
   end
 end
-local function is_ours(name, nonce)
-  return redis.call('GET', P .. 's:' .. name) == nonce
+local function is_ours(session, line)
+  local last = redis.call('GET', P .. 's:' .. session)
+  if not last or tonumber(last) > tonumber(line) then return false end
+  if last ~= line then redis.call('SET', P .. 's:' .. session, line, 'KEEPTTL') end
+  return true
 end
 local function now_us()
   local t = redis.call('TIME')
@@ -80,15 +87,18 @@ def _script(body: str) -> Script:
     return Script(text, hashlib.sha1(text.encode()).hexdigest())  # noqa: S324 - what EVALSHA takes
 
 
-# Begin or renew a session. run: of the server, which another run may have taken up from a snapshot.
+# Begin a session. run: of the server, which another run may have taken up from a snapshot.
 OPEN = _script("""
-local name, nonce, lease_ms, run, up_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-if redis.call('HGET', P .. 'run', 'id') ~= run then
-  -- Leases that were granted before the server started may not be over yet.
-  local wait_us = math.max(0, lease_ms + 1000 - up_ms) * 1000
-  redis.call('HSET', P .. 'run', 'id', run, 'opens', now_us() + wait_us)
+local session, line, lease_ms, longest_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local run, up_ms = ARGV[5], tonumber(ARGV[6])
+-- Leases that were granted before the server started may not be over yet, the longest as well.
+local longest = math.max(longest_ms, tonumber(redis.call('HGET', P .. 'run', 'longest') or 0))
+local opens = now_us() + math.max(0, longest + 1000 - up_ms) * 1000
+if redis.call('HGET', P .. 'run', 'id') == run then
+  opens = math.max(opens, tonumber(redis.call('HGET', P .. 'run', 'opens') or 0))
 end
-redis.call('SET', P .. 's:' .. name, nonce, 'PX', lease_ms)
+redis.call('HSET', P .. 'run', 'id', run, 'longest', longest, 'opens', string.format('%.0f', opens))
+redis.call('SET', P .. 's:' .. session, line, 'PX', lease_ms)
 return 1
 """)
 
@@ -98,8 +108,8 @@ return redis.call('PEXPIRE', P .. 's:' .. ARGV[1], ARGV[3])
 """)
 
 JOIN = _script("""
-local name, nonce, lock, member, author, leaving = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-if not is_ours(name, nonce) then return {-1, 0} end
+local lock, member, author, leaving = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+if not is_ours(ARGV[1], ARGV[2]) then return {-1, 0} end
 local queue = P .. 'q:' .. lock
 if not redis.call('ZSCORE', queue, member) then
   if leaving ~= '' then drop(lock, leaving) end

@@ -22,7 +22,7 @@ from coterie.engines.redis import scripts
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from coterie.engines.queue.server import Place, Told
     from coterie.engines.queue.url import ServerUrl
@@ -77,10 +77,14 @@ class RedisServer:
         try:
             info = await line.connect()
             self._check(info)
-            session = RedisSession(line, participant, told, lease)
-            await session.start(float(info.get("uptime_in_seconds", 0)))
         except BaseException:
             await line.close()
+            raise
+        session = RedisSession(line, participant, told, lease)
+        try:
+            await session.start(float(info.get("uptime_in_seconds", 0)))
+        except BaseException:
+            await session.close()
             raise
         return session
 
@@ -171,8 +175,10 @@ class Line:
     def __init__(self, server: RedisServer) -> None:
         """Prepare; `connect` calls the server."""
         self.server = server
-        self._client: client.Redis | None = None
+        self.number = 0  # counts the connections
         self.run = ""  # of the server that we are connected to
+        self._client: client.Redis | None = None
+        self._turn = asyncio.Lock()
 
     async def connect(self) -> dict[str, Any]:
         """Connect, and return what the server says about itself."""
@@ -180,10 +186,13 @@ class Line:
         made = self.server.client(alone=True)
         try:
             info: dict[str, Any] = await made.info()
-        except (OSError, exceptions.RedisError) as error:
+        except BaseException as error:
             await made.aclose()
-            raise self.server.error(error) from None
+            if isinstance(error, OSError | exceptions.RedisError):
+                raise self.server.error(error) from None
+            raise
         self._client = made
+        self.number += 1
         self.run = str(info["run_id"])
         return info
 
@@ -201,28 +210,39 @@ class Line:
 
     async def publish(self, channel: str, message: bytes) -> None:
         """Publish a message; it reaches those that listen now."""
-        made = self._client
-        if made is None:
-            raise Unavailable(f"{self.server}: not connected")
-        try:
-            await made.publish(channel, message)
-        except (OSError, exceptions.RedisError) as error:
-            raise self.server.error(error) from None
+        await self._use(lambda made: made.publish(channel, message))
 
     async def run_script(self, script: scripts.Script, *arguments: str | bytes | float) -> Any:
         """Run a script, and return what it returns."""
-        made = self._client
-        if made is None:
-            raise Unavailable(f"{self.server}: not connected")
-        try:
+
+        async def run(made: client.Redis) -> Any:
             try:
                 return await made.evalsha(script.digest, 0, *arguments)
             except exceptions.NoScriptError:
                 return await made.eval(script.text, 0, *arguments)
-        except (OSError, exceptions.RedisError) as error:
-            if self._client is made and not isinstance(error, exceptions.ResponseError):
+
+        return await self._use(run)
+
+    async def _use(self, call: Callable[[client.Redis], Awaitable[Any]]) -> Any:
+        """Make a call over the line as it is.
+
+        The client would connect again by itself after a failure, also one that is a cancellation, and
+        perhaps to another run of the server. So it is not used any more then, and calls that have
+        waited for their turn fail.
+        """
+        wanted = self._client
+        async with self._turn:
+            if self._client is not wanted or wanted is None:
+                raise Unavailable(f"{self.server}: not connected")
+            try:
+                return await call(wanted)
+            except exceptions.ResponseError as error:
+                raise self.server.error(error) from None
+            except BaseException as error:
                 await self.close()
-            raise self.server.error(error) from None
+                if isinstance(error, OSError | exceptions.RedisError):
+                    raise self.server.error(error) from None
+                raise
 
 
 class Entered:
@@ -243,12 +263,14 @@ class RedisSession:
         self._line = line
         self._name = participant
         self._told = told
-        self._nonce = system.secret(8).hex()
+        self._session = system.secret(8).hex()
         self._run_id = line.run
         self._lost = ""
         self._places: dict[Place, Entered] = {}
         self._ready = asyncio.Event()
+        self._trouble = "no answer"  # with the channel
         self._connecting = asyncio.Lock()
+        self._calls: dict[asyncio.Task[Any], None] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def start(self, up_seconds: float) -> None:
@@ -258,15 +280,17 @@ class RedisSession:
             async with asyncio.timeout(CALL_SECONDS_MAX):
                 await self._ready.wait()
         except TimeoutError:
-            await self._stop()
-            raise Unavailable(f"{self._line.server}: no channel could be subscribed to") from None
+            raise Unavailable(
+                f"{self._line.server}: no channel could be subscribed to: {self._trouble}"
+            ) from None
         sent_at = system.now()
         milliseconds = int(self.lease * 1000)
         await self._line.run_script(
             scripts.OPEN,
-            self._name,
-            self._nonce,
+            self._session,
+            self._line.number,
             milliseconds,
+            max(milliseconds, int(self._line.server.lease * 1000)),
             self._run_id,
             int(up_seconds * 1000),
         )
@@ -275,17 +299,22 @@ class RedisSession:
 
     async def close(self) -> None:
         """End the session and take its entries away."""
-        await self._stop()
-        entries = [part for place in self._places for part in (place.lock, self._member(place))]
-        with contextlib.suppress(CoterieError):
-            await self._line.run_script(scripts.CLOSE, self._name, self._nonce, *entries)
         self._lost = self._lost or "it was closed"
-        await self._line.close()
-
-    async def _stop(self) -> None:
-        for task in list(self._tasks):
+        tasks, calls = list(self._tasks), list(self._calls)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            # Calls that are under way keep the line: one that is cancelled would cost it.
+            await asyncio.gather(*tasks, *calls, return_exceptions=True)
+            entries = [part for place in self._places for part in (place.lock, self._member(place))]
+            with contextlib.suppress(CoterieError):
+                await self._line.run_script(
+                    scripts.CLOSE, self._session, self._line.number, *entries
+                )
+        finally:
+            for call in calls:
+                call.cancel()
+            await self._line.close()
 
     # The lease
 
@@ -377,18 +406,28 @@ class RedisSession:
             ear = self._line.server.client(alone=False)
             try:
                 async with ear.pubsub() as channel:
-                    await channel.subscribe(_channel(self._name))
-                    while True:
-                        message = await channel.get_message(timeout=self.lease / BEATS_PER_LEASE)
-                        if message is None:
-                            await channel.ping()
-                        else:
-                            self._hear(message)
-            except (OSError, exceptions.RedisError):
+                    await channel.subscribe(_channel(self._name), _channel(self._session))
+                    await self._follow(channel)
+            except (OSError, exceptions.RedisError) as error:
+                self._trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS)
             finally:
                 with contextlib.suppress(OSError, exceptions.RedisError):
                     await ear.aclose()
+
+    async def _follow(self, channel: client.client.PubSub) -> None:
+        """Hear what is published, until the line is silent although it was called."""
+        asked = False
+        while True:
+            message = await channel.get_message(timeout=self.lease / BEATS_PER_LEASE)
+            if message is not None:
+                asked = False
+                self._hear(message)
+            elif asked:
+                raise TimeoutError("the line is dead")
+            else:
+                asked = True
+                await channel.ping()
 
     def _hear(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":
@@ -419,15 +458,31 @@ class RedisSession:
                 # It may have come up with an older state, in which our entries are not.
                 self._end("the server was restarted")
                 raise SessionLost(self._lost)
-        return await self._line.run_script(script, self._name, self._nonce, *arguments)
+        # A call that is cancelled costs the line, so it goes on without the one that has asked.
+        call = asyncio.ensure_future(
+            self._line.run_script(script, self._session, self._line.number, *arguments)
+        )
+        self._calls[call] = None
+        call.add_done_callback(self._end_call)
+        return await asyncio.shield(call)
+
+    def _end_call(self, call: asyncio.Task[Any]) -> None:
+        del self._calls[call]
+        if not call.cancelled():
+            call.exception()  # it was told to the one that has asked, if that is still there
 
     def _member(self, place: Place) -> str:
-        return f"{'s' if place.shared else 'x'}.{self._name}.{place.attempt}"
+        return f"{'s' if place.shared else 'x'}.{self._session}.{place.attempt}"
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(self._finish)
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled():
+            task.result()
 
 
 def _channel(participant: str) -> str:

@@ -21,13 +21,13 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Entry, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.zookeeper import names
-from coterie.engines.zookeeper.connection import TLS_PARAMETERS, Connection
-from coterie.errors import Unavailable
+from coterie.engines.zookeeper.connection import TLS_PARAMETERS, Connection, ask_node
+from coterie.errors import CoterieError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from coterie.engines.queue.server import Author, Place, Told
+    from coterie.engines.queue.server import Author, Place, ServerNode, Told
     from coterie.engines.queue.url import ServerUrl
 
 LEASE_SECONDS_MIN = 1.0  # the server may not grant less than 2 of its ticks, 4 s if not configured
@@ -73,6 +73,11 @@ class ZooKeeperServer:
             await session.close()
             raise
         return session
+
+    async def nodes(self) -> list[ServerNode]:
+        """Ask each member by itself."""
+        members = [self._url._replace(addresses=[address]) for address in self._url.addresses]
+        return list(await asyncio.gather(*map(ask_node, members)))
 
 
 class Own(NamedTuple):
@@ -156,7 +161,7 @@ class ZooKeeperSession:
                 await self._beat()
             except SessionLost:
                 return
-            except Unavailable:
+            except CoterieError:
                 continue
 
     async def _beat(self) -> None:
@@ -339,7 +344,7 @@ class ZooKeeperSession:
                 await self._empty_mailbox()
             except SessionLost:
                 return
-            except Unavailable:
+            except CoterieError:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 await self._mail.wait()
@@ -368,7 +373,7 @@ class ZooKeeperSession:
         reader is not empty.
         """
         connection = self._connection
-        with contextlib.suppress(SessionLost, Unavailable):
+        with contextlib.suppress(SessionLost, CoterieError):
             for parent in (self._queues, self._mailboxes):
                 (stat,) = await connection.answers(connection.send("exists", parent))
                 if stat is None or not 0 < stat.numChildren <= LISTED_MAX:

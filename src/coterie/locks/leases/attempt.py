@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 from coterie import system
-from coterie.errors import Unavailable
+from coterie.errors import CoterieError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,10 +33,16 @@ async def try_once(
         await asyncio.wait({claim.granted}, timeout=GLANCE_SECONDS)
         if not group.is_waiting(claim):
             return  # granted, or withdrawn by a caller that was cancelled
-        with contextlib.suppress(Unavailable):
+        try:
             known = await survey(claim.lock)
-            if known.is_taken(claim.lock, group.supply.name, shared=claim.shared):
-                break
+        except Unavailable:
+            continue
+        except CoterieError as error:  # nothing that time will mend, such as a lack of rights
+            if group.is_waiting(claim):
+                claim.fail(error)
+            return
+        if known.is_taken(claim.lock, group.supply.name, shared=claim.shared):
+            break
     if not group.is_waiting(claim):
         return
     obstacle = group.obstacle(claim.lock)

@@ -8,7 +8,7 @@ Its parts, each in its file:
     Promises        null requests, for the schemes that wait for them
     DeadlockSearch  cycles of waits that lead through several sites
 
-Here is what reaches a site, which part it is for, and the two timers. The protocol is described in
+Here is what reaches a site, which part it is for, and the three timers. The protocol is described in
 docs/transactions/several-sites.md.
 """
 
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
 SILENCE = "silence"  # nothing was heard about something that is under way
 BLOCKED = "blocked"  # a request waits for long
+OVERDUE = "overdue"  # acknowledgements have waited long enough for another record
+
+OVERDUE_SECONDS = 0.2
 
 
 class Site(Process[Message]):
@@ -79,6 +82,7 @@ class Site(Process[Message]):
     search_after: float = 0.2  # of waiting
     minding: bool = False  # SILENCE is set
     blocked: bool = False  # BLOCKED is set
+    is_late: bool = False  # OVERDUE is set
 
     # The user's verbs; the answers are told
 
@@ -274,9 +278,11 @@ class Site(Process[Message]):
             self.blocked = False
             if self.scheduler.waits():
                 self.deadlock_search.ring(self.resource, step)
+        elif timer == OVERDUE:
+            self.is_late = False
+            self.journal.catch_up(out)
         else:
             self.minding = False
-            self.journal.catch_up(out)
             self.resource.remind_coordinators(step)
             self.coordinator.remind_sites(step)
             self.promises.renew(self.resource, step)
@@ -302,6 +308,9 @@ class Site(Process[Message]):
         if not self.minding and not self.is_settled():
             self.minding = True
             step.out.set_timer(SILENCE, self.patience)
+        if not self.is_late and self.journal.owed:
+            self.is_late = True
+            step.out.set_timer(OVERDUE, min(self.patience, OVERDUE_SECONDS))
         if not self.blocked and self._may_be_deadlocked():
             self.blocked = True
             step.out.set_timer(BLOCKED, self.search_after)

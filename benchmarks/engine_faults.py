@@ -1,0 +1,232 @@
+"""Trials of the engines under faults: python -m benchmarks.engine_faults [ENGINE ...] [--rounds N] [--seed N].
+
+Three programs take one lock again and again, each over a line of its own, while one fault after the other
+happens: a program is killed, or suspended for longer than its lease; its line is cut, or stalls; the
+server is killed and started again, of several that one which leads. Then it is checked that no two holds
+were valid at the same time, and that tokens have grown in the order of entry. After each fault the lock
+has to be entered again, or the trial fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import coterie
+from tests.cluster.proxy import Proxy
+from tests.engines.conformance.suppliers import CUTS, FAILS_OVER, LEASED, RESTARTS, SUPPLIERS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.engines.conformance.suppliers import Supplier
+
+PROGRAMS = 3
+LOCK = "x"
+HOLD_SECONDS = 0.02
+PATIENCE_SECONDS = 60.0  # for the next entry after a fault
+ENGINES = ("file", "coterie", "etcd", "etcd3", "valkey", "postgresql", "zookeeper")
+
+
+# What the programs do
+
+
+async def use(url: str, path: str) -> None:
+    """Take the lock again and again; write down each entry, and how long it was valid."""
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    while True:
+        with contextlib.suppress(coterie.CoterieError):
+            async with coterie.connect(url) as coordinator:
+                while True:
+                    with contextlib.suppress(coterie.LockLost, coterie.Unavailable):
+                        await hold(coordinator, log)
+        await asyncio.sleep(0.1)
+
+
+async def hold(coordinator: coterie.Coordinator, log: int) -> None:
+    held = await coordinator.lock(LOCK).acquire()
+    assert held is not None
+    entered = time.monotonic()
+    try:
+        os.write(log, f"{os.getpid()} {held.token} {entered} {entered}\n".encode())
+        until = entered + HOLD_SECONDS
+        # A hold that is valid now has been so since it was entered.
+        while (asked := time.monotonic()) < until and held.valid:
+            last = f"{os.getpid()} {held.token} {entered} {asked}\n".encode()
+            await asyncio.sleep(HOLD_SECONDS / 4)
+            if held.valid:  # a long pause lies behind us, perhaps
+                os.write(log, last)
+    finally:
+        await held.release()
+
+
+# What happens to them
+
+
+class Hold(NamedTuple):
+    """How long a program is known to have had the lock."""
+
+    entered: float
+    valid_until: float
+    token: int
+
+
+class Trial:
+    """Programs on one engine, and what they have written down."""
+
+    def __init__(self, supplier: Supplier, folder: Path, seed: int) -> None:
+        """Prepare."""
+        self.supplier = supplier
+        self.draw = random.Random(seed)
+        self.faults: Counter[str] = Counter()
+        self._log = folder / "holds"
+        self._log.touch()
+        self._proxies: list[Proxy] = []
+        self._programs: list[asyncio.subprocess.Process] = []
+
+    async def start(self) -> None:
+        """Start the programs."""
+        for _ in range(PROGRAMS):
+            if CUTS in self.supplier.can:
+                self._proxies.append(Proxy(self.supplier.port))
+                await self._proxies[-1].start()
+            self._programs.append(await self._program(len(self._programs)))
+        await self._entry(0.0)
+
+    async def end(self) -> None:
+        """End them."""
+        for program in self._programs:
+            program.kill()
+            await program.wait()
+        for proxy in self._proxies:
+            await proxy.stop()
+
+    async def run(self, rounds: int) -> None:
+        """Let faults happen, each after the engine has recovered from the one before."""
+        faults: list[Callable[[int], Awaitable[None]]] = [self._kill]
+        if LEASED in self.supplier.can:
+            faults.append(self._suspend)
+        if CUTS in self.supplier.can:
+            faults += [self._stall, self._sever]
+        if {RESTARTS, FAILS_OVER} & self.supplier.can:
+            faults.append(self._restart)
+        for _ in range(rounds):
+            fault = self.draw.choice(faults)
+            self.faults[fault.__name__[1:]] += 1
+            await asyncio.sleep(self.draw.random() * 0.2)
+            await fault(self.draw.randrange(PROGRAMS))
+            await self._entry(time.monotonic())
+
+    def holds(self) -> list[Hold]:
+        """List the holds in the order of entry."""
+        known: dict[tuple[str, str, str], float] = {}
+        for line in self._log.read_text().splitlines():
+            program, token, entered, valid = line.split()
+            known[program, token, entered] = float(valid)
+        return sorted(
+            Hold(float(entered), valid, int(token)) for (_, token, entered), valid in known.items()
+        )
+
+    async def _program(self, place: int) -> asyncio.subprocess.Process:
+        port = self._proxies[place].port if self._proxies else None
+        command = ("-m", "benchmarks.engine_faults", "--use", self.supplier.url(port))
+        return await asyncio.create_subprocess_exec(
+            sys.executable, *command, str(self._log), stderr=asyncio.subprocess.DEVNULL
+        )
+
+    async def _entry(self, since: float) -> None:
+        """Wait until the lock is entered again."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not (found := self.holds()) or found[-1].entered <= since:
+            if time.monotonic() > end:
+                raise SystemExit(f"{self.supplier.name}: no entry after {dict(self.faults)}")
+            await asyncio.sleep(0.05)
+
+    async def _kill(self, place: int) -> None:
+        self._programs[place].kill()
+        await self._programs[place].wait()
+        await self._entry(time.monotonic())
+        self._programs[place] = await self._program(place)
+
+    async def _suspend(self, place: int) -> None:
+        self._programs[place].send_signal(signal.SIGSTOP)
+        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
+        self._programs[place].send_signal(signal.SIGCONT)
+
+    async def _stall(self, place: int) -> None:
+        self._proxies[place].stall()
+        await asyncio.sleep(self.supplier.lease * (0.8 + self.draw.random() * 0.6))
+        self._proxies[place].resume()
+
+    async def _sever(self, place: int) -> None:
+        self._proxies[place].cut()
+        await asyncio.sleep(self.draw.random() * self.supplier.lease)
+        self._proxies[place].resume()
+
+    async def _restart(self, _: int) -> None:
+        await asyncio.to_thread(self.supplier.kill)
+        await asyncio.sleep(self.draw.random() * self.supplier.lease)
+        await asyncio.to_thread(self.supplier.start)
+
+
+def check(holds: list[Hold]) -> list[str]:
+    """List what must not be: holds that overlap, and tokens that do not grow."""
+    wrong = []
+    longest = holds[0]  # of all before, the one that was valid last
+    for one, other in itertools.pairwise(holds):
+        longest = max(longest, one, key=lambda hold: hold.valid_until)
+        if other.entered < longest.valid_until:
+            wrong.append(f"overlap: {longest} and {other}")
+        if other.token <= one.token:
+            wrong.append(f"token: {one} before {other}")
+    return wrong
+
+
+async def trial(name: str, rounds: int, seed: int) -> bool:
+    """Run one engine; return whether all was well."""
+    with tempfile.TemporaryDirectory() as folder:
+        with SUPPLIERS[name](Path(folder) / "server") as supplier:
+            made = Trial(supplier, Path(folder), seed)
+            try:
+                await made.start()
+                await made.run(rounds)
+            finally:
+                await made.end()
+        holds = made.holds()
+    wrong = check(holds)
+    faults = ", ".join(f"{count} {fault}" for fault, count in sorted(made.faults.items()))
+    print(
+        f"{name}: {rounds} rounds ({faults}), {len(holds)} holds, {len(wrong)} violations",
+        flush=True,
+    )
+    for line in wrong[:10]:
+        print(f"  {line}")
+    return not wrong
+
+
+async def main(names: list[str], rounds: int, seed: int) -> int:
+    """Run the engines one beside the other."""
+    outcomes = await asyncio.gather(*(trial(name, rounds, seed) for name in names))
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--use"]:
+        asyncio.run(use(*sys.argv[2:]))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("engines", nargs="*", choices=[[], *ENGINES])
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    sys.exit(asyncio.run(main(given.engines or list(ENGINES), given.rounds, given.seed)))

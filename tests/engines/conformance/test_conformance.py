@@ -1,0 +1,609 @@
+"""What every engine promises, on a real server of each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import coterie
+import coterie.sync
+from coterie.cluster.ports import free_ports
+from coterie.engines.queue.desk import TIMES_MAX
+from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
+from tests.cluster.proxy import Proxy
+from tests.engines.conformance.suppliers import (
+    CUTS,
+    FAILS_OVER,
+    FREES_AT_ONCE,
+    LEASED,
+    REMEMBERS,
+    RESTARTS,
+)
+from tests.locks.memory import in_loop
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from coterie.locks.held import Held
+    from tests.engines.conformance.suppliers import Supplier
+    from tests.engines.conformance.users import Users
+
+
+def need(supplier: Supplier, ability: str) -> None:
+    """Leave out what an engine does not promise."""
+    if ability not in supplier.can:
+        pytest.skip(f"{supplier.name}: not {ability}")
+
+
+@contextlib.asynccontextmanager
+async def programs(supplier: Supplier, count: int) -> AsyncIterator[list[coterie.Coordinator]]:
+    """Connect several coordinators, each with a session of its own."""
+    async with contextlib.AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(coterie.connect(supplier.url())) for _ in range(count)
+        ]
+
+
+async def taken(c: coterie.Coordinator, name: str, **options: Any) -> Held:
+    held = await c.lock(name, **options).acquire()
+    assert held is not None
+    return held
+
+
+async def waiting(c: coterie.Coordinator, name: str, count: int) -> None:
+    """Wait until so many tasks wait for a lock."""
+    while len(await c.waiters(name)) < count:  # noqa: ASYNC110 - of other programs there are no events
+        await asyncio.sleep(0.01)
+
+
+async def free(c: coterie.Coordinator, name: str) -> None:
+    """Make sure that a lock is free and that nobody waits: nothing was left behind."""
+    async with c.lock(name, timeout=PATIENCE_SECONDS):
+        pass
+    assert not await c.holders(name)
+    assert not await c.waiters(name)
+
+
+# Exclusion, order and tokens
+
+
+def test_processes_and_tasks_never_hold_together(users: Users, name: str) -> None:
+    several = users.start(3)
+    for user in several:
+        user.tell("turns", name, 3, 10)
+    turns = sorted(tuple(turn) for user in several for turn in user.hear()["turns"])
+    assert len(turns) == 90
+    for (_, left, token), (entered, _, next_token) in itertools.pairwise(turns):
+        assert left <= entered
+        assert token < next_token
+
+
+@in_loop
+async def test_the_first_that_asks_is_the_first_that_enters(supplier: Supplier, name: str) -> None:
+    order: list[int] = []
+
+    async def use(c: coterie.Coordinator, number: int) -> None:
+        async with c.lock(name):
+            order.append(number)
+
+    async with programs(supplier, 5) as several:
+        held, tasks = await taken(several[0], name), []
+        for number, c in enumerate(several[1:], 1):
+            tasks.append(asyncio.create_task(use(c, number)))
+            await waiting(several[0], name, number)
+        await held.release()
+        await asyncio.gather(*tasks)
+    assert order == [1, 2, 3, 4]
+
+
+@in_loop
+async def test_tokens_grow_over_many_holds_and_to_another_program(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 2) as (ann, bob):
+        last = 0
+        for _ in range(3 * TIMES_MAX if supplier.name != "coterie" else 100):
+            async with ann.lock(name) as held:
+                assert held.token > last
+                last = held.token
+        for c in (bob, ann, bob):
+            async with c.lock(name) as held:
+                assert held.token > last
+                last = held.token
+
+
+@in_loop
+async def test_a_lock_can_be_taken_again_by_its_task_only_if_that_was_said(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 1) as (c,):
+        async with c.lock(name, reentrant=True) as outer:
+            async with c.lock(name, reentrant=True) as inner:
+                assert inner.token == outer.token
+            assert outer.valid
+        async with c.lock(name):
+            with pytest.raises(coterie.MisuseError, match="wait for itself"):
+                await c.lock(name).acquire()
+
+
+# Giving up
+
+
+@in_loop
+async def test_a_wait_ends_in_time_and_a_try_at_once(supplier: Supplier, name: str) -> None:
+    async with programs(supplier, 2) as (ann, bob):
+        async with ann.lock(name):
+            with pytest.raises(coterie.AcquireTimeout):
+                async with bob.lock(name, timeout=0.05):
+                    pytest.fail("the body ran")
+            assert await bob.lock(name).acquire(timeout=0) is None
+        for _ in range(3):  # so that it is kept
+            async with ann.lock(name):
+                pass
+        held = await bob.lock(name).acquire(timeout=0)
+        assert held is not None
+        assert await ann.lock(name).acquire(timeout=0) is None
+        await held.release()
+        await free(ann, name)
+
+
+@in_loop
+async def test_a_task_that_is_cancelled_leaves_nothing_behind(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 2) as (ann, bob):
+        for is_held in (True, False):
+            held = await taken(ann, name) if is_held else None
+            for turns in range(25):
+                task = asyncio.create_task(bob.lock(name).acquire())
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await asyncio.sleep(turns * 0.0004)
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    if (got := await task) is not None:
+                        await got.release()
+            if held is not None:
+                assert held.valid
+                await held.release()
+            await free(ann, name)
+        await free(bob, name)
+
+
+@in_loop
+async def test_the_end_of_a_coordinator_ends_its_waits_and_its_holds(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 1) as (eve,):
+        ann, bob = coterie.connect(supplier.url()), coterie.connect(supplier.url())
+        await ann.open()
+        await bob.open()
+        held = await taken(ann, name)
+        task = asyncio.create_task(bob.lock(name).acquire())
+        await waiting(eve, name, 1)
+        await bob.close()
+        with pytest.raises(coterie.MisuseError, match="closed"):
+            await task
+        await ann.close()
+        assert not held.valid
+        await free(eve, name)
+
+
+# Shared
+
+
+@in_loop
+async def test_sharers_hold_together_and_none_overtakes_a_writer(
+    supplier: Supplier, name: str
+) -> None:
+    order: list[str] = []
+    async with programs(supplier, 4) as (ann, bob, joe, eve):
+
+        async def enter(c: coterie.Coordinator, word: str, *, shared: bool) -> None:
+            async with c.lock(name, shared=shared):
+                order.append(word)
+
+        one, two = await taken(ann, name, shared=True), await taken(bob, name, shared=True)
+        assert one.valid
+        assert two.valid
+        writes = asyncio.create_task(enter(joe, "write", shared=False))
+        await waiting(eve, name, 1)
+        reads = asyncio.create_task(enter(eve, "read", shared=True))
+        await waiting(ann, name, 2)
+        assert not order
+        await one.release()
+        await two.release()
+        await asyncio.gather(writes, reads)
+        assert order == ["write", "read"]
+        await free(ann, name)
+
+
+@in_loop
+async def test_readers_and_writers_of_several_programs_all_get_through(
+    supplier: Supplier, name: str
+) -> None:
+    """At no time does a writer hold beside another."""
+    inside: list[bool] = []
+    draw = random.Random(1)
+
+    async def use(c: coterie.Coordinator) -> None:
+        for _ in range(8):
+            shared = draw.random() < 0.6
+            async with c.lock(name, shared=shared) as held:
+                assert not inside or (shared and all(inside))
+                inside.append(shared)
+                await asyncio.sleep(draw.random() * 0.004)
+                assert held.valid
+                inside.remove(shared)
+            await asyncio.sleep(draw.random() * 0.004)
+
+    async with programs(supplier, 3) as several:
+        await asyncio.gather(*(use(c) for c in several for _ in range(4)))
+        await free(several[0], name)
+
+
+# Combinations
+
+
+@in_loop
+async def test_a_semaphore_keeps_its_bound(supplier: Supplier, name: str) -> None:
+    inside = most = 0
+
+    async def use(c: coterie.Coordinator) -> None:
+        nonlocal inside, most
+        async with c.semaphore(name, 2):
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.005)
+            inside -= 1
+
+    async with programs(supplier, 3) as several:
+        await asyncio.gather(*(use(c) for c in several for _ in range(2)))
+    assert most == 2
+
+
+@in_loop
+async def test_a_leader_is_elected_and_seen(supplier: Supplier, name: str) -> None:
+    async with (
+        programs(supplier, 2) as (ann, bob),
+        contextlib.aclosing(bob.observe(name)) as seen,
+    ):
+        assert await anext(seen) is None
+        async with ann.elect(name) as term:
+            leader = await anext(seen)
+            assert leader is not None
+            assert leader.token == term.token
+        assert await anext(seen) is None
+
+
+@in_loop
+async def test_holders_and_waiters_are_those_of_all_programs(supplier: Supplier, name: str) -> None:
+    async with programs(supplier, 3) as (ann, bob, eve):
+        held = await taken(ann, name)
+        task = asyncio.create_task(bob.lock(name).acquire())
+        await waiting(eve, name, 1)
+        (party,) = await eve.holders(name)
+        assert party.token == held.token
+        assert party.owner.endswith(f":{os.getpid()}")
+        (waits,) = await eve.waiters(name)
+        assert waits.token is None
+        await held.release()
+        got = await task
+        assert got is not None
+        await got.release()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("shared", [False, True])
+@in_loop
+async def test_a_deadlock_is_found(supplier: Supplier, name: str, count: int, shared: bool) -> None:
+    entered: list[asyncio.Event] = [asyncio.Event() for _ in range(count)]
+
+    async def cross(c: coterie.Coordinator, mine: int) -> str:
+        async with c.lock(f"{name}.{mine}", shared=shared):
+            entered[mine].set()
+            await asyncio.gather(*(event.wait() for event in entered))
+            try:
+                async with c.lock(f"{name}.{(mine + 1) % count}"):
+                    return "through"
+            except coterie.DeadlockDetected:
+                return "gave way"
+
+    async with programs(supplier, count) as several:
+        outcomes = await asyncio.gather(*(cross(c, i) for i, c in enumerate(several)))
+    assert sorted(outcomes) == ["gave way"] + ["through"] * (count - 1)
+
+
+@in_loop
+async def test_locks_in_one_order_are_no_deadlock(supplier: Supplier, name: str) -> None:
+    draw = random.Random(2)
+
+    async def use(c: coterie.Coordinator) -> None:
+        for _ in range(10):
+            first, second = sorted(draw.sample(range(4), 2))
+            async with (
+                c.lock(f"{name}.{first}", shared=draw.random() < 0.5),
+                c.lock(f"{name}.{second}", shared=draw.random() < 0.5),
+            ):
+                await asyncio.sleep(draw.random() * 0.01)
+
+    async with programs(supplier, 3) as several:
+        await asyncio.gather(*(use(c) for c in several for _ in range(2)))
+
+
+# Names and numbers
+
+
+@in_loop
+async def test_names_do_not_touch_each_other(supplier: Supplier) -> None:
+    names = ["a", "a/b", ".", "..", "-x", "a.b", "A", "x" * 255, "x" * 254]
+    async with programs(supplier, 2) as (ann, bob):
+        allowed = []
+        for name in names:
+            with contextlib.suppress(coterie.UsageError):
+                allowed.append(ann.lock(name))
+        holds = [await lock.acquire(timeout=0) for lock in allowed]
+        assert all(holds)
+        for lock in allowed:
+            assert await bob.lock(lock.name).acquire(timeout=0) is None
+        for held in holds:
+            assert held is not None
+            await held.release()
+
+
+@in_loop
+async def test_many_locks_are_held_at_a_time(supplier: Supplier, name: str) -> None:
+    async with programs(supplier, 2) as (ann, bob):
+        holds = await asyncio.gather(*(taken(ann, f"{name}.{i}") for i in range(200)))
+        assert len({held.token for held in holds}) > 1 or supplier.name == "file"
+        assert await bob.lock(f"{name}.77").acquire(timeout=0) is None
+        for held in holds:
+            await held.release()
+
+
+# Surroundings
+
+
+def test_threads_have_coordinators_of_their_own(supplier: Supplier, name: str) -> None:
+    """The sync face, in two threads whose event loops know nothing of each other."""
+    counts, errors = [0], []
+
+    def work() -> None:
+        try:
+            with coterie.sync.connect(supplier.url()) as c:
+                for _ in range(10):
+                    with c.lock(name):
+                        before = counts[0]
+                        counts[0] = before + 1
+        except BaseException as error:  # noqa: BLE001 - told below
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert not errors
+    assert counts == [30]
+
+
+def use_after_fork(held: coterie.sync.Held, answers: Any) -> None:
+    try:
+        held.release()
+    except coterie.MisuseError as error:
+        answers.put("fork" in str(error))
+    else:
+        answers.put(False)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_is_refused_and_the_parent_keeps_the_lock(
+    supplier: Supplier, name: str
+) -> None:
+    fork = multiprocessing.get_context("fork")
+    answers = fork.SimpleQueue()
+    with coterie.sync.connect(supplier.url()) as c, c.lock(name) as held:
+        for _ in range(10):
+            child = fork.Process(target=use_after_fork, args=(held, answers))
+            child.start()
+            child.join(PATIENCE_SECONDS)
+            assert child.exitcode == 0
+            assert answers.get()
+        assert held.valid
+        assert c.locked(name)
+
+
+def test_a_command_runs_under_a_lock(supplier: Supplier, name: str) -> None:
+    command = [*COTERIE, "lock", "--url", supplier.url(), name, "--", "true"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_server_that_is_not_there_is_said_in_a_line(supplier: Supplier, name: str) -> None:
+    need(supplier, CUTS)
+    url = supplier.url(free_ports(1)[0])
+    command = [*COTERIE, "lock", "--url", url, name, "--", "true"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert done.returncode == 69
+    assert len(done.stderr.splitlines()) == 1
+
+
+# Processes that stop
+
+
+def test_a_killed_holder_frees_its_locks(supplier: Supplier, users: Users, name: str) -> None:
+    (user,) = users.start(1)
+    token = user.do("take", name)["token"]
+    with coterie.sync.connect(supplier.url()) as c:
+        assert c.locked(name)
+        user.end()
+        bound = 1.0 if FREES_AT_ONCE in supplier.can else supplier.lease + 1.0
+        with c.lock(name, timeout=bound + supplier.lease) as held:
+            assert held.token > token
+
+
+def test_a_suspended_holder_has_lost_its_lock_when_it_goes_on(
+    supplier: Supplier, users: Users, name: str
+) -> None:
+    need(supplier, LEASED)
+    (user,) = users.start(1)
+    token = user.do("take", name)["token"]
+    user.process.send_signal(signal.SIGSTOP)
+    user.tell("valid", name)
+    try:
+        with coterie.sync.connect(supplier.url()) as c, c.lock(name) as held:
+            assert held.token > token
+    finally:
+        user.process.send_signal(signal.SIGCONT)
+    assert user.hear() == {"valid": False}
+    assert user.do("drop", name) == {"lost": name}
+    assert user.do("take", name)["token"] > held.token
+    assert user.do("drop", name) == {"released": name}
+
+
+def test_a_holder_that_was_suspended_alone_takes_its_lock_again(
+    supplier: Supplier, users: Users, name: str
+) -> None:
+    """Nothing of its former session stands in its way."""
+    need(supplier, LEASED)
+    (user,) = users.start(1)
+    token = user.do("take", name)["token"]
+    other = f"{name}.other"
+    with coterie.sync.connect(supplier.url()) as c:
+        assert user.do("take", other)["held"] == other
+        user.process.send_signal(signal.SIGSTOP)
+        with c.lock(other):  # the lease of the one that is suspended is over
+            user.process.send_signal(signal.SIGCONT)
+        assert user.do("drop", name) == {"lost": name}
+        assert user.do("take", name)["token"] > token
+        assert c.locked(name)
+        user.tell("drop", name)
+
+
+# Servers that stop
+
+
+@in_loop
+async def test_a_holder_that_is_cut_off_is_told_before_another_enters(
+    supplier: Supplier, name: str
+) -> None:
+    need(supplier, CUTS)
+    proxy = Proxy(supplier.port)
+    await proxy.start()
+    try:
+        async with (
+            coterie.connect(supplier.url()) as bob,
+            coterie.connect(supplier.url(proxy.port)) as ann,
+        ):
+            held = await taken(ann, name)
+            proxy.stall()
+            async with bob.lock(name) as other:
+                assert not held.valid
+                assert other.token > held.token
+            with pytest.raises(coterie.LockLost):
+                await held.release()
+            proxy.resume()
+            proxy.sever()
+            async with ann.lock(name) as again:
+                assert again.token > other.token
+            await free(bob, name)
+    finally:
+        await proxy.stop()
+
+
+@in_loop
+async def test_a_line_that_breaks_for_a_moment_ends_no_wait_and_no_lease(
+    supplier: Supplier, name: str
+) -> None:
+    """Where a server frees locks at once, a hold ends with its line, and that is told."""
+    need(supplier, CUTS)
+    proxy = Proxy(supplier.port)
+    await proxy.start()
+    try:
+        async with (
+            coterie.connect(supplier.url()) as bob,
+            coterie.connect(supplier.url(proxy.port)) as ann,
+        ):
+            held = await taken(ann, name)
+            other = f"{name}.other"
+            blocking = await taken(bob, other)
+            task = asyncio.create_task(ann.lock(other).acquire())
+            await waiting(bob, other, 1)
+            proxy.sever()
+            await blocking.release()
+            got = await task
+            assert got is not None
+            if FREES_AT_ONCE in supplier.can:
+                await held.lost
+                with pytest.raises(coterie.LockLost):
+                    await held.release()
+            else:
+                assert held.valid
+                await held.release()
+            await got.release()
+            await free(bob, name)
+            await free(bob, other)
+    finally:
+        await proxy.stop()
+
+
+@in_loop
+async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: str) -> None:
+    """Holds are lost in time or stay; tokens grow; what waited enters."""
+    need(supplier, RESTARTS)
+    async with programs(supplier, 2) as (ann, bob):
+        held = await taken(ann, name)
+        task = asyncio.create_task(bob.lock(name).acquire())
+        await waiting(ann, name, 1)
+        await asyncio.to_thread(supplier.kill)
+        await asyncio.to_thread(supplier.start)
+        if REMEMBERS in supplier.can:
+            assert held.valid
+            await held.release()
+        else:
+            await held.lost
+            with pytest.raises(coterie.LockLost):
+                await held.release()
+        got = await task
+        assert got is not None
+        assert not held.valid
+        assert got.token > held.token
+        await got.release()
+        async with ann.lock(name) as again:
+            assert again.token > got.token
+
+
+@in_loop
+async def test_one_server_of_several_is_killed(supplier: Supplier, name: str) -> None:
+    need(supplier, FAILS_OVER)
+    async with programs(supplier, 3) as (ann, bob, eve):
+        held = await taken(ann, name)
+        task = asyncio.create_task(bob.lock(name).acquire())
+        await waiting(eve, name, 1)
+        await asyncio.to_thread(supplier.kill)
+        try:
+            async with eve.lock(f"{name}.other") as other:
+                assert other.valid
+            assert held.valid
+            await held.release()
+            got = await task
+            assert got is not None
+            assert got.token > held.token
+            await got.release()
+        finally:
+            await asyncio.to_thread(supplier.start)
+        await free(eve, name)

@@ -1,0 +1,262 @@
+"""What etcd alone can do to a lock."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+from coterie.engines.etcd.channel import Channel
+from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
+from tests.cluster.proxy import Proxy
+from tests.engines.conformance.suppliers import ENGINES, EtcdSupplier, Missing, etcd, wait_for
+from tests.locks.memory import in_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdSupplier]:
+    """Run one member."""
+    try:
+        with etcd(tmp_path_factory.mktemp("etcd") / "server") as made:
+            yield made
+    except Missing as error:
+        pytest.skip(str(error))
+
+
+def entries(server: EtcdSupplier, lock: str) -> int:
+    """Count the entries of a queue."""
+    key, end = (
+        base64.b64encode(f"coterie/q/{lock}{mark}".encode()).decode() for mark in (":", ";")
+    )
+    found = server.call(0, "kv/range", {"key": key, "range_end": end, "count_only": True})
+    return int(str(found.get("count", 0)))
+
+
+async def hold(c: coterie.Coordinator, name: str) -> int:
+    async with c.lock(name) as held:
+        return held.token
+
+
+@in_loop
+async def test_requests_for_each_hand_off_are_few_whatever_number_waits(
+    server: EtcdSupplier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No herd: an entry that goes wakes the one behind it."""
+    count, call = 0, Channel.call
+
+    async def counting(self: Channel, method: str, request: bytes, limit: float) -> bytes:
+        nonlocal count
+        count += 1
+        return await call(self, method, request, limit)
+
+    monkeypatch.setattr(Channel, "call", counting)
+    costs, url = [], server.url().replace("lease=2", "lease=20")
+    for waiters in (5, 60):
+        async with contextlib.AsyncExitStack() as stack:
+            first, *others = [
+                await stack.enter_async_context(coterie.connect(url)) for _ in range(waiters + 1)
+            ]
+            held = await first.lock("crowd").acquire()
+            assert held is not None
+            tasks = [asyncio.create_task(hold(c, "crowd")) for c in others]
+            while await asyncio.to_thread(entries, server, "crowd") <= waiters:  # noqa: ASYNC110 - no events
+                await asyncio.sleep(0.05)
+            before = count
+            await held.release()
+            assert len(set(await asyncio.gather(*tasks))) == waiters
+            costs.append((count - before) / waiters)
+    assert costs[1] <= costs[0] + 1, costs
+
+
+@in_loop
+async def test_a_compacted_history_disturbs_no_wait(server: EtcdSupplier) -> None:
+    async with coterie.connect(server.url()) as ann, coterie.connect(server.url()) as bob:
+        held = await ann.lock("compact").acquire()
+        assert held is not None
+        task = asyncio.create_task(hold(bob, "compact"))
+        while not await ann.waiters("compact"):  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        state = await asyncio.to_thread(server.call, 0, "maintenance/status", {})
+        header = state["header"]
+        assert isinstance(header, dict)
+        await asyncio.to_thread(
+            server.call, 0, "kv/compaction", {"revision": header["revision"], "physical": True}
+        )
+        await held.release()
+        assert await task > held.token
+
+
+@in_loop
+async def test_a_lease_that_etcd_revokes_is_a_loss_that_is_told(server: EtcdSupplier) -> None:
+    async with coterie.connect(server.url()) as ann, coterie.connect(server.url()) as bob:
+        held = await ann.lock("revoked").acquire()
+        assert held is not None
+        task = asyncio.create_task(hold(bob, "revoked"))
+        found = await asyncio.to_thread(server.call, 0, "lease/leases", {})
+        leases = found["leases"]
+        assert isinstance(leases, list)
+        for lease in leases:
+            await asyncio.to_thread(server.call, 0, "lease/revoke", {"ID": lease["ID"]})
+        await held.lost
+        with pytest.raises(coterie.LockLost):
+            await held.release()
+        assert await task > held.token
+        assert await hold(ann, "revoked") > held.token
+
+
+@in_loop
+async def test_a_request_that_comes_late_leaves_no_entry(server: EtcdSupplier) -> None:
+    """A join that was given up and left must not be carried out when its bytes arrive after all."""
+    proxy = Proxy(server.port)
+    await proxy.start()
+    try:
+        async with (
+            coterie.connect(server.url()) as bob,
+            coterie.connect(server.url(proxy.port)) as ann,
+        ):
+            proxy.hold_back()
+            with pytest.raises(coterie.AcquireTimeout):
+                await hold_in_time(ann, "late")
+            proxy.replace()
+            async with ann.lock("other"):  # over another connection
+                pass
+            while proxy.late == 0:
+                proxy.deliver()
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            async with bob.lock("late", timeout=PATIENCE_SECONDS):
+                pass
+            assert await ann.lock("late").acquire(timeout=0) is not None
+    finally:
+        await proxy.stop()
+
+
+async def hold_in_time(c: coterie.Coordinator, name: str) -> None:
+    async with c.lock(name, timeout=0.1):
+        pass
+
+
+# Users
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdSupplier]:
+    """Run a member that knows users, whose tokens expire soon."""
+    try:
+        made = EtcdSupplier(
+            "etcd", tmp_path_factory.mktemp("guarded") / "server", 1, "--auth-token-ttl", "1"
+        )
+    except Missing as error:
+        pytest.skip(str(error))
+    try:
+        made.start()
+        run = [str(ENGINES / "bin" / "etcdctl"), "--endpoints", f"127.0.0.1:{made.port}"]
+        for words in (
+            "user add root:secret",
+            "user grant-role root root",
+            "user add ann:word",
+            "role add locks",
+            "role grant-permission locks --prefix=true readwrite coterie/",
+            "user grant-role ann locks",
+            "user add eve:word",
+            "auth enable",
+        ):
+            subprocess.run([*run, *words.split()], check=True, capture_output=True)
+        yield made
+    finally:
+        made.end()
+
+
+def as_user(server: EtcdSupplier, user: str) -> str:
+    return server.url().replace("://", f"://{user}@")
+
+
+@in_loop
+async def test_a_user_with_rights_to_our_keys_has_locks_beyond_its_token(
+    guarded: EtcdSupplier,
+) -> None:
+    url = as_user(guarded, "ann:word")
+    async with coterie.connect(url) as ann, coterie.connect(url) as bob:
+        held = await ann.lock("x").acquire()
+        assert held is not None
+        await asyncio.sleep(3)  # tokens have expired
+        task = asyncio.create_task(hold(bob, "x"))
+        while not await ann.waiters("x"):  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert held.valid
+        await held.release()
+        assert await task > held.token
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [("", "wants a user"), ("ann:wrong@", "refused"), ("eve:word@", "refused")],
+)
+def test_a_user_without_rights_is_refused_in_a_line(
+    guarded: EtcdSupplier, user: str, says: str
+) -> None:
+    url = guarded.url().replace("://", f"://{user}")
+    done = locked(url)
+    assert (done.returncode, len(done.stderr.splitlines())) == (78, 1), done.stderr
+    assert says in done.stderr
+
+
+def locked(url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COTERIE, "lock", "--url", url, "x", "--", "true"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EtcdSupplier, Path]]:
+    """Run a member with a certificate of its own."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    made = subprocess.run(
+        (
+            "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext"
+            f" subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}"
+        ).split(),
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("no openssl")
+    options = ("--cert-file", str(certificate), "--key-file", str(key))
+    try:
+        server = EtcdSupplier("etcd", folder / "server", 1, *options)
+    except Missing as error:
+        pytest.skip(str(error))
+    try:
+        server.members[0].start()
+        url = server.url().replace("etcd:", "etcds:") + f"&ca={certificate}"
+        wait_for(lambda: locked(url).returncode == 0, server.members[0].log)
+        yield server, certificate
+    finally:
+        server.end()
+
+
+def test_locks_come_over_tls(secure: tuple[EtcdSupplier, Path]) -> None:
+    server, certificate = secure
+    url = server.url().replace("etcd:", "etcds:")
+    assert locked(f"{url}&ca={certificate}").returncode == 0
+    for wrong in (url, server.url()):  # a certificate that is not known; no TLS at all
+        done = locked(wrong)
+        assert (done.returncode, len(done.stderr.splitlines())) == (69, 1), done.stderr

@@ -1,0 +1,136 @@
+"""What Redis and Valkey alone can do to a lock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
+from tests.engines.conformance.suppliers import Missing, ValkeySupplier, valkey
+from tests.locks.memory import in_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextlib.contextmanager
+def server(folder: Path, *options: str) -> Iterator[ValkeySupplier]:
+    try:
+        with valkey(folder / "server", *options) as made:
+            yield made
+    except Missing as error:
+        pytest.skip(str(error))
+
+
+def locked(url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COTERIE, "lock", "--url", url, "x", "--", "true"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+def refused(url: str, status: int, says: str) -> None:
+    done = locked(url)
+    assert (done.returncode, len(done.stderr.splitlines())) == (status, 1), done.stderr
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--appendonly", "yes")])
+@in_loop
+async def test_a_restart_lets_no_program_in_before_old_leases_are_over(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Not even one with a shorter lease that is the first to come."""
+    with server(tmp_path, *options) as made:
+        async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
+            held = await ann.lock("x").acquire()
+            assert held is not None
+            async with bob.lock("other", ttl=0.5):
+                pass
+            await asyncio.to_thread(made.kill)
+            await asyncio.to_thread(made.start)
+            async with bob.lock("x", ttl=0.5) as other:
+                assert not held.valid
+                assert other.token > held.token
+            with pytest.raises(coterie.LockLost):
+                await held.release()
+
+
+@in_loop
+async def test_a_cancelled_wait_keeps_the_line(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        async with coterie.connect(made.url()) as ann, coterie.connect(made.url()) as bob:
+            held = await ann.lock("x").acquire()
+            assert held is not None
+            before = connections(made)
+            for turns in range(30):
+                task = asyncio.create_task(bob.lock("x").acquire())
+                await asyncio.sleep(turns * 0.0003)
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            await held.release()
+            async with bob.lock("x"):
+                pass
+            assert connections(made) - before == 1  # that of the question
+
+
+def connections(made: ValkeySupplier) -> int:
+    (line,) = [
+        line
+        for line in made.say("INFO stats").splitlines()
+        if line.startswith("total_connections_received:")
+    ]
+    return int(line.partition(":")[2])
+
+
+def test_a_server_that_cannot_keep_locks_is_refused(tmp_path: Path) -> None:
+    with server(tmp_path) as made:
+        made.say("CONFIG SET maxmemory 100mb", "CONFIG SET maxmemory-policy allkeys-lru")
+        refused(made.url(), 78, "may evict locks")
+        made.say("CONFIG SET maxmemory 0")
+        made.say("REPLICAOF 127.0.0.1 1")
+        refused(made.url(), 78, "it is a replica")
+        made.say("REPLICAOF NO ONE")
+        assert locked(made.url()).returncode == 0
+
+
+def test_a_password_that_is_wrong_is_said(tmp_path: Path) -> None:
+    with server(tmp_path, "--requirepass", "word") as made:
+        refused(made.url(), 78, "refused")
+        refused(made.url().replace("://", "://:wrong@"), 78, "refused")
+        assert locked(made.url().replace("://", "://:word@")).returncode == 0
+
+
+@in_loop
+async def test_a_server_that_is_too_old_or_no_server_of_this_kind_is_refused() -> None:
+    old = b"redis_version:5.0.9\r\nrun_id:abc\r\n"
+    answers = {
+        b"$%d\r\n%s\r\n" % (len(old), old): coterie.ConfigError,
+        b"HTTP/1.1 400 Bad Request\r\n\r\n": coterie.CoterieError,
+    }
+    for answer, kind in answers.items():
+
+        async def reply(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: bytes = answer
+        ) -> None:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(4096):
+                    for _ in range(data.count(b"*")):
+                        writer.write(answer if b"INFO" in data else b"+OK\r\n")
+            writer.close()
+
+        listening = await asyncio.start_server(reply, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        async with listening:
+            with pytest.raises(kind):
+                await coterie.connect(f"redis://127.0.0.1:{port}").open()
