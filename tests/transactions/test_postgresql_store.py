@@ -477,7 +477,7 @@ def test_a_number_that_is_given_again_after_a_crash_is_not_taken_for_ours(
 ) -> None:
     async def at(_: Callable[[], Awaitable[None]]) -> None:
         server.restart()
-        for _ in range(20):  # what the crash has forgotten, others get now, and commit
+        for _number in range(20):  # what the crash has forgotten, others get now, and commit
             await ask(server, "select txid_current()")
 
     async def main() -> None:
