@@ -59,7 +59,7 @@ class Store:
 
     def __init__(
         self,
-        scheme_or_url: str | None = None,
+        scheme_or_url: str = DEFAULT_SCHEME,
         /,
         *,
         scheme: str | None = None,
@@ -83,7 +83,7 @@ class Store:
             record: whether to remember everything, for `history()`.
         """
         _check(timeout)
-        if scheme_or_url is not None and "://" in scheme_or_url:
+        if "://" in str(scheme_or_url):
             given = {"scheme": scheme, "variant": variant, "path": path}
             _check_url(scheme_or_url, [name for name, value in given.items() if value is not None])
             # It needs a client library that is not always there.
@@ -92,9 +92,11 @@ class Store:
             told = Record(forgets=False) if record else None
             self._set_up(PostgresqlExecutor(scheme_or_url, told), timeout, told)
             return
-        if scheme_or_url is not None and scheme is not None:
+        if scheme is None:
+            scheme = scheme_or_url
+        elif scheme_or_url not in (DEFAULT_SCHEME, scheme):
             raise UsageError(f"two schemes, {scheme_or_url!r} and {scheme!r}: choose one")
-        scheduler = scheme_named(scheme_or_url or scheme or DEFAULT_SCHEME).build(variant)
+        scheduler = scheme_named(scheme).build(variant)
         executor = LocalExecutor(scheduler, None if path is None else Log(path))
         self._set_up(executor, timeout, Record(scheduler.latest()) if record else None)
 

@@ -347,7 +347,7 @@ class PostgresqlExecutor:
         if request is not None:
             request.cancel()  # now: a commit must not be sent after this
         line = running.line
-        if request is None and line is not None and not line.connection.is_in_transaction():
+        if request is None and line is not None and line.is_free():
             running.line = None
             self._pool().give(line, usable=True)
         elif request is not None or line is not None:

@@ -119,6 +119,10 @@ class Line(NamedTuple):
     connection: Any
     run: str
 
+    def is_free(self) -> bool:
+        """Return whether it is in no transaction, or has ended."""
+        return bool(self.connection.is_closed() or not self.connection.is_in_transaction())
+
     async def close(self) -> None:
         """Disconnect in bounded time."""
         try:
