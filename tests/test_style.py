@@ -114,6 +114,7 @@ ROOMS = {
     "stack": "catalogue cluster cluster.classic cluster.store cluster.voter errors locks process"
     " system trace transactions transactions.serializability",
     "sync": "errors locks system",
+    "system": "syncer",
     "trace": "errors",
     "transactions": "errors",
     "transactions.schemes": "clocks deadlock errors transactions",

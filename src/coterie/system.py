@@ -14,14 +14,30 @@ import sys
 import time
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 if sys.platform != "win32":
     import fcntl
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TIME_NAMESPACE = Path("/proc/self/ns/time")
 TIME_OFFSETS = Path("/proc/self/timens_offsets")
+
+
+class Syncer(Protocol):
+    """Puts files on the disk, one at a time, while the event loop goes on."""
+
+    def begin(self, descriptor: int, done: Callable[[OSError | None], None]) -> None:
+        """Sync a file, which stays open until `done` has heard on the event loop how it went."""
+
+    def wait(self) -> None:
+        """Block until what is under way is over, and has been told."""
+
+    def close(self) -> None:
+        """Wait, and begin nothing any more."""
 
 
 class System(Protocol):
@@ -50,6 +66,9 @@ class System(Protocol):
 
     def sync(self, descriptor: int) -> None:
         """Put a file, or the names in a folder, on the disk."""
+
+    def syncer(self) -> Syncer:
+        """Return what puts files on the disk while the event loop goes on."""
 
     def lock(self, file: IO[bytes]) -> None:
         """Lock a file until it is closed; raise `BlockingIOError` if another process has."""
@@ -100,6 +119,12 @@ class RealSystem:
     def sync(self, descriptor: int) -> None:
         """Put a file, or the names in a folder, on the disk."""
         os.fsync(descriptor)
+
+    def syncer(self) -> Syncer:
+        """Return what puts files on the disk while the event loop goes on."""
+        from coterie.syncer import ThreadSyncer  # noqa: PLC0415 - most programs need no event loop
+
+        return ThreadSyncer()
 
     def lock(self, file: IO[bytes]) -> None:
         """Lock a file until it is closed; where there is no `flock`, do nothing."""
@@ -163,6 +188,11 @@ def secret(count: int) -> bytes:
 def sync(descriptor: int) -> None:
     """Put a file, or the names in a folder, on the disk."""
     _here.sync(descriptor)
+
+
+def syncer() -> Syncer:
+    """Return what puts files on the disk while the event loop goes on."""
+    return _here.syncer()
 
 
 def lock(file: IO[bytes]) -> None:

@@ -21,7 +21,7 @@ from tests.cluster.local_cluster import until
 from tests.cluster.virtual_time import run, sleep_through
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from coterie.process import Outbox
 
@@ -56,6 +56,7 @@ class Recorder:
             lambda event: self.log.append(f"tell {type(event).__name__}"),
             me=1,
             storage=self,
+            log=self,
             lost=self.lost,
             on_disk_failure=lambda error: self.log.append(f"fail {error.strerror}"),
         )
@@ -96,6 +97,12 @@ class Recorder:
         if self.disk_full:
             raise OSError(errno.ENOSPC, "disk full")
         self.log.append(f"append {list(records)}")
+
+    def sync(self, done: Callable[[OSError | None], None]) -> None:
+        done(None)
+
+    def wait(self) -> None:
+        """A sync takes no time."""
 
 
 def test_a_start_knows_its_number_and_what_is_on_disk() -> None:

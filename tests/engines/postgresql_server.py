@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ENGINES = Path(__file__).parents[2] / ".venv" / "engines"
 USER, PASSWORD = "coterie", "correct horse"
+POOLED = "pooled"  # a role that needs no password, once it is made: poolers have asked for it
 UNPRIVILEGED = "nobody"  # PostgreSQL refuses to run as root
 START_SECONDS_MAX = 30
 SETTINGS = {
@@ -27,6 +28,7 @@ SETTINGS = {
     "fsync": "off",  # what a killed server has written is still there, as long as the machine runs
     "shared_buffers": "16MB",
     "max_connections": "60",
+    "max_locks_per_transaction": "256",
     "autovacuum": "off",
 }
 
@@ -124,6 +126,9 @@ class PostgresqlServer:
         options += [f"--pwfile={folder / 'password'}", "--no-sync", "--no-instructions"]
         made = self._run("initdb", *options, "-D", str(folder / "data"))
         assert made.returncode == 0, made.stdout
+        rules = folder / "data" / "pg_hba.conf"
+        trusted = f"host all {POOLED} 127.0.0.1/32 trust\n"
+        rules.write_text(trusted + rules.read_text(encoding="utf-8"), encoding="utf-8")
 
     def _launch(self) -> subprocess.Popen[bytes]:
         options = [f"--{name}={value}" for name, value in self._settings.items()]

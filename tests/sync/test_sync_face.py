@@ -217,3 +217,32 @@ def test_closing_ends_the_waiting_of_other_threads(url: str) -> None:
         until_waiting(c, "a")
     thread.join(BOUND_SECONDS)
     assert isinstance(outcomes[0], MisuseError)
+
+
+def test_closing_while_other_threads_take_locks_leaves_nothing_held(tmp_path: Path) -> None:
+    """A thread is in the middle of a lock, a release or the way there when another one closes."""
+    url = f"file:{tmp_path}/locks"
+    outcomes: list[BaseException] = []
+
+    def work(c: coterie.sync.Coordinator, number: int) -> None:
+        try:
+            while True:
+                with c.lock(f"lock-{number}"):
+                    pass
+        except (MisuseError, LockLost) as error:
+            outcomes.append(error)
+
+    for _ in range(20):
+        c = coterie.sync.connect(url)
+        c.open()
+        threads = [threading.Thread(target=work, args=(c, number)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        with c.lock("other"):
+            pass
+        c.close()
+        for thread in threads:
+            thread.join(30)
+    assert len(outcomes) == 80, "and no other error"
+    with coterie.sync.connect(url) as c:
+        assert all(c.lock(f"lock-{number}").acquire(blocking=False) for number in range(4))

@@ -9,7 +9,7 @@ from coterie.transactions.catalogue import scheme
 from coterie.transactions.schemes.scheduler import Committed, Found, Listed, Refused
 from coterie.transactions.site.events import Answered
 from coterie.transactions.site.placement import site_of
-from coterie.transactions.site.site import Site, typed
+from coterie.transactions.site.site import OVERDUE, Site, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,6 +139,13 @@ class World:
             if self.idle():
                 return
             self._let_timers_ring()
+        self.run()
+
+    def catch_up(self) -> None:
+        """Let timers ring where a site has put off what it need not write at once."""
+        for number, seated in list(self.seats.items()):
+            if seated is not None and self.site(number).journal.owed:
+                self.ring(number, OVERDUE)
         self.run()
 
     def settle_waits(self) -> None:

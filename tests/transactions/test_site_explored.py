@@ -56,7 +56,7 @@ DOUBT = Sometimes("doubt", (Together(in_doubt),))
         ("two-phase-locking", "wait-die", READING, 5230, 6944),
         ("two-phase-locking", "wound-wait", BLIND, 3430, 4706),
         ("timestamp-ordering", None, READING, 2164, 3103),
-        ("multiversion", None, BLIND, 1404, 2133),
+        ("multiversion", None, BLIND, 1412, 2143),
         ("optimistic", "parallel", BLIND, 16753, 28033),
         ("conservative", None, BLIND, 3890, 6235),
     ],

@@ -166,7 +166,13 @@ MUTANTS = {
         Resource, "step.log(Wrote(name, number, prepared.writes))", "pass", crashes
     ),
     "a commit is acknowledged before it is on disk": Mutant(
-        Resource, "        step.log(Settled(name, number))\n", "", crashes
+        Resource, "        step.log_late(Settled(name, number))\n", "", crashes
+    ),
+    "a commit is acknowledged before what is overdue is written": Mutant(
+        Journal,
+        "if again or out.durable or not self.overdue:",
+        "if True: self._pay(out)\n        if False:",
+        crashes,
     ),
     "unknown means committed": Mutant(
         Coordinator,

@@ -80,6 +80,7 @@ def crashing_runs(
         sites.crash_at = sites.actions + point
         name = transact(sites, shape)
         sites.run()
+        sites.catch_up()
         sites.crash_at = None
         if not sites.crashed:
             assert point > 1, "a transaction writes and sends something"

@@ -380,9 +380,6 @@ class Lock(Acquirable[Held]):
         if patience.wait:
             waits.begin(owner, claim)
         try:
-            if patience.wait and patience.deadline == math.inf and not patience.spoilt:
-                await asyncio.shield(claim.granted)  # cheaper than a `wait`
-                return
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None
             await first_done((claim.granted, *patience.spoilt), limit)

@@ -18,6 +18,8 @@ SCHEMES = {
     "rediss": "coterie.engines.redis",
     "valkey": "coterie.engines.redis",
     "valkeys": "coterie.engines.redis",
+    "zookeeper": "coterie.engines.zookeeper",
+    "zookeepers": "coterie.engines.zookeeper",
 }
 CONFIGURATION = "coterie.toml"
 DEFAULT_URL = "file:"

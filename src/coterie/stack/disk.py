@@ -43,7 +43,15 @@ class Disk:
 
     def sync(self, process: Process, descriptor: int) -> None:
         """Take the time of a sync, and note what lasts now; raise `OSError` if the disk is full."""
-        process.lag += self.sync_seconds * (1 + self._random.random())
+        process.lag += self.draw_sync_seconds()
+        self.finish_sync(process, descriptor)
+
+    def draw_sync_seconds(self) -> float:
+        """Return how long the next sync takes."""
+        return self.sync_seconds * (1 + self._random.random())
+
+    def finish_sync(self, process: Process, descriptor: int) -> None:
+        """Note what lasts now; raise `OSError` if the disk is full."""
         if process.syncs_left is not None and process.is_alive:
             process.syncs_left -= 1
             if process.syncs_left < 0:

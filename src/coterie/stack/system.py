@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
+from coterie.stack.syncer import SimulatedSyncer
+
 if TYPE_CHECKING:
     from coterie.stack.machine import Process
 
@@ -44,6 +46,10 @@ class SimulatedSystem:
     def sync(self, descriptor: int) -> None:
         """Sync to the disk of the machine, which takes time, may fail, and may be interrupted."""
         self._machine.disk.sync(self._process, descriptor)
+
+    def syncer(self) -> SimulatedSyncer:
+        """Return what syncs files of the machine while the process goes on."""
+        return SimulatedSyncer(self._process)
 
     def lock(self, file: IO[bytes]) -> None:
         """Lock a file of the machine, until it is closed or the process is dead."""

@@ -6,11 +6,11 @@ what it hears, and a process that has forgotten after a crash what it said could
 So nothing leaves before it is on disk, and nothing ever leaves again after a write has failed: what
 is on disk then is unknown, and all later steps rest on it.
 
-The records that the steps of one turn of the event loop append share one sync. They go to the log as
-one frame: the end of the file is all that a crash may tear, and several frames without a sync in
-between could be torn in the middle. What these steps send and tell waits for the sync. So does all
-that later steps send and tell, whether they append or not: they have seen what is gathered, and must
-not speak of it before it is on disk. Timers and watches do not wait. They concern this process alone,
+The records that the steps of one turn of the event loop append share one sync, and so do those of all
+steps that are taken while another sync is under way. They go to the log as one frame: the end of the
+file is all that a crash may tear, and several frames without a sync in between could be torn in the
+middle. What these steps send and tell waits for the sync. So does all that later steps send and tell,
+whether they append or not: they have seen what waits, and must not speak of it before it is on disk. Timers and watches do not wait. They concern this process alone,
 and what they lead to is a step like any other, whose messages wait in turn.
 
 A process or a machine that has no file descriptor left cannot open the file to save in. Nothing is
@@ -67,7 +67,7 @@ class Hosted(Protocol):
 
 
 class StableStorage(Protocol):
-    """A disk. Its methods return when what they were given survives a crash, or raise `OSError`."""
+    """A disk. What it has saved survives a crash; else it raises `OSError`."""
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
         """Return what was saved last, and what was appended to it since; called once."""
@@ -75,8 +75,18 @@ class StableStorage(Protocol):
     def save(self, value: bytes) -> None:
         """Put a value in the place of everything before."""
 
+
+class Log(Protocol):
+    """What is appended to the value on stable storage."""
+
     def append(self, records: Sequence[bytes]) -> None:
-        """Add records, all of them or none."""
+        """Write records, all of them or none, or raise `OSError`; they last when they are synced."""
+
+    def sync(self, done: Callable[[OSError | None], None]) -> None:
+        """Put on disk what was appended; `done` hears on the event loop how it went."""
+
+    def wait(self) -> None:
+        """Block until a sync that is under way is over, and `done` has heard of it."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -115,6 +125,7 @@ class Host:
         *,
         me: ProcessId = 0,
         storage: StableStorage | None = None,
+        log: Log | None = None,
         lost: Container[ProcessId] | None = None,
         on_disk_failure: Callable[[OSError], None] = _raise,
         counts_sleep: bool = False,
@@ -127,6 +138,7 @@ class Host:
             tell: Takes each event, when it may be told.
             me: The number of the process.
             storage: Its disk; without one it must not save.
+            log: What it appends to; without one it must not.
             lost: The peers that the failure detector has found down so far, which calls `down` for
                 each new one. Without a detector the process must not watch.
             on_disk_failure: Takes the error of a write; no step is taken after it.
@@ -139,6 +151,7 @@ class Host:
         self._tell = tell
         self._me = me
         self._storage = storage
+        self._log = log
         self._lost = lost
         self._on_disk_failure = on_disk_failure
         self._decode = decoder(hosted.messages)
@@ -147,6 +160,7 @@ class Host:
         self._delay = Delay(0.0, -math.inf)  # the last one that was noticed
         self._gathered: Outbox[Any] | None = None  # what waits for the disk
         self._gathered_bytes = 0
+        self._on_its_way: Outbox[Any] | None = None  # what is being synced
         self._postponed: list[Outbox[Any]] = []  # what waits for a file descriptor to save with
         self._lacks_descriptors = False
         self._steps = 0
@@ -209,20 +223,26 @@ class Host:
         if self._postponed:
             self._postpone(out)
             return
-        if out.durable or self._gathered is not None:
+        if out.durable or self._gathered is not None or self._on_its_way is not None:
             if out.to_save is None:
                 self._gather(out)
                 return
             self.sync()  # the value takes the place of what was appended before it
-            if not self._write(out):
+            if not self._save(out):
+                return
+            if out.appended:
+                self._gather(out)
                 return
         self._let_out(out)
 
     def _gather(self, out: Outbox[Any]) -> None:
-        if self._gathered is None:
-            self._gathered = Outbox(self._me)
-            asyncio.get_running_loop().call_soon(self.sync)
         gathered = self._gathered
+        if gathered is None and not out.durable:
+            gathered = self._on_its_way  # all that it has seen and is not on disk yet
+        if gathered is None:
+            gathered = self._gathered = Outbox(self._me)
+            if self._on_its_way is None:
+                asyncio.get_running_loop().call_soon(self._begin_sync)
         for record in out.appended:
             gathered.append(record)
             self._gathered_bytes += len(record)
@@ -233,24 +253,53 @@ class Host:
             self.sync()
 
     def sync(self) -> None:
-        """Write what is gathered now, and let out what has waited for that."""
+        """Block until all that waits for the disk is there, and let it out."""
+        while self._on_its_way is not None or self._gathered is not None:
+            self._begin_sync()
+            if self._log is not None:
+                self._log.wait()
+
+    def _begin_sync(self) -> None:
+        """Write what is gathered, if nothing is on its way: one frame at a time may be torn."""
+        if self._on_its_way is not None or self._gathered is None:
+            return
         gathered, self._gathered = self._gathered, None
         self._gathered_bytes = 0
-        if gathered is not None and self._write(gathered):
-            self._let_out(gathered)
+        if self.failed:
+            return
+        assert self._log is not None, f"process {self._me} appends, and has no log"
+        self._on_its_way = gathered
+        try:
+            self._log.append(gathered.appended)
+        except OSError as error:
+            self._end_sync(error)
+        else:
+            self._log.sync(self._end_sync)
 
-    def _write(self, out: Outbox[Any]) -> bool:
-        """Return True if everything is on disk. Else nothing of this step or a later one leaves."""
-        if self.failed or not out.durable:
+    def _end_sync(self, error: OSError | None) -> None:
+        """Let out what was on its way, and then write what was gathered meanwhile."""
+        synced, self._on_its_way = self._on_its_way, None
+        assert synced is not None, "a sync is under way"
+        if error is not None:
+            self._fail(error)
+            return
+        self._let_out(synced)
+        self._begin_sync()
+
+    def _fail(self, error: OSError) -> None:
+        self.failed = True
+        self.stop()
+        self._on_disk_failure(error)
+
+    def _save(self, out: Outbox[Any]) -> bool:
+        """Return True if the value is on disk. Else nothing of this step or a later one leaves."""
+        if self.failed or out.to_save is None:
             return not self.failed
         assert self._storage is not None, f"process {self._me} saves, and has no stable storage"
         try:
-            if out.to_save is not None:
-                self._storage.save(out.to_save)
-            if out.appended:
-                self._storage.append(out.appended)
+            self._storage.save(out.to_save)
         except OSError as error:
-            if error.errno in EXHAUSTED and out.to_save is not None:
+            if error.errno in EXHAUSTED:
                 # Only opening a file gives these errors, and records are appended to an open one. A
                 # value that is saved once more is as good as saved at the first try, so nothing is
                 # in doubt.
@@ -259,9 +308,7 @@ class Host:
                 self._lacks_descriptors = True
                 self._postpone(out)
                 return False
-            self.failed = True
-            self.stop()
-            self._on_disk_failure(error)
+            self._fail(error)
         else:
             self._lacks_descriptors = False
         return not self.failed

@@ -1,7 +1,7 @@
 """The log of a site on disk: a snapshot, and the records that were appended to it since.
 
-A step's records are one frame: its length, its checksum, then the records. A frame is synced before
-anything leaves that rests on it. What a crash has torn is the end of the file, and no message has
+The records of one write are a frame: its length, its checksum, then the records. A frame is synced
+before anything leaves that rests on it, and before the next one is written. What a crash has torn is the end of the file, and no message has
 spoken of it: it is cut off. Damage anywhere else is not repaired but reported.
 
 A snapshot is a new file that takes the name when it is complete. It names the log that goes with
@@ -23,7 +23,7 @@ from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 HEAD = struct.Struct(">II")  # length and checksum of what follows
@@ -56,6 +56,7 @@ class StoreLog:
         except BaseException:
             self._lock.release()
             raise
+        self._syncer = system.syncer()
         self._reserve = Reserve()  # so that connections cannot keep a snapshot from being saved
         self._reserve.fill()
 
@@ -77,10 +78,17 @@ class StoreLog:
         return loaded
 
     def append(self, records: Sequence[bytes]) -> None:
-        """Put the records of a step on disk."""
+        """Write records, all of them or none; they last when they are synced."""
         self._file.write(framed(msgspec.msgpack.encode(list(records))))
         self._file.flush()
-        system.sync(self._file.fileno())
+
+    def sync(self, done: Callable[[OSError | None], None]) -> None:
+        """Put on disk what was appended; `done` hears on the event loop how it went."""
+        self._syncer.begin(self._file.fileno(), done)
+
+    def wait(self) -> None:
+        """Block until a sync that is under way is over, and `done` has heard of it."""
+        self._syncer.wait()
 
     def save(self, value: bytes) -> None:
         """Put a snapshot in the place of everything before; after an error it can be tried again."""
@@ -99,7 +107,8 @@ class StoreLog:
         old.unlink()
 
     def close(self) -> None:
-        """Let another process have the directory."""
+        """Let another process have the directory, after a sync that is under way."""
+        self._syncer.close()
         self._reserve.empty()
         self._file.close()
         self._lock.release()

@@ -110,6 +110,7 @@ class StoreNode:
             hear,
             me=self.me,
             storage=self.log,
+            log=self.log,
             on_disk_failure=self._fail,
         )
 
@@ -158,6 +159,7 @@ class StoreNode:
 
     async def stop(self) -> None:
         """End; what is in doubt is settled after the next start."""
+        self._host.step(self._do, self.site.write_overdue)
         self._host.stop()
         self.has_ended = True
         await self._peers.stop()
@@ -239,7 +241,10 @@ class StoreNode:
 
     def _report_doubt(self) -> None:
         """Log once whatever stays in doubt while its coordinator does not answer."""
-        doubted = self.site.in_doubt(rings=2)
+        site = self.site
+        if not site.journal.ready and not self._doubted:
+            return
+        doubted = site.in_doubt(rings=2)
         for name in sorted(doubted - self._doubted):
             logger.warning("site %s is in doubt about transaction %s", self.name, name)
         self._doubted = doubted

@@ -76,10 +76,6 @@ class Storage:
             )
         return number, ()
 
-    def append(self, records: Sequence[bytes]) -> None:
-        """Refuse: a voter saves one number, and keeps no log."""
-        raise AssertionError(f"a voter keeps no log, and {len(records)} records were appended")
-
     def save(self, bound: bytes) -> None:
         """Make the bound durable."""
         with self._reserve.lent():
@@ -117,7 +113,3 @@ class NoDisk:
 
     def save(self, bound: bytes) -> None:
         """Forget the bound."""
-
-    def append(self, records: Sequence[bytes]) -> None:
-        """Refuse: a voter saves one number, and keeps no log."""
-        raise AssertionError(f"a voter keeps no log, and {len(records)} records were appended")

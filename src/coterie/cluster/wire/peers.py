@@ -1,7 +1,8 @@
 """Links between the nodes of a classic algorithm or of a store: in order, exactly once, while both live.
 
 Letters are numbered and kept until the other end has confirmed them; a new connection begins with
-those that it may have missed. A node that starts again is another process with no memory of its links:
+those that it may have missed. One receipt confirms all letters before it, and nothing waits for it: so
+it is sent after a while, or after many letters. A node that starts again is another process with no memory of its links:
 what was meant for the one before is dropped. Whether the new one is spoken with depends on the
 algorithm: one that has no rule for the return of a process would go on with a process that has
 forgotten what it promised, and two could be inside.
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
 
 WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last letter of them
+RECEIPTS_PER_WINDOW = 4  # at least, so that the sender does not come to wait for one
+RECEIPT_LETTERS = 256  # that are confirmed at once
+RECEIPT_SECONDS_MAX = 0.05  # that a receipt may be put off
+RECEIPTS_PER_LEASE = 16  # at least: a link that hears nothing for a lease is made again
 
 
 def _ignore(peer: ProcessId) -> None:
@@ -86,6 +91,10 @@ class Peer:
         self._bytes = 0  # of those
         self._posted = 0
         self._delivered = 0
+        self._receipt: asyncio.TimerHandle | None = None  # that is put off
+        self._receipt_seconds = min(RECEIPT_SECONDS_MAX, lease / RECEIPTS_PER_LEASE)
+        self._unreceipted = 0  # letters that came since the last one
+        self._unreceipted_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._link = Link(
@@ -108,6 +117,8 @@ class Peer:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._receipt is not None:
+            self._receipt.cancel()
         await self._link.stop()
 
     @property
@@ -205,7 +216,7 @@ class Peer:
             connection.send(Refusal(str(error)))
             raise
         connection.use(lambda frame: self._take(connection, hello.identity, frame))
-        connection.send(Receipt(self._delivered))  # it is let in
+        self._send_receipt(connection)  # it is let in
 
     def _take(self, connection: Connection, life: str, frame: memoryview) -> None:
         letter = decode_letter(frame)
@@ -216,6 +227,21 @@ class Peer:
         if letter.seq == self._delivered + 1:
             self._delivered += 1
             self._handlers.letter(self._number, letter)
+        self._unreceipted += 1
+        self._unreceipted_bytes += len(letter.content)
+        many = self._unreceipted_bytes * RECEIPTS_PER_WINDOW >= WINDOW_BYTES
+        if many or self._unreceipted >= RECEIPT_LETTERS:
+            self._send_receipt(connection)
+        elif self._receipt is None and not self._stopped:
+            loop = asyncio.get_running_loop()
+            self._receipt = loop.call_later(self._receipt_seconds, self._send_receipt, connection)
+
+    def _send_receipt(self, connection: Connection) -> None:
+        """Confirm all letters so far; over a connection that has ended this does nothing."""
+        if self._receipt is not None:
+            self._receipt.cancel()
+            self._receipt = None
+        self._unreceipted = self._unreceipted_bytes = 0
         connection.send(Receipt(self._delivered))
 
 

@@ -91,14 +91,17 @@ class FileEngine:
         if self._search is not None:
             self._search.stop()
             self._search = None
+        with self._guard:
+            # From here on no thread makes a claim: see `_remember`.
+            words, self._words = self._words, None
         for claim in self.claims():
             claim.close()
         if self._room is not None:
             self._room.close()
             self._room = None
-        for words in (*self._replaced, *filter(None, [self._words])):
-            words.close()
-        self._replaced, self._words = [], None
+        for each in (*self._replaced, *filter(None, [words])):
+            each.close()
+        self._replaced = []
 
     def place(
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
@@ -116,9 +119,9 @@ class FileEngine:
             except ReplacedError:
                 self._open_again(words)
                 continue
-            self._remember(claim)
-            self.join_again(claim)
-            return claim
+            if self._remember(claim, words):
+                self.join_again(claim)
+                return claim
         raise self._removed_again_and_again(name)
 
     def place_now(self, name: str, *, owner: Owner, shared: bool) -> FileClaim | None:
@@ -136,12 +139,18 @@ class FileEngine:
             if seat is None:
                 return None
             claim = FileClaim(self, seat, name, owner, shared=shared, token=seat.token)
-            self._remember(claim)
-            return claim
+            if self._remember(claim, words):
+                return claim
+            # Another thread has closed the coordinator, or opened another directory, and has closed
+            # the seat, maybe before it took the lock.
+            seat.release()
+            seat.close()
         raise self._removed_again_and_again(name)
 
     def join_again(self, claim: FileClaim) -> None:
         """Let a claim join the line of its lock, in the directory as it is now."""
+        if self._words is None:
+            return  # closed meanwhile, and the claim with it
         number, task = self.waits.number(claim.owner), task_name(claim.owner).encode()
         error: Exception = self._removed_again_and_again(claim.lock)
         for _ in range(TRIES):
@@ -198,9 +207,13 @@ class FileEngine:
         if self._watched:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_for_losses)
 
-    def _remember(self, claim: FileClaim) -> None:
+    def _remember(self, claim: FileClaim, words: Words) -> bool:
+        """Take note of a claim; False if its directory is not ours any more: its seat is, or will be, closed."""
         with self._guard:
+            if self._words is not words:
+                return False
             self._claims.setdefault(claim.lock, {})[claim] = None
+        return True
 
     def _removed_again_and_again(self, name: str) -> Unavailable:
         return Unavailable(

@@ -37,6 +37,7 @@ class WaitingRoom:
         self._requests: dict[int, FileClaim] = {}
         self._watched: dict[FileClaim, str] = {}
         self._lives: dict[str, int] = {}  # open pipes, by the name of the program
+        self._own_life = f"{words.program:016x}"
         self._tick: asyncio.TimerHandle | None = None
         self._bell = words.bell()
         loop.add_reader(self._bell, self._hear)
@@ -57,7 +58,7 @@ class WaitingRoom:
         name = self._holder(word) if before is None else f"{before.program:016x}"
         if name is None:
             return False
-        if name != f"{self.words.program:016x}" and name not in self._lives:
+        if name not in self._lives and name != self._own_life:
             # It stays open for the next wait: programs that meet at a lock meet there again.
             life = open_life(self.words.boards.descriptor, name)
             if life is None:
@@ -84,16 +85,22 @@ class WaitingRoom:
         _, drawer, drawn_for = word.cell.read(self.words.descriptor)
         boards = self.words.boards.descriptor
         # Most often it is the program that drew the last token, and no other board need be read.
-        likely = self._life_of_holder(drawer, word) if drawn_for == word.offset else None
+        likely = self._life(drawer, word, HOLDS) if drawn_for == word.offset else None
         if likely is not None:
             return likely
-        found = (self._life_of_holder(program, word) for program in programs(boards))
-        return next((name for name in found if name is not None), None)
+        # One that only asks may have been refused; it counts if no other has the lock.
+        everyone = programs(boards)
+        for state in (HOLDS, ASKS):
+            for program in everyone:
+                found = self._life(program, word, state)
+                if found is not None:
+                    return found
+        return None
 
-    def _life_of_holder(self, program: int, word: Word) -> str | None:
-        """Name the life of a program if it holds a lock, or is about to; that of a seat if it was lent."""
+    def _life(self, program: int, word: Word, state: int) -> str | None:
+        """Name the life of a program if a slot of its board says so; that of a seat if it was lent."""
         for entry in read_board(self.words.boards.descriptor, program, self.words.descriptor):
-            if entry.word == word.offset and entry.state in (ASKS, HOLDS):
+            if entry.word == word.offset and entry.state == state:
                 return lent(program, entry.life) if entry.lent else f"{program:016x}"
         return None
 

@@ -195,7 +195,9 @@ class Words:
             seat.close()
 
     def open_again(self) -> int:
-        """Open the file once more; raise `ReplacedError` if it is another one by now."""
+        """Open the file once more; raise `ReplacedError` if it is another one by now, or closed."""
+        if not self._descriptors:
+            raise ReplacedError
         try:
             descriptor = os.open(WORDS, OPEN_WORDS, dir_fd=self._folder.descriptor)
         except FileNotFoundError:
@@ -245,15 +247,19 @@ class Words:
         name = f"{self.program:016x}"
         for file in (name, f"{name}.{LIFE}", f"{name}.{BELL}"):
             self.boards.unlink(file)
-        self.abandon()
+        self._close_rest()
 
     def abandon(self) -> None:
         """Close our descriptors without touching the files, as a forked child does."""
         for seat in list(self._seats):
             seat.abandon()
-        self.board.close()
-        self.bells.close()
-        self._close_all()
+        self._close_rest()
+
+    def _close_rest(self) -> None:
+        with _no_fork:  # nor does a thread open a seat meanwhile
+            self.board.close()
+            self.bells.close()
+            self._close_all()
 
     def _close_all(self) -> None:
         # Forgotten first: a child forked meanwhile must not close what has their numbers then.
@@ -295,10 +301,10 @@ class Seat:
     __slots__ = (
         "__weakref__",
         "_descriptor",
+        "_is_closed",
         "_lent",
         "_life",
         "_line_is_long",
-        "_shared",
         "_slot",
         "_ticket",
         "_word",
@@ -309,23 +315,23 @@ class Seat:
     def __init__(self, words: Words) -> None:
         """Open the file for this seat alone, and lock a byte that says that it is open."""
         self._lent = self._descriptor = -1
+        self._is_closed = False
         self._ticket: Ticket | None = None  # while it waits
         self.words = words
+        self._descriptor = words.open_again()
         self._life = int.from_bytes(os.urandom(8), "big") >> (64 - LIFE_BITS)
         self._slot = words.board.slot(self._life)
         self._word: Word | None = None  # that it holds
-        self._shared = False
         self._line_is_long = False
         self.token: int | None = None
-        self._descriptor = words.open_again()
         byte_lock.attempt(
             self._descriptor, byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + self._life)
         )
 
     @property
     def is_reusable(self) -> bool:
-        """Whether no child can have a copy of the descriptor."""
-        return self._lent < 0 and self._descriptor >= 0
+        """Whether no child can have a copy of the descriptor, and it has not been closed."""
+        return self._lent < 0 and not self._is_closed
 
     def __del__(self) -> None:
         """Close what was dropped: a thread that is interrupted may not get to give it back."""
@@ -425,9 +431,14 @@ class Seat:
         return (self._descriptor, self._lent)
 
     def close(self) -> None:
-        """Free what it holds, and close it; safe to do twice."""
-        if self._descriptor < 0:
+        """Free what it holds for good; safe to do twice.
+
+        The descriptor itself is closed when the last reference to the seat is gone: another thread may
+        be in the middle of a call, and must not use a number that is by then that of another file.
+        """
+        if self._is_closed or self._descriptor < 0:
             return
+        self._is_closed = True
         self._slot.clear()
         # Unlocked, not just closed: a child may have a copy.
         byte_lock.attempt(self._descriptor, _UNLOCK_ALL)
@@ -435,7 +446,6 @@ class Seat:
             self._ticket.leave(look_back=False)
         if self._lent >= 0:
             self.words.remove_lent_pipe(self._life)
-        self.abandon()
 
     def abandon(self) -> None:
         """Close our descriptors without unlocking anything, as a forked child does."""

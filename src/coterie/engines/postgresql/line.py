@@ -107,11 +107,10 @@ class Address:
 
     async def _begin(self, connection: Any, label: str, lease: float) -> Line:
         """Set what each connection needs, and read it back in a statement of its own."""
-        version = connection.get_server_version()
-        if version.major < VERSION_MIN:
+        version = connection.get_server_version().major
+        if version < VERSION_MIN:
             raise ConfigError(
-                f"{self}: version {version.major}.{version.minor} is too old; locks need"
-                f" {VERSION_MIN} or newer"
+                f"{self}: version {version} is too old; locks need {VERSION_MIN} or newer"
             )
         settings = dict(statements.SETTINGS)
         settings["application_name"] = label

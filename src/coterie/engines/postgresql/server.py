@@ -38,6 +38,8 @@ BEATS_PER_LEASE = 3
 LEASE_SECONDS_MIN = 0.5
 LABEL_BYTES_MAX = 63  # of an application_name
 PART_CHARACTERS_MAX = 7000  # of a letter: a notice has less than 8000 bytes
+AT_ONCE_TIMES = 2  # in a row that a lock is found free before it counts as free
+OFFER_TURNS = 2  # of the event loop
 CONTENDED_MAX = 4096  # names that had to be waited for lately
 SPARE_SECONDS_MAX = 10.0  # that a connection is kept without use
 NAMES_SECONDS_MAX = 1.0  # for the answers of processes that know the names of locks
@@ -122,10 +124,11 @@ class PostgresqlServer:
 class Request:
     """An entry of ours: a lock that is held on the main connection, or asked for on one of its own."""
 
-    def __init__(self, line: Line) -> None:
-        """Begin on a connection."""
+    def __init__(self, line: Line, leaving: Place | None = None) -> None:
+        """Begin on a connection, where another lock is given back first."""
         self.line = line
-        self.task: asyncio.Task[int] | None = None  # that waits
+        self.leaving = leaving
+        self.task: asyncio.Task[Any] | None = None  # that waits
         self.holds = False
 
 
@@ -148,7 +151,8 @@ class PostgresqlSession:
         self._on_main: set[int] = set()  # keys; a session can take a lock twice that it has
         self._spare: list[Line] = []
         self._lines: dict[Line, None] = {main: None}
-        self._contended: dict[str, None] = {}
+        self._contended: dict[str, int] = {}  # how many more times it is to be found free
+        self._leaving: dict[str, Place] = {}  # what is given back now, by lock
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
         self._asked: dict[int, asyncio.Future[str]] = {}  # names of locks, by key
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -226,21 +230,19 @@ class PostgresqlSession:
     async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
         """Take the lock on the main connection if it is free, or begin to wait on another one."""
         self._check()
-        left = self._requests.get(leaving) if leaving is not None else None
+        if leaving is None:
+            leaving = self._leaving.pop(place.lock, None)
+        left = self._requests.pop(leaving, None) if leaving is not None else None
         if left is not None and left.line is not self._main:
-            assert leaving is not None, "it was found"
-            del self._requests[leaving]
-            self._ask(place, left.line, leaving)
+            self._requests[place] = Request(left.line, leaving)
             return None
         if left is not None or (
             place.lock not in self._contended and system.now() >= self._opens_at
         ):
             number = await self._try(place, leaving if left is not None else None)
-            if number is not None and system.now() >= self._opens_at:
-                return number
             if number is not None:
-                await self.leave(place)
-        self._ask(place, await self._take_spare(), None)
+                return number
+        self._requests[place] = Request(await self._take_spare())
         return None
 
     async def _try(self, place: Place, leaving: Place | None) -> int | None:
@@ -259,26 +261,42 @@ class PostgresqlSession:
             try:
                 number = await self._call(main, main.run_now(query, *keys))
             except CoterieError:
-                # The lock may have been taken before there was no number to be had.
+                # The lock may have been taken before there was no number to be had, or not yet left.
                 with contextlib.suppress(*FAILURES):
-                    await main.run_now(statements.unlock(shared=place.shared), key)
+                    for each in (place, leaving):
+                        if each is not None:
+                            unlock = statements.unlock(shared=each.shared)
+                            await main.run_now(unlock, key_of(each.lock))
+                            self._on_main.discard(key_of(each.lock))
                 raise
             if leaving is not None:
                 self._on_main.discard(keys[1])
-                self._requests.pop(leaving, None)
             if number is None:
                 return None
             self._on_main.add(key)
             self._requests[place] = Request(main)
+            self._requests[place].holds = True
             return int(number)
 
-    def _ask(self, place: Place, line: Line, leaving: Place | None) -> None:
-        """Begin to wait on a connection of its own."""
-        request = self._requests[place] = Request(line)
-        request.task = self._run(self._obtain(place, request, leaving))
+    async def wait(self, place: Place) -> int:
+        """Wait on the connection that was chosen, until the server has granted the lock."""
+        self._check()
+        request = self._requests[place]
+        request.task = asyncio.current_task()
+        try:
+            return await self._obtain(place, request)
+        except asyncio.CancelledError:
+            self._check()
+            raise
+        except Exception:
+            request.task = None
+            await self.leave(place)
+            raise
+        finally:
+            request.task = None
 
-    async def _obtain(self, place: Place, request: Request, leaving: Place | None) -> int:
-        line = request.line
+    async def _obtain(self, place: Place, request: Request) -> int:
+        line, leaving = request.line, request.leaving
         query = statements.take(
             shared=place.shared,
             leaving=leaving.shared if leaving is not None else None,
@@ -294,36 +312,24 @@ class PostgresqlSession:
         while line.sent_at < self._told_at:
             await self._call(line, line.beat(self._told_at))
         request.holds = True
-        await asyncio.sleep(max(0.0, self._opens_at - system.now()))
-        self._check()
+        if system.now() < self._opens_at:
+            await asyncio.sleep(self._opens_at - system.now())
+            self._check()
         return abs(number)
 
     def _note(self, lock: str, *, waited: bool) -> None:
         """Remember a lock that had to be waited for: to try it on the main connection would be in vain."""
-        if not waited:
-            self._contended.pop(lock, None)
-            return
-        self._contended[lock] = None
+        times = AT_ONCE_TIMES if waited else self._contended.get(lock, 0) - 1
+        self._contended.pop(lock, None)
+        if times > 0:
+            self._contended[lock] = times
         if len(self._contended) > CONTENDED_MAX:
             del self._contended[next(iter(self._contended))]
-
-    async def wait(self, place: Place) -> int:
-        """Wait until the server has granted the lock."""
-        self._check()
-        task = self._requests[place].task
-        assert task is not None, "it was not inside at once"
-        try:
-            return await task
-        except asyncio.CancelledError:
-            self._check()
-            raise
-        except Exception:
-            await self.leave(place)
-            raise
 
     async def leave(self, place: Place) -> None:
         """Give a lock back, or stop to wait for it by ending the connection that waits."""
         self._check()
+        await self._offer(place)
         request = self._requests.get(place)
         if request is None:
             return
@@ -333,7 +339,7 @@ class PostgresqlSession:
                 await self._call(line, line.run_now(query, key))
                 self._on_main.discard(key)
             self._requests.pop(place, None)
-        elif request.task is not None and request.task.done() and request.holds:
+        elif request.task is None and request.holds:
             await self._call(line, line.ask(query, key))
             self._requests.pop(place, None)
             line.used_at = system.now()
@@ -344,6 +350,21 @@ class PostgresqlSession:
                 request.task.cancel()
                 await asyncio.wait([request.task])
             await self._close_line(line)
+
+    async def _offer(self, place: Place) -> None:
+        """Let a request that comes at this moment give the lock back in its own statement.
+
+        That is what a task does that wants it again: it asks when others had a turn of the loop.
+        """
+        request = self._requests.get(place)
+        if request is None or not request.holds or place.lock not in self._contended:
+            return
+        self._leaving[place.lock] = place
+        for _ in range(OFFER_TURNS):
+            await asyncio.sleep(0)
+            if self._leaving.get(place.lock) != place:
+                return
+        del self._leaving[place.lock]
 
     # Connections
 
@@ -402,7 +423,7 @@ class PostgresqlSession:
             sent = [
                 request
                 for place, request in self._requests.items()
-                if request.task is not None and not request.task.done()
+                if request.task is not None
                 if keys is None or key_of(place.lock) in keys
             ]
             if all(request.line.pid in seen for request in sent) or system.now() >= end:
@@ -453,7 +474,7 @@ class PostgresqlSession:
             self._parts[pid] = text
             return
         try:
-            mail = _decoder.decode(base64.b64decode(text))
+            mail: Mail = _decoder.decode(base64.b64decode(text))
         except (ValueError, msgspec.MsgspecError):
             return  # any role may notify any channel
         match mail:
@@ -484,7 +505,7 @@ class PostgresqlSession:
         except FAILURES as error:
             if line.connection.is_closed():
                 self._end_line(line)
-                raise SessionLost(self._lost or CONNECTION_ENDED) from None
+                raise SessionLost(CONNECTION_ENDED) from None
             raise line.address.error(error) from None
 
     def _check(self) -> None:

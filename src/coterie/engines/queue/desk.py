@@ -8,7 +8,8 @@ session is given up for good: no later answer revives it, and its holders are to
 Keeping. A lock that is released stays in our name if it was used here lately and no other process
 waits for it. It is held by no task, so this is as safe as a hold; its price is liveness: a process
 that is suspended while it keeps a lock delays others by a lease. A process that had to wait for a
-lock takes it for wanted: it keeps nothing, and passes it on only within its turns.
+lock takes it for wanted: it keeps nothing, and passes it on only within its turns. So does one that
+finds it free a moment after others wanted it: they have not gone, they are about to ask again.
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ TIMES_MAX = 1 << 10  # tokens per number: a lock can be taken that often without
 KEPT_SECONDS_MAX = 2.0  # without use
 KNOWN_MAX = 4096  # names that were used lately
 KNOCK_SECONDS = 0.005  # before a process inside is asked to hurry: most are out by then
+KNOCK_LATE_SECONDS = (
+    0.05  # the same where all know that others wait, but for one that has just come
+)
+WANTED_SECONDS = 0.1  # that a lock is taken for wanted after another process has wanted it
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 GOODBYE_SECONDS_MAX = 1.0
 LAPSED = "its lease could not be renewed in time"
@@ -146,6 +151,7 @@ class Desk:
         self.trouble = "no session was opened"
         self._attempts = itertools.count(1)
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
+        self._wanted_at: OrderedDict[str, float] = OrderedDict()  # when others wanted them
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._ready = asyncio.Event()
         self._closed = False
@@ -330,6 +336,7 @@ class Desk:
                 if number is None and not bid.given_up:
                     bid.wanted = True
                     number = await self._wait(session, bid)
+                    self._note_wanted(bid.place.lock)
             except SessionLost:
                 bid.place = bid.place._replace(attempt=next(self._attempts))
                 continue
@@ -354,8 +361,9 @@ class Desk:
     async def _wait(self, session: Session, bid: Bid) -> int | None:
         """Wait until it is our turn; None if the wait was given up."""
         bid.waiting = asyncio.ensure_future(session.wait(bid.place))
+        delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.place.lock) else KNOCK_SECONDS
         knock = asyncio.get_running_loop().call_later(
-            KNOCK_SECONDS, lambda: self._run(self._knock(session, bid.place.lock))
+            delay, lambda: self._run(self._knock(session, bid.place.lock))
         )
         try:
             return await bid.waiting
@@ -399,15 +407,28 @@ class Desk:
     def _enter(self, bid: Bid, number: int) -> None:
         bid.state = State.HELD
         bid.number = number
+        bid.wanted = bid.wanted or self._was_wanted(bid.place.lock)
         self._group.acquired(bid.place.lock, bid.token)
 
     def knocked(self, lock: str) -> None:
         """Note that another process waits for a lock; one that is only kept goes back at once."""
         bid = self.bids.get(lock)
         if bid is not None:
+            self._note_wanted(lock)
             bid.wanted = True
             if bid.state is State.KEPT:
                 self.release(lock)
+
+    def _note_wanted(self, lock: str) -> None:
+        """Remember that another process has wanted a lock just now."""
+        self._wanted_at[lock] = system.now()
+        self._wanted_at.move_to_end(lock)
+        if len(self._wanted_at) > KNOWN_MAX:
+            self._wanted_at.popitem(last=False)
+
+    def _was_wanted(self, lock: str) -> bool:
+        wanted_at = self._wanted_at.get(lock)
+        return wanted_at is not None and system.now() - wanted_at < WANTED_SECONDS
 
     # What the group calls to use what we have
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.clocks import LogicalTime, Stamp
-from coterie.process import encode
+from coterie.process import ProcessId, encode
 from coterie.transactions.schemes.scheduler import Name, Number
 from coterie.transactions.site.events import Installed
+from coterie.transactions.site.messages import Acknowledge
 from coterie.transactions.site.records import (
     AnyRecord,
     Decided,
@@ -27,12 +28,13 @@ from coterie.transactions.site.records import (
     Past,
     Ready,
     Reserved,
+    Settled,
     recall,
     written,
 )
 
 if TYPE_CHECKING:
-    from coterie.process import Outbox, ProcessId
+    from coterie.process import Outbox
     from coterie.transactions.schemes.scheduler import Scheduler
     from coterie.transactions.site.messages import Message
 
@@ -46,7 +48,8 @@ class Journal(msgspec.Struct, array_like=True):
     clock: LogicalTime = 0  # as high as any that was heard of
     reserved: LogicalTime = 0  # the clock has not passed it, says the log
     logged: int = 0  # records since the log was last replaced
-    overdue: list[Ended | Ready] = []  # written with the next record, before it: they may be lost
+    overdue: list[Ended | Ready | Settled] = []  # go with the next record, before it: may be lost
+    owed: list[tuple[ProcessId, Name]] = []  # acknowledgements that leave with what is overdue
     weight: int = 0  # items when they were last counted: a shorter log is not replaced
     ready: dict[Name, Ready] = {}  # in doubt: they wait for a decision, and nothing else ends them
     decided: dict[Name, Decided] = {}  # commits that some sites have not acknowledged
@@ -77,10 +80,37 @@ class Journal(msgspec.Struct, array_like=True):
         A world puts what a step appends on disk before it sends a message of that step or tells its
         users anything. So a record has to be logged in the step that makes it known, not later.
         """
-        for each in (*self.overdue, record):
+        self.catch_up(out)
+        self.logged += 1
+        out.append(written(record))
+
+    def catch_up(self, out: Outbox[Message]) -> None:
+        """Write what is overdue, and send what waits for it."""
+        for each in self.overdue:
             self.logged += 1
             out.append(written(each))
         self.overdue.clear()
+        self._pay(out)
+
+    def _pay(self, out: Outbox[Message]) -> None:
+        for site, name in self.owed:
+            out.send(site, Acknowledge(self.clock, name))
+        self.owed.clear()
+
+    def acknowledge(self, to: ProcessId, name: Name, out: Outbox[Message]) -> None:
+        """Acknowledge a commit as soon as its record is on disk: at once, or with the next record.
+
+        The coordinator forgets a commit that all sites have acknowledged, and then presumes an abort.
+        A site that acknowledges first and crashes before its record is on disk would come back in
+        doubt, ask, and be told to abort. So an acknowledgement never leaves before what is overdue.
+        That may take as long as it likes: until then the coordinator knows the commit, and tells it
+        to a site that has lost the record in a crash.
+        """
+        again = any(name == waiting for _, waiting in self.owed)
+        self.owed.append((to, name))
+        # What this step writes anyway takes it along; one who asks again has waited long enough.
+        if again or out.durable or not self.overdue:
+            self.catch_up(out)
 
     def tidy(self, scheduler: Scheduler, out: Outbox[Message]) -> None:
         """Between two steps: replace the log when it has become longer than what it amounts to."""
@@ -93,6 +123,7 @@ class Journal(msgspec.Struct, array_like=True):
             out.save(encode(past))
             self.logged = 0
             self.overdue.clear()
+            self._pay(out)  # the value says what those records would have said
 
     def advance(self, time: LogicalTime, out: Outbox[Message]) -> None:
         """Let the clock be at least this late, which it will be after a crash as well."""

@@ -33,7 +33,6 @@ from coterie.transactions.schemes.scheduler import (
 from coterie.transactions.site.chunks import divided
 from coterie.transactions.site.events import Installed
 from coterie.transactions.site.messages import (
-    Acknowledge,
     Ask,
     Decide,
     Inquire,
@@ -322,17 +321,18 @@ class Resource(msgspec.Struct, array_like=True):
             self._end(name, aborted=number is None)
             step.scheduler.abort(name, answers)
         if number is not None:
-            # Also of a commit that is not known any more, which is on disk. The coordinator forgets
-            # the commit once all sites have acknowledged it, and then presumes an abort. A site that
-            # acknowledges first and crashes before its record is on disk would come back in doubt,
-            # ask, and be told to abort. So `Settled` is logged in this step at the latest.
-            step.out.send(sender, Acknowledge(step.clock, name))
+            # Also of a commit that is not known any more, which is on disk.
+            step.acknowledge(sender, name)
         self.pass_on(answers, step)
 
     def _settle_doubt(
         self, name: Name, number: Number | None, answers: list[Answer], step: Step
     ) -> None:
-        step.log(Settled(name, number))
+        # No sync of its own: a crash that loses this record brings the transaction back as it was,
+        # in doubt and with its locks, and the same decision ends it. The coordinator has a commit on
+        # disk until it is acknowledged, and presumes an abort. Whatever rests on what is installed
+        # here and must last is a record of this log, and comes after this one.
+        step.log_late(Settled(name, number))
         writes = step.journal.ready.pop(name).writes
         self._end(name, aborted=number is None)
         if number is None:

@@ -8,7 +8,7 @@ Its parts, each in its file:
     Promises        null requests, for the schemes that wait for them
     DeadlockSearch  cycles of waits that lead through several sites
 
-Here is what reaches a site, which part it is for, and the two timers. The protocol is described in
+Here is what reaches a site, which part it is for, and the three timers. The protocol is described in
 docs/transactions/several-sites.md.
 """
 
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
 SILENCE = "silence"  # nothing was heard about something that is under way
 BLOCKED = "blocked"  # a request waits for long
+OVERDUE = "overdue"  # acknowledgements have waited long enough for another record
+
+OVERDUE_SECONDS = 0.2
 
 
 class Site(Process[Message]):
@@ -79,6 +82,7 @@ class Site(Process[Message]):
     search_after: float = 0.2  # of waiting
     minding: bool = False  # SILENCE is set
     blocked: bool = False  # BLOCKED is set
+    is_late: bool = False  # OVERDUE is set
 
     # The user's verbs; the answers are told
 
@@ -126,6 +130,10 @@ class Site(Process[Message]):
         self.promises.close(source)
         self._follow_up(self._step(out))
 
+    def write_overdue(self, out: Outbox[Message]) -> None:
+        """Write what was put off, at the latest when the site ends."""
+        self.journal.catch_up(out)
+
     def answer(self, answer: UserAnswer, out: Outbox[Message]) -> None:
         """Tell a user how its request has ended. A subclass may react within the same step."""
         out.tell(Answered(answer))
@@ -166,7 +174,9 @@ class Site(Process[Message]):
 
     def is_settled(self) -> bool:
         """Return whether no transaction is under way, in doubt or not acknowledged."""
-        return not (self.resource.parts or self.coordinator.courses or self.journal.decided)
+        journal = self.journal
+        under_way = self.resource.parts or self.coordinator.courses
+        return not (under_way or journal.decided or journal.owed)
 
     def heeds_promises(self) -> bool:
         """Return whether the scheme waits for promises, or drops versions by them."""
@@ -268,6 +278,9 @@ class Site(Process[Message]):
             self.blocked = False
             if self.scheduler.waits():
                 self.deadlock_search.ring(self.resource, step)
+        elif timer == OVERDUE:
+            self.is_late = False
+            self.journal.catch_up(out)
         else:
             self.minding = False
             self.resource.remind_coordinators(step)
@@ -276,7 +289,15 @@ class Site(Process[Message]):
         self._follow_up(step)
 
     def _step(self, out: Outbox[Message]) -> Step:
-        return Step(self.me, self.sites, self.scheduler, self.journal, out, on_answer=self.answer)
+        return Step(
+            self.me,
+            self.sites,
+            self.scheduler,
+            self.journal,
+            out,
+            has_timers=self.patience is not None,
+            on_answer=self.answer,
+        )
 
     def _follow_up(self, step: Step) -> None:
         """At the end of a step: promises, and the timers that are needed now."""
@@ -287,6 +308,9 @@ class Site(Process[Message]):
         if not self.minding and not self.is_settled():
             self.minding = True
             step.out.set_timer(SILENCE, self.patience)
+        if not self.is_late and self.journal.owed:
+            self.is_late = True
+            step.out.set_timer(OVERDUE, min(self.patience, OVERDUE_SECONDS))
         if not self.blocked and self._may_be_deadlocked():
             self.blocked = True
             step.out.set_timer(BLOCKED, self.search_after)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.transactions.site.messages import Acknowledge
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.clocks import LogicalTime, Stamp
     from coterie.process import Outbox, ProcessId
-    from coterie.transactions.schemes.scheduler import Scheduler
+    from coterie.transactions.schemes.scheduler import Name, Scheduler
     from coterie.transactions.site.events import UserAnswer
     from coterie.transactions.site.journal import Journal
     from coterie.transactions.site.messages import Message
-    from coterie.transactions.site.records import AnyRecord
+    from coterie.transactions.site.records import AnyRecord, Settled
 
 RINGS_MAX = 4  # of silence, after which a site that is not bound by a vote is taken for gone
 
@@ -25,7 +27,7 @@ class Step:
     a value: parts hold neither each other nor the site.
     """
 
-    __slots__ = ("journal", "me", "on_answer", "out", "scheduler", "sites")
+    __slots__ = ("has_timers", "journal", "me", "on_answer", "out", "scheduler", "sites")
 
     def __init__(
         self,
@@ -35,14 +37,20 @@ class Step:
         journal: Journal,
         out: Outbox[Message],
         *,
+        has_timers: bool,
         on_answer: Callable[[UserAnswer, Outbox[Message]], None],
     ) -> None:
-        """Begin a step of site `me` of `sites`; `on_answer` tells users how their requests ended."""
+        """Begin a step of site `me` of `sites`.
+
+        With timers, what may come late is put off until something else is written, or a timer rings.
+        `on_answer` tells users how their requests ended.
+        """
         self.me = me
         self.sites = sites
         self.scheduler = scheduler
         self.journal = journal
         self.out = out
+        self.has_timers = has_timers
         self.on_answer = on_answer
 
     @property
@@ -53,6 +61,20 @@ class Step:
     def log(self, record: AnyRecord) -> None:
         """Put a record on disk before any message of this step leaves."""
         self.journal.log(record, self.out)
+
+    def log_late(self, record: Settled) -> None:
+        """Put a record on disk with the next one, or when a timer rings: it may be lost."""
+        if self.has_timers:
+            self.journal.overdue.append(record)
+        else:
+            self.log(record)
+
+    def acknowledge(self, to: ProcessId, name: Name) -> None:
+        """Acknowledge a commit, when it is on disk."""
+        if self.has_timers:
+            self.journal.acknowledge(to, name, self.out)
+        else:
+            self.out.send(to, Acknowledge(self.clock, name))
 
     def advance(self, time: LogicalTime) -> None:
         """Let the clock be at least this late."""

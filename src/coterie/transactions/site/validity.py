@@ -8,6 +8,7 @@ So a message from further ahead is not taken, and a site comes to such a time in
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from coterie.clocks import Stamp
@@ -75,6 +76,7 @@ def _insist(fine: bool, fault: str) -> None:
         raise ProtocolError(f"a message that no correct site sends: {fault}")
 
 
+@functools.lru_cache(maxsize=1024)  # each message of a transaction names it
 def _coordinator(name: Name, sites: int) -> ProcessId:
     time, dot, site = name.partition(".")
     digits = (time + site).isascii() and time.isdigit() and site.isdigit()

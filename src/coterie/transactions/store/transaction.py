@@ -271,6 +271,8 @@ class Transaction:
     async def _decision(self, future: Future[Number]) -> Number:
         """Wait for the outcome of a commit, which can be called off only until it is decided."""
         try:
+            if self._surroundings.timeout is None:
+                return await self._answer(asyncio.shield(future))
             async with asyncio.timeout(self._surroundings.timeout):
                 return await self._answer(asyncio.shield(future))
         except MisuseError as hopeless:
@@ -306,6 +308,8 @@ class Transaction:
     async def _wait(self, future: Future[AnswerT], what: str, *keys: str) -> AnswerT:
         """Wait for the answer to a request; one that stops waiting leaves nothing behind (2.0 d)."""
         try:
+            if self._surroundings.timeout is None:
+                return await self._answer(future)
             async with asyncio.timeout(self._surroundings.timeout):
                 return await self._answer(future)
         except TimeoutError:

@@ -1,0 +1,70 @@
+"""How locks and entries are named as nodes of ZooKeeper.
+
+The queue of a lock is the node `q/LOCK`, its entries are the children of it:
+`x-PARTICIPANT-ATTEMPT-SINCE-PROCESS-SEQUENCE` (`s-` where it shares), of which ZooKeeper appends the
+sequence. Everything that others want to know stands in the name, so one read lists a queue as it was at
+one moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
+
+from coterie.engines.queue.server import Author
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from coterie.engines.queue.server import Place
+
+RESERVED = (".", "..")  # cannot be nodes
+
+
+def escape(lock: str) -> str:
+    """Return the node of a lock; the names of locks have neither `:` nor `=` in them."""
+    return f"={lock}" if lock in RESERVED else lock.replace("/", ":")
+
+
+def unescape(node: str) -> str:
+    """Return the lock of a node."""
+    return node[1:] if node.startswith("=") else node.replace(":", "/")
+
+
+class Node(NamedTuple):
+    """An entry, as its name tells of it."""
+
+    sequence: int  # in the order of creation, as long as the queue is not removed
+    name: str
+    shared: bool
+    author: Author
+
+
+def prefix(place: Place, participant: str) -> str:
+    """Return how the name of an entry begins: no other attempt has the same."""
+    return f"{'s' if place.shared else 'x'}-{participant}-{place.attempt}-"
+
+
+def stem(place: Place, author: Author) -> str:
+    """Return the name of an entry without its sequence."""
+    process = quote(author.process, safe=":")
+    return f"{prefix(place, author.participant)}{round(author.since * 1000)}-{process}-"
+
+
+def line(names: Iterable[str]) -> list[Node]:
+    """Return the entries of a queue in their order; what is no entry of ours is left aside."""
+    found = []
+    for name in names:
+        mode, *rest = name.split("-", 4)
+        process, _, sequence = rest[-1].rpartition("-") if len(rest) == 4 else ("", "", "")
+        if mode in ("x", "s") and sequence.isdigit() and rest[2].isdigit():
+            author = Author(rest[0], unquote(process), int(rest[2]) / 1000)
+            found.append(Node(int(sequence), name, mode == "s", author))
+    return sorted(found)
+
+
+def in_the_way(nodes: Iterable[Node], own: Node) -> list[Node]:
+    """Return the entries that have to go first: of those before ours all, or those that do not share."""
+    return [
+        node for node in nodes if node.sequence < own.sequence and not (node.shared and own.shared)
+    ]

@@ -1,0 +1,448 @@
+"""Locks on a real PostgreSQL, which is killed, cut off and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import coterie
+from coterie.engines.postgresql.statements import key_of
+from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
+from tests.cluster.proxy import Proxy
+from tests.engines.postgresql_pooler import pooler
+from tests.engines.postgresql_server import MISSING, POOLED, PostgresqlServer
+from tests.locks.memory import in_loop
+from tests.processes import Directory, directory, kill, line
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from coterie.locks import Coordinator
+    from coterie.locks.held import Held
+
+asyncpg = pytest.importorskip("asyncpg")
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+LEASE = 1.0
+
+# Takes a lock, says so, and says after a line of input what has become of it.
+HOLDER = """
+import sys, coterie
+with coterie.sync.connect() as c:
+    held = c.lock("x").acquire()
+    print(held.token, flush=True)
+    sys.stdin.readline()
+    print(held.valid, flush=True)
+    try:
+        held.release()
+    except coterie.LockLost:
+        print("lost", flush=True)
+    with c.lock("x") as held:
+        print(held.token, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresqlServer]:
+    with PostgresqlServer() as started:
+        yield started
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Directory]:
+    with directory(tmp_path) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def programs(server: PostgresqlServer, count: int) -> AsyncIterator[list[Coordinator]]:
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [coterie.connect(server.url(LEASE)) for _ in range(count)]
+        yield [await stack.enter_async_context(c) for c in opened]
+
+
+async def ask(server: PostgresqlServer, query: str, *arguments: object) -> Any:
+    """Ask the server past all locks."""
+    connection = await asyncpg.connect(server.url())
+    try:
+        return await connection.fetchval(query, *arguments)
+    finally:
+        await connection.close()
+
+
+async def entries(server: PostgresqlServer, lock: str | None = None) -> int:
+    """Count the entries in the queue of a lock, or of all, holders included."""
+    key = None if lock is None else key_of(lock)
+    query = (
+        "select count(*) from pg_locks where locktype = 'advisory' and"
+        " ($1::bigint is null or classid::bigint << 32 | objid::bigint = $1)"
+    )
+    return int(await ask(server, query, key))
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait until something is the case at the server, which sends no events."""
+    while not await condition():  # noqa: ASYNC110 - as said
+        await asyncio.sleep(0.01)
+
+
+async def until_entries(server: PostgresqlServer, lock: str, count: int) -> None:
+    async def are_there() -> bool:
+        return await entries(server, lock) == count
+
+    await until(are_there)
+
+
+async def taken(c: Coordinator, lock: str = "x") -> Held:
+    held = await c.lock(lock).acquire()
+    assert held is not None
+    return held
+
+
+def start(processes: Directory, server: PostgresqlServer) -> Any:
+    return processes.python("-c", HOLDER, environment={"COTERIE_URL": server.url(LEASE)})
+
+
+# Order
+
+
+@in_loop
+async def test_one_holds_and_the_others_follow_in_the_order_of_asking(
+    server: PostgresqlServer,
+) -> None:
+    order: list[tuple[int, int]] = []
+    inside = 0
+
+    async def use(c: Coordinator, number: int) -> None:
+        nonlocal inside
+        async with c.lock("x") as held:
+            inside += 1
+            assert inside == 1
+            order.append((number, held.token))
+            await asyncio.sleep(0)
+            inside -= 1
+
+    async with programs(server, 5) as (first, *others):
+        tasks = []
+        async with first.lock("x") as held:
+            order.append((-1, held.token))
+            for number, c in enumerate(others):
+                tasks.append(asyncio.create_task(use(c, number)))
+                await until_entries(server, "x", len(tasks) + 1)
+        await asyncio.gather(*tasks)
+    assert [number for number, _ in order] == [-1, 0, 1, 2, 3]
+    assert [token for _, token in order] == sorted({token for _, token in order})
+    assert not await entries(server)
+
+
+@in_loop
+async def test_sharers_hold_together_and_a_writer_is_not_overtaken(
+    server: PostgresqlServer,
+) -> None:
+    order = []
+
+    async def use(c: Coordinator, word: str, *, shared: bool) -> None:
+        async with c.lock("x", shared=shared):
+            order.append(word)
+
+    async with programs(server, 3) as (ann, bob, eve):
+        async with bob.lock("x", shared=True) as one:
+            async with ann.lock("x", shared=True) as two:
+                assert one.valid
+                assert two.valid
+            await until_entries(server, "x", 1)
+            writing = asyncio.create_task(use(eve, "written", shared=False))
+            await until_entries(server, "x", 2)
+            reading = asyncio.create_task(use(ann, "read", shared=True))
+            await until_entries(server, "x", 3)
+            assert not order
+        await asyncio.gather(writing, reading)
+    assert order == ["written", "read"]
+
+
+@in_loop
+async def test_a_task_that_wants_the_lock_alone_waits_for_those_of_its_own_process_that_share(
+    server: PostgresqlServer,
+) -> None:
+    async with programs(server, 1) as (c,):
+        async with c.lock("x", shared=True):
+            writing = asyncio.create_task(taken(c))
+            await until_entries(server, "x", 2)
+            assert not writing.done()
+        held = await writing
+        await held.release()
+
+
+@in_loop
+async def test_a_wait_that_is_given_up_leaves_no_entry(server: PostgresqlServer) -> None:
+    async with programs(server, 2) as (ann, bob):
+        async with ann.lock("x"):
+            for turns in range(12):
+                task = asyncio.create_task(bob.lock("x").acquire())
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await until_entries(server, "x", 1)
+            task = asyncio.create_task(bob.lock("x").acquire())
+            await until_entries(server, "x", 2)
+            task.cancel()
+            await until_entries(server, "x", 1)
+        await until_entries(server, "x", 0)
+
+
+@in_loop
+async def test_nothing_is_left_when_programs_close(server: PostgresqlServer) -> None:
+    async with programs(server, 2) as (ann, bob):
+        await taken(ann)
+        waiting = asyncio.create_task(taken(bob))
+        await until_entries(server, "x", 2)
+    await asyncio.wait([waiting])
+    assert waiting.exception() is not None
+
+    async def is_empty() -> bool:
+        query = "select count(*) from pg_stat_activity where application_name like 'coterie%'"
+        return not await ask(server, query) and not await entries(server)
+
+    await until(is_empty)
+
+
+# Deadlocks, questions
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@in_loop
+async def test_a_deadlock_of_two_programs_is_found(server: PostgresqlServer, shared: bool) -> None:
+    async with programs(server, 2) as (ann, bob):
+        entered = [asyncio.Event(), asyncio.Event()]
+
+        async def cross(c: Coordinator, first: str, second: str, mine: int) -> str:
+            async with c.lock(first, shared=shared):
+                entered[mine].set()
+                await entered[1 - mine].wait()
+                try:
+                    async with c.lock(second):
+                        return "through"
+                except DeadlockDetected:
+                    return "gave way"
+
+        outcomes = await asyncio.gather(cross(ann, "a", "b", 0), cross(bob, "b", "a", 1))
+    assert sorted(outcomes) == ["gave way", "through"]
+
+
+@in_loop
+async def test_holders_and_waiters_are_those_of_all_processes(server: PostgresqlServer) -> None:
+    async with programs(server, 3) as (ann, bob, eve):
+        async with ann.lock("x") as held:
+            waiting = asyncio.create_task(taken(bob))
+            await until_entries(server, "x", 2)
+            assert [party.token for party in await eve.holders("x")] == [held.token]
+            assert len(await eve.waiters("x")) == 1
+        await (await waiting).release()
+
+
+@in_loop
+async def test_a_letter_may_be_long(server: PostgresqlServer) -> None:
+    """What a process with many tasks says about them does not fit into one notice."""
+    async with programs(server, 2) as (ann, bob), ann.lock("x"):
+        several = [asyncio.create_task(ann.lock("x").acquire()) for _ in range(1000)]
+        await asyncio.sleep(0)
+        assert len(await bob.waiters("x")) == 1000
+        for task in several:
+            task.cancel()
+        await asyncio.wait(several)
+
+
+# Losses
+
+
+@in_loop
+async def test_a_killed_process_frees_its_lock_at_once(
+    server: PostgresqlServer, processes: Directory
+) -> None:
+    holder = start(processes, server)
+    first = int(line(holder))
+    async with programs(server, 1) as (c,):
+        waiting = asyncio.create_task(taken(c))
+        await until_entries(server, "x", 2)
+        kill(holder)
+        held = await waiting
+        assert held.token > first
+        await held.release()
+
+
+@in_loop
+async def test_a_suspended_process_loses_its_lock_after_the_lease_and_knows_it(
+    server: PostgresqlServer, processes: Directory
+) -> None:
+    holder = start(processes, server)
+    first = int(line(holder))
+    async with programs(server, 1) as (c,):
+        holder.send_signal(signal.SIGSTOP)
+        async with c.lock("x") as held:
+            assert held.token > first
+            second = held.token
+            holder.send_signal(signal.SIGCONT)
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+            assert await asyncio.to_thread(line, holder) == "False"
+            assert await asyncio.to_thread(line, holder) == "lost"
+        assert int(await asyncio.to_thread(line, holder)) > second
+
+
+@pytest.mark.parametrize("cut", ["cut", "stall"])
+@in_loop
+async def test_a_loss_is_told_before_another_holds_when_the_line_is_cut(
+    server: PostgresqlServer, cut: str
+) -> None:
+    proxy = Proxy(server.port)
+    await proxy.start()
+    try:
+        async with (
+            coterie.connect(server.url(LEASE, port=proxy.port)) as ann,
+            coterie.connect(server.url(LEASE)) as bob,
+        ):
+            for _ in range(2):  # on the main connection, then on one of its own
+                first = await taken(ann)
+                waiting = asyncio.create_task(taken(bob))
+                await until_entries(server, "x", 2)
+                getattr(proxy, cut)()
+                await first.lost
+                assert not first.valid
+                assert cut == "cut" or not waiting.done()
+                second = await waiting
+                assert second.token > first.token
+                proxy.resume()
+                again = asyncio.create_task(taken(ann))
+                await until_entries(server, "x", 2)
+                await second.release()
+                await (await again).release()
+                with pytest.raises(LockLost):
+                    await first.release()
+    finally:
+        await proxy.stop()
+
+
+@in_loop
+async def test_a_lock_that_was_waited_for_is_in_force_beyond_the_lease(
+    server: PostgresqlServer,
+) -> None:
+    async with programs(server, 2) as (ann, bob):
+        first = await taken(ann)
+        waiting = asyncio.create_task(taken(bob))
+        await asyncio.sleep(1.5 * LEASE)  # bob's main connection is renewed while it waits
+        await first.release()
+        second = await waiting
+        await asyncio.sleep(1.5 * LEASE)
+        assert second.valid
+        assert await entries(server, "x") == 1
+        await second.release()
+
+
+# Restarts of the server
+
+
+@pytest.mark.parametrize("how", ["kill", "stop", "crash"])
+@in_loop
+async def test_no_program_is_let_in_after_a_restart_before_the_leases_are_over(
+    server: PostgresqlServer, how: str
+) -> None:
+    async with programs(server, 2) as (ann, bob):
+        first = await taken(ann)
+        run = await ask(server, "select run from coterie.epoch")
+        if how == "crash":
+            # The server takes all its processes with one that is killed, and goes on.
+            with contextlib.suppress(OSError, asyncpg.PostgresError):
+                await ask(server, "copy (select 1) to program 'kill -9 $PPID'")
+        else:
+            await asyncio.to_thread(getattr(server, how))
+            await asyncio.to_thread(server.start)
+        await first.lost
+        with pytest.raises(LockLost):
+            await first.release()
+        second = await taken(bob)
+        pause = "select pause from coterie.epoch where opens <= clock_timestamp() and run <> $1"
+        assert await ask(server, pause, run) >= LEASE
+        assert second.token > first.token
+        await second.release()
+        third = await taken(ann)
+        assert third.token > second.token
+        await third.release()
+
+
+@in_loop
+async def test_a_waiter_stays_in_line_over_a_restart(server: PostgresqlServer) -> None:
+    async with programs(server, 2) as (ann, bob):
+        first = await taken(ann)
+        waiting = asyncio.create_task(taken(bob))
+        await until_entries(server, "x", 2)
+        await asyncio.to_thread(server.restart)
+        await first.lost
+        second = await waiting
+        assert second.token > first.token
+        await second.release()
+
+
+# What is refused
+
+
+async def refused(url: str) -> str:
+    with pytest.raises((ConfigError, Unavailable)) as caught:
+        async with coterie.connect(url):
+            pass
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "horse" not in text
+    return f"{type(caught.value).__name__}: {text}"
+
+
+@in_loop
+async def test_what_is_wrong_is_said_in_one_line(server: PostgresqlServer) -> None:
+    url, place = server.url(), f"postgresql at 127.0.0.1:{server.port}, database"
+    assert await refused(url.replace("correct", "wrong").replace("horse", "one")) == (
+        f'ConfigError: {place} postgres: refused: password authentication failed for user "coterie"'
+    )
+    assert await refused(url.replace("/postgres", "/absent")) == (
+        f'ConfigError: {place} absent: refused: database "absent" does not exist'
+    )
+    assert (await refused(server.url(port=1))).startswith(
+        "Unavailable: postgresql at 127.0.0.1:1, database postgres: "
+    )
+    assert "rejected SSL upgrade" in await refused(f"{url}?sslmode=require")
+
+
+@in_loop
+async def test_a_role_without_rights_is_told_what_it_needs(server: PostgresqlServer) -> None:
+    for query in ("create role guest login password 'horse'", "create database bare"):
+        await ask(server, query)
+    url = (
+        server.url().replace("coterie:correct%20horse", "guest:horse").replace("/postgres", "/bare")
+    )
+    assert "permission denied for database bare; locks need a schema" in await refused(url)
+    async with coterie.connect(server.url().replace("/postgres", "/bare")):
+        pass
+    assert "permission denied for schema coterie; locks need" in await refused(url)
+
+
+@in_loop
+async def test_an_old_server_is_refused() -> None:
+    async with pooler(1, "13.14") as port:
+        assert (await refused(f"postgresql://{POOLED}@127.0.0.1:{port}/postgres")).endswith(
+            "postgres: version 13 is too old; locks need 14 or newer"
+        )
+
+
+@in_loop
+async def test_a_pooler_that_does_not_keep_sessions_is_refused(server: PostgresqlServer) -> None:
+    with contextlib.suppress(asyncpg.DuplicateObjectError):
+        await ask(server, f"create role {POOLED} superuser login")
+    async with pooler(server.port) as port:
+        text = await refused(f"postgresql://{POOLED}@127.0.0.1:{port}/postgres")
+    assert "ConfigError" in text
+    assert "a pooler in the way does not keep sessions" in text
