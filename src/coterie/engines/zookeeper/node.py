@@ -35,7 +35,9 @@ async def describe(url: ServerUrl) -> ServerNode:
     except ssl.SSLError as error:
         return ServerNode(url.shown, trouble=f"TLS: {error.reason or error}")
     except OSError as error:
-        known = os.strerror(error.errno) if (error.errno or 0) > 0 else str(error)
+        known = (
+            os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error)
+        )
         return ServerNode(url.shown, trouble=known or CLOSED)
     if not answer:
         return ServerNode(url.shown, trouble=CLOSED)
