@@ -195,14 +195,16 @@ def check(holds: list[Hold]) -> list[str]:
 
 async def trial(name: str, rounds: int, seed: int) -> bool:
     """Run one engine; return whether all was well."""
-    with tempfile.TemporaryDirectory() as folder:
-        with SUPPLIERS[name](Path(folder) / "server") as supplier:
-            made = Trial(supplier, Path(folder), seed)
-            try:
-                await made.start()
-                await made.run(rounds)
-            finally:
-                await made.end()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = SUPPLIERS[name](folder / "server")
+        supplier = await asyncio.to_thread(stack.enter_context, server)
+        made = Trial(supplier, folder, seed)
+        try:
+            await made.start()
+            await made.run(rounds)
+        finally:
+            await made.end()
         holds = made.holds()
     wrong = check(holds)
     faults = ", ".join(f"{count} {fault}" for fault, count in sorted(made.faults.items()))

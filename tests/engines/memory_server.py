@@ -26,7 +26,8 @@ class MemoryServer:
         self.requests = 0
         self.reachable = True
         self.renews = True
-        self.refusal = ""  # said to requests of a session
+        self.refuses = ""  # requests of that kind
+        self.tried: list[tuple[MemorySession, Place]] = []  # joins
         self.breaks = ""  # what the next session that is opened is lost for, before it is open
         self.loses_mail = 0  # letters
         self.closed = 0  # sessions
@@ -101,12 +102,12 @@ class MemorySession:
             self.told.renewed(system.now())
             self._beat = asyncio.get_running_loop().call_later(self.lease / 3, self._renew)
 
-    async def _answer(self) -> None:
+    async def _answer(self, kind: str) -> None:
         await self.server.answer()
         if self.lost:
             raise SessionLost
-        if self.server.refusal:
-            raise ConfigError(self.server.refusal)
+        if self.server.refuses == kind:
+            raise ConfigError(f"memory: no right to {kind}")
 
     def _number(self, place: Place) -> int | None:
         """Return the number of an entry that is inside."""
@@ -118,7 +119,8 @@ class MemorySession:
         return None
 
     async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
-        await self._answer()
+        self.server.tried.append((self, place))
+        await self._answer("join")
         if leaving is not None:
             await self._remove(leaving)
         self.server.number += 1
@@ -127,15 +129,16 @@ class MemorySession:
         return self._number(place)
 
     async def wait(self, place: Place) -> int:
+        await self._answer("wait")
         async with self.server.changed:
             await self.server.changed.wait_for(lambda: self.lost or self._number(place))
-        await self._answer()
+        await self._answer("wait")
         number = self._number(place)
         assert number is not None
         return number
 
     async def leave(self, place: Place) -> None:
-        await self._answer()
+        await self._answer("leave")
         await self._remove(place)
 
     async def _remove(self, place: Place) -> None:
@@ -144,11 +147,11 @@ class MemorySession:
         await self.server.tell()
 
     async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
-        await self._answer()
+        await self._answer("lines")
         return self.server.lines(locks)
 
     async def send(self, participant: str, letter: bytes) -> None:
-        await self._answer()
+        await self._answer("send")
         if self.server.loses_mail:
             self.server.loses_mail -= 1
         elif participant in self.server.sessions:
