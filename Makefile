@@ -7,6 +7,8 @@ TRANSACTION_PEERS := $(VENV)/transaction-peers
 ENGINES := $(VENV)/engines
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
+# Not dask: it is heavy, and the tests need nothing of it.
+EXTRAS := bench dev etcd fast postgresql redis zookeeper
 
 .PHONY: run quick test check bench bench-files bench-locks bench-transactions docs requirements clean
 
@@ -46,13 +48,14 @@ bench-locks: $(READY) $(PEERS) $(ENGINES)/ready  ## our locks beside Redis, etcd
 
 bench-transactions: $(READY) $(TRANSACTION_PEERS)  ## our schemes beside ZODB, SQLite, LMDB, and Redis if it is there
 	$(BIN)/python -m benchmarks.transactions
+	$(BIN)/python -m benchmarks.transactions.sites
 
 docs: $(READY)  ## run everything that the docs show, and record it again
 	$(BIN)/python docs/record.py
 
 requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile $(PIN) --all-extras pyproject.toml requirements-build.in -o requirements.txt
+	$(BIN)/uv pip compile $(PIN) $(EXTRAS:%=--extra %) pyproject.toml requirements-build.in -o requirements.txt
 	$(BIN)/uv pip compile $(PIN) requirements-engines.in -o requirements-engines.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-peers.in -o requirements-peers.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt -c requirements-peers.txt \

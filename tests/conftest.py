@@ -22,6 +22,7 @@ REAL_FILES = (
     "test_store_bench.py",
     "test_store_crash.py",
     "test_store_durable.py",
+    "test_postgresql_store.py",
     "test_what_hurts_elsewhere.py",
 )
 

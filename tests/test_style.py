@@ -81,7 +81,7 @@ ROOMS = {
     "__main__": "cli",
     "alarm": "system",
     "catalogue": "errors",
-    "cli": "catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
+    "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
     " scenario simulate stack trace transactions transactions.serializability transactions.trials",
     "clocks": "errors process",
@@ -113,7 +113,8 @@ ROOMS = {
     "simulate": "catalogue errors process scenario trace",
     "stack": "catalogue cluster cluster.classic cluster.store cluster.voter errors locks process"
     " system trace transactions transactions.serializability",
-    "sync": "errors locks system",
+    "sync": "aio errors locks system",
+    "system": "syncer",
     "trace": "errors",
     "transactions": "errors",
     "transactions.schemes": "clocks deadlock errors transactions",

@@ -17,6 +17,7 @@ from benchmarks.locks.measure import Measurement, Pace, Result
 from benchmarks.locks.peers import PEERS, make
 from benchmarks.locks.report import Report, markdown, plain
 from benchmarks.locks.workload import WORKLOADS, Workload
+from coterie.aio import new_event_loop
 
 if TYPE_CHECKING:
     import argparse
@@ -55,6 +56,7 @@ def run(options: argparse.Namespace) -> Report:
         versions(),
         missing,
         [],
+        loops(),
     )
     workloads = [WORKLOADS[key] for key in options.workloads]
     pace, repetitions = (FULL, FULL_REPETITIONS) if options.full else (QUICK, 1)
@@ -79,6 +81,13 @@ def versions() -> dict[str, str]:
             printed = subprocess.run(query, capture_output=True, text=True, check=True)
             found[package] = printed.stdout
     return found | programs.versions()
+
+
+def loops() -> str:
+    """Say which event loops run on uvloop: it is our servers that take it where it is installed."""
+    with contextlib.closing(new_event_loop()) as loop:
+        ours = type(loop).__module__.partition(".")[0]
+    return f"event loops: {ours}'s in the voters that are servers, asyncio's in all clients"
 
 
 def measure_peer(key: str, workloads: list[Workload], folder: Path, pace: Pace) -> Iterator[Result]:

@@ -27,6 +27,7 @@ class Report(msgspec.Struct):
     versions: dict[str, str]
     missing: dict[str, list[str]]  # what to install, by peer
     results: list[Result]
+    loops: str = ""  # which event loops ran on what
 
     def middle(self, peer: str, workload: str, figure: str) -> float | None:
         """Give the median of a figure over all repetitions, if there is any."""
@@ -52,9 +53,9 @@ COLUMNS = (
     ("hand-offs/s", "W3", "handoffs"),
     ("fairness", "W3", "fairness"),
     ("CPU", "W3", "cpu_seconds"),
-    ("many/s", "W4", "operations"),
+    ("kept/s", "W4", "operations"),
     ("CPU", "W4", "cpu_seconds"),
-    ("many, 4 proc./s", "W4p", "operations"),
+    ("shared out/s", "W4p", "operations"),
     ("CPU", "W4p", "cpu_seconds"),
     ("gap s", "W5", "gap"),
 )
@@ -135,6 +136,8 @@ def reading(report: Report) -> list[str]:
     if not any(result.violations for result in report.results):
         checked = sum(result.checked for result in report.results)
         lines.append(f"exclusion: {checked:,} entries of all peers looked at, none overlapped")
+    if report.loops:
+        lines.append(report.loops)
     foreign = max(0.0, median(result.foreign_cores for result in report.results))
     lines.append(f"others on this machine kept {foreign:.1f} cores busy meanwhile")
     return lines

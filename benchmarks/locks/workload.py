@@ -26,7 +26,14 @@ WORKLOADS = {
         Workload("W1", "one client, a fresh lock each time", 1, None),
         Workload("W2", "one client, the same lock again and again", 1, 1),
         Workload("W3", "eight clients fight for one lock", 8, 1),
-        Workload("W4", "64 clients of one process, 1,024 locks", 64, 1024, 1, is_shared=True),
+        Workload(
+            "W4",
+            "64 clients of one process, 1,024 locks: ours are kept there",
+            64,
+            1024,
+            1,
+            is_shared=True,
+        ),
         Workload("W4p", "64 clients of four processes, 1,024 locks", 64, 1024, 4, is_shared=True),
         Workload("W5", "W1, and a server is killed with -9", 1, None, is_killing=True),
     )

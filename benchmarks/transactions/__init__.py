@@ -6,6 +6,7 @@
     python -m benchmarks.transactions -o json > results.json
     python -m benchmarks.transactions --from results.json -o markdown
     python -m benchmarks.transactions.crashes            a thousand commits, killed twenty times
+    python -m benchmarks.transactions.sites              three sites beside one PostgreSQL server
     python -m benchmarks.transactions.checking           the checker over 100,000 transactions
 
 1,000 accounts, 8 clients; a transfer reads two accounts and writes both. Accounts are drawn by

@@ -1,14 +1,24 @@
-"""asyncio helpers: work that has to finish although its caller is cancelled."""
+"""asyncio helpers: the event loop to run on, and work that finishes although its caller is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
 AnswerT = TypeVar("AnswerT")
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Make an event loop of our own: uvloop's if it is installed, otherwise that of asyncio."""
+    with contextlib.suppress(ImportError):
+        loop: asyncio.AbstractEventLoop = importlib.import_module("uvloop").new_event_loop()
+        return loop
+    return asyncio.new_event_loop()
 
 
 async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:

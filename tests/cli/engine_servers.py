@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 ENGINES = Path(__file__).parents[2] / ".venv" / "engines"
-LEASE_SECONDS = {"etcd": 2, "valkey": 1}
+LEASE_SECONDS = {"etcd": 2, "valkey": 1}  # the shortest that the engine takes, or short enough
 
 
 def program(kind: str) -> Path | None:

@@ -177,7 +177,14 @@ def test_an_unknown_parameter_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("kind", "library"), [("etcd", "grpc"), ("redis", "redis"), ("valkey", "redis")]
+    ("kind", "library"),
+    [
+        ("etcd", "grpc"),
+        ("postgresql", "asyncpg"),
+        ("redis", "redis"),
+        ("valkey", "redis"),
+        ("zookeeper", "kazoo"),
+    ],
 )
 @pytest.mark.parametrize("command", [["lock", "a", "true"], ["status"]])
 def test_a_client_library_that_is_missing_is_named_with_its_extra(

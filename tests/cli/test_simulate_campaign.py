@@ -8,6 +8,10 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +21,9 @@ from tests.processes import BOUND_SECONDS, COTERIE, children, is_running, kill, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
     from pathlib import Path
+    from typing import Self
 
 FIGURE_5C = {(2, 3), (2, 4, 6), (3, 6), (2, 6, 7), (3, 4, 7)}
 
@@ -120,3 +126,91 @@ def test_the_workers_of_a_campaign_end_when_it_is_killed() -> None:
     with long_campaign() as (process, workers):
         kill(process)
         until(lambda: not any(is_running(worker) for worker in workers))
+
+
+class FakeClient:
+    """Plays the client of Dask, with two workers in threads."""
+
+    version = version("coterie")
+    workers = ("tcp://a:1", "tcp://b:1")
+    addresses: list[str] = []
+
+    def __init__(self, address: str, **_: Any) -> None:
+        if address == "tcp://nowhere:8786":
+            raise OSError("timed out")
+        self.addresses.append(address)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, *_: Any, on_error: str) -> dict[str, Any]:
+        assert on_error == "return"
+        return dict.fromkeys(self.workers, self.version)
+
+    def nthreads(self) -> dict[str, int]:
+        return dict.fromkeys(self.workers, 1)
+
+    def get_executor(self, *, pure: bool) -> Executor:
+        assert not pure
+        return ThreadPoolExecutor(2)
+
+
+def dask(monkeypatch: pytest.MonkeyPatch, **attributes: Any) -> None:
+    module = ModuleType("distributed")
+    module.Client = type("Client", (FakeClient,), attributes)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "distributed", module)
+
+
+CAMPAIGN = ("ricart-agrawala", "-N", "3", "--seeds", "100", "--latency", "uniform:0,2")
+
+
+def test_a_cluster_of_dask_gives_the_same_report(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses: list[str] = []
+    dask(monkeypatch, addresses=addresses)
+    there = facts(capsys, *CAMPAIGN, "--executor", "dask://host:8786")
+    assert addresses == ["tcp://host:8786"]
+    assert there == facts(capsys, *CAMPAIGN)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "url", "status", "text"),
+    [
+        ({"version": "0.0.9"}, "dask://host:8786", 78, "tcp://a:1 has coterie 0.0.9"),
+        ({"version": ImportError("coterie")}, "dask://host:8786", 78, "tcp://a:1 has no coterie"),
+        ({"workers": ()}, "dask://host:8786", 69, "no workers"),
+        ({}, "dask://nowhere:8786", 69, "dask at nowhere:8786: timed out"),
+        ({}, "spark://host", 64, "expected dask://host:8786, got 'spark://host'"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_refused_with_a_reason(
+    *,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    attributes: dict[str, Any],
+    url: str,
+    status: int,
+    text: str,
+) -> None:
+    dask(monkeypatch, **attributes)
+    assert run(["simulate", *CAMPAIGN, "--executor", url]) == status
+    assert text in capsys.readouterr().err
+
+
+def test_a_missing_dask_is_named_with_its_extra(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert run(["simulate", *CAMPAIGN, "--executor", "dask://host:8786"]) == 78
+    assert "coterie[dask]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [[*CAMPAIGN, "--jobs", "2"], ["ricart-agrawala"]], ids=["with jobs", "without seeds"]
+)
+def test_an_executor_is_for_campaigns_and_instead_of_jobs(words: list[str]) -> None:
+    assert run(["simulate", *words, "--executor", "dask://host:8786"]) == 64

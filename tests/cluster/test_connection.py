@@ -170,3 +170,27 @@ def test_the_end_of_a_connection_is_told_once_with_its_reason() -> None:
         assert reasons == ["enough"]
 
     on_a_connection(test)
+
+
+def test_answers_leave_in_one_write_when_all_that_has_come_is_handled() -> None:
+    def test(end: End) -> None:
+        end.connection.use(lambda frame: end.connection.send(Refusal(str(frame, "ascii"))))
+        end.connection.data_received(framed(b"one", b"two"))
+        (written,) = end.wire.written  # and no turn of the event loop has passed
+        assert written.index(b"one") < written.index(b"two")
+
+    on_a_connection(test)
+
+
+def test_what_is_sent_beside_an_answer_leaves_with_it() -> None:
+    async def test(end: End) -> None:
+        end.connection.use(lambda _: end.connection.send(Refusal("answer")))
+        end.connection.send(Refusal("before"))
+        end.connection.data_received(framed(b"question"))
+        end.connection.send(Refusal("after"))
+        await asyncio.sleep(0)
+        first, second = end.wire.written
+        assert first.index(b"before") < first.index(b"answer")
+        assert b"after" in second
+
+    on_a_connection(test)

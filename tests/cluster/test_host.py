@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from coterie import system
 from coterie.alarm import Alarm
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
@@ -310,7 +311,7 @@ def test_an_alarm_of_another_clock_is_switched_off(monkeypatch: pytest.MonkeyPat
     async def main() -> list[str]:
         log: list[str] = []
         alarm = Alarm(lambda: log.append("rings"))
-        monkeypatch.setattr(clock, "now", lambda: 1.0)
+        monkeypatch.setattr(system, "now", lambda: 1.0)
         for due in (2.0, 1.5):
             alarm.set(due)
             await asyncio.sleep(0.01)

@@ -7,10 +7,14 @@ import contextlib
 import signal
 from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import pytest
 
 import coterie
+from coterie.engines.postgresql.server import PostgresqlServer as Server
+from coterie.engines.postgresql.server import make_engine
 from coterie.engines.postgresql.statements import key_of
+from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable
 from tests.cluster.proxy import Proxy
 from tests.engines.postgresql_pooler import pooler
@@ -25,10 +29,9 @@ if TYPE_CHECKING:
     from coterie.locks import Coordinator
     from coterie.locks.held import Held
 
-asyncpg = pytest.importorskip("asyncpg")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
-LEASE = 1.0
+LEASE = 2.0
 
 # Takes a lock, says so, and says after a line of input what has become of it.
 HOLDER = """
@@ -248,6 +251,21 @@ async def test_holders_and_waiters_are_those_of_all_processes(server: Postgresql
 
 
 @in_loop
+async def test_processes_tell_the_names_of_locks_of_which_the_server_has_keys(
+    server: PostgresqlServer,
+) -> None:
+    engine = make_engine(server.url(LEASE))
+    await engine.open()
+    try:
+        async with programs(server, 1) as (ann,), ann.lock("a/b") as held:
+            (state,) = await engine.states()
+            assert state.name == "a/b"
+            assert [party.token for party in state.holders] == [held.token]
+    finally:
+        await engine.close()
+
+
+@in_loop
 async def test_a_letter_may_be_long(server: PostgresqlServer) -> None:
     """What a process with many tasks says about them does not fit into one notice."""
     async with programs(server, 2) as (ann, bob), ann.lock("x"):
@@ -257,6 +275,17 @@ async def test_a_letter_may_be_long(server: PostgresqlServer) -> None:
         for task in several:
             task.cancel()
         await asyncio.wait(several)
+
+
+@in_loop
+async def test_the_server_says_what_it_is(server: PostgresqlServer) -> None:
+    url = parse_server_url(server.url(), port=5432)
+    absent = url._replace(addresses=[*url.addresses, ("127.0.0.1", 1)])
+    up, down = await Server(absent).nodes()
+    assert (up.address, up.role, up.trouble) == (f"127.0.0.1:{server.port}", "primary", "")
+    assert int(up.version.partition(".")[0]) >= 14
+    assert (down.address, down.role) == ("127.0.0.1:1", "")
+    assert down.trouble
 
 
 # Losses
@@ -336,10 +365,10 @@ async def test_a_lock_that_was_waited_for_is_in_force_beyond_the_lease(
     async with programs(server, 2) as (ann, bob):
         first = await taken(ann)
         waiting = asyncio.create_task(taken(bob))
-        await asyncio.sleep(1.5 * LEASE)  # bob's main connection is renewed while it waits
+        await asyncio.sleep(1.2 * LEASE)  # bob's main connection is renewed while it waits
         await first.release()
         second = await waiting
-        await asyncio.sleep(1.5 * LEASE)
+        await asyncio.sleep(1.2 * LEASE)
         assert second.valid
         assert await entries(server, "x") == 1
         await second.release()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
 from coterie.engines.queue.engine import QueueEngine
 from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable, UsageError
@@ -98,6 +100,25 @@ async def test_a_kept_lock_goes_to_another_process_that_asks() -> None:
             assert held.token > first
         async with ann.lock("x", timeout=0) as held:
             assert held.token > first
+
+
+@in_loop
+async def test_a_lock_that_was_wanted_a_moment_ago_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(desk, "WANTED_SECONDS", math.inf)
+    server = MemoryServer()
+    async with programs(server, 2) as (ann, bob):
+        async with bob.lock("x"):
+            waiting = asyncio.create_task(taken(ann))
+            await until(lambda: len(server.queues["x"]) == 2)
+        await (await waiting).release()
+        await until(lambda: not server.queues)
+        async with ann.lock("x"):
+            pass
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not server.queues
 
 
 @in_loop

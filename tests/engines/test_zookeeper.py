@@ -217,19 +217,20 @@ def test_programs_are_served_in_the_order_of_asking(server: ZooKeeper) -> None:
 
     with contextlib.ExitStack() as stack:
         started: list[Program] = []
+        tokens = []
         for count in range(3):
             started.append(stack.enter_context(program(server, "hold", "fifo")))
             if count:
                 asyncio.run(until_waiting(count))
-        tokens = []
-        for number, each in enumerate(started):
-            word, token = each.read()
-            assert word == "held"
-            tokens.append(int(token))
-            for later in started[number + 1 :]:
-                assert not first_to_speak([later], seconds=0)
-            each.write("")
-            assert each.rest() == [["valid"], ["released"]]
+            else:
+                tokens.append(int(started[0].read()[1]))
+        while started:
+            holder = started.pop(0)
+            assert not first_to_speak(started, seconds=0)
+            holder.write("")
+            assert holder.rest() == [["valid"], ["released"]]
+            if started:
+                tokens.append(int(started[0].read()[1]))
     assert tokens == sorted(set(tokens))
 
 
@@ -344,6 +345,30 @@ async def test_a_loss_is_told_before_another_program_is_let_in(server: ZooKeeper
 
 @needs_server
 @in_loop
+async def test_a_session_that_has_expired_is_over_for_good(server: ZooKeeper) -> None:
+    heard, lock = Listener(), "expired"
+    async with (
+        proxied(server) as proxy,
+        session(server.url(), "look") as look,
+        session(server.url(proxy.port), "ann", heard) as ann,
+    ):
+        await ann.join(Place(lock, False, 1), author("ann"), None)
+        proxy.stall()
+
+        async def gone() -> bool:
+            return not await look.lines([lock])
+
+        await seen(gone)
+        proxy.sever()
+        proxy.resume()
+        assert "expired" in await heard.ended
+        with pytest.raises(SessionLost, match="expired"):
+            await ann.join(Place(lock, False, 2), author("ann"), None)
+        assert not await look.lines([lock])
+
+
+@needs_server
+@in_loop
 async def test_a_short_break_of_the_line_costs_nothing(server: ZooKeeper) -> None:
     async with (
         proxied(server) as proxy,
@@ -425,6 +450,17 @@ async def test_the_lease_counts_from_before_a_beat_by_what_the_leader_may_not_kn
 async def test_the_server_says_how_long_a_session_lasts(server: ZooKeeper) -> None:
     async with session(f"zookeeper://127.0.0.1:{server.port}?lease=600", "ann") as ann:
         assert ann.lease == 20 * TICK_MILLISECONDS / 1000
+
+
+@needs_server
+@in_loop
+async def test_each_server_of_the_url_says_how_it_is(server: ZooKeeper) -> None:
+    url = parse_server_url(f"zookeeper://127.0.0.1:{server.port},127.0.0.1:1", port=2181)
+    up, down = await ZooKeeperServer(url).nodes()
+    assert (up.address, up.role, up.trouble) == (f"127.0.0.1:{server.port}", "", "")
+    assert up.version.startswith("3.")
+    assert (down.address, down.version) == ("127.0.0.1:1", "")
+    assert "refused" in down.trouble.lower()
 
 
 # What is left behind

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie import system
 from coterie.aio import to_the_end
 from coterie.errors import LockLost
 from coterie.locks import lock
@@ -51,6 +52,20 @@ def test_a_kept_lock_is_taken_and_given_back_without_waiting(
         assert held.valid
         finished_at_once(held.release())
         assert not held.valid
+
+    in_world(test, lease=20.0)
+
+
+def test_who_has_waited_for_a_lock_gives_it_back_without_another_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that the release travels together with what the task asks for next."""
+
+    async def test(made: World) -> None:
+        monkeypatch.setattr(system, "monotonic", lambda: 1e9)  # long after the last turn, and still
+        held = await made.programs[0].lock("x").acquire()
+        assert held
+        finished_at_once(held.release())
 
     in_world(test, lease=20.0)
 

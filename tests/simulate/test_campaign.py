@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from coterie.simulate import (
     parse_fault,
     random_crashes,
 )
+from coterie.simulate.campaign import Batch, run_batch
 from tests.simulate.toys import Careless, Forgetful, Note, OrderedPostman, Postman, Server, state
 
 if TYPE_CHECKING:
@@ -64,6 +65,55 @@ def test_the_report_is_the_same_on_any_executor(pool: Callable[[int], Any]) -> N
     assert msgspec.json.encode(report) == msgspec.json.encode(
         campaign(clash_on_odd_seeds, range(100))
     )
+
+
+class Immediate(Executor):
+    """Runs a task when it is handed out, on a machine of a given speed."""
+
+    def __init__(self, seconds_per_run: float) -> None:
+        self.sizes: list[int] = []
+        self._seconds_per_run = seconds_per_run
+
+    def submit(self, task: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        report = task(*arguments, **named).report
+        self.sizes.append(report.runs)
+        done: Future[Any] = Future()
+        done.set_result(Batch(report, self._seconds_per_run * report.runs))
+        return done
+
+
+def test_tasks_grow_until_one_lasts_half_a_second() -> None:
+    executor = Immediate(seconds_per_run=0.005)
+    report = campaign(clash_on_odd_seeds, range(1000), executor=executor, workers=1)
+    assert executor.sizes[:4] == [20] * 4
+    assert executor.sizes[4:8] == [40] * 4
+    assert set(executor.sizes[12:-1]) == {100}
+    assert report == campaign(clash_on_odd_seeds, range(1000))
+
+
+def test_tasks_shrink_where_one_run_takes_long() -> None:
+    executor = Immediate(seconds_per_run=0.6)
+    campaign(clash_on_odd_seeds, range(100), executor=executor, workers=1)
+    assert executor.sizes == [20] * 4 + [1] * 20
+
+
+def test_the_work_of_a_task_is_measured_where_it_is_done() -> None:
+    batch = run_batch(clash_on_odd_seeds, range(5))
+    assert batch.report == campaign(clash_on_odd_seeds, range(5))
+    assert batch.seconds > 0
+
+
+@pytest.mark.parametrize("workers", [1, 100])
+def test_four_tasks_for_each_worker_are_pending(workers: int) -> None:
+    executor, pending = Immediate(seconds_per_run=0.6), []
+    campaign(
+        clash_on_odd_seeds,
+        itertools.islice(itertools.count(), 20 * 4 * workers + 1),
+        executor=executor,
+        workers=workers,
+        progress=lambda _: pending.append(len(executor.sizes)),
+    )
+    assert pending[0] == 4 * workers
 
 
 def test_a_failure_names_its_seed_and_what_was_violated() -> None:

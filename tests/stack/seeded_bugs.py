@@ -97,7 +97,7 @@ BUGS: dict[str, Bug] = {
     ),
     # Disks
     "records are not appended": Bug(
-        Host, "self._storage.append(out.appended)", "pass", "store-disks"
+        Host, "self._log.append(gathered.appended)", "pass", "store-disks"
     ),
     "a file is not synced": Bug(replace, "system.sync(file.fileno())", "pass", "restarts"),
     "a folder is not synced": Bug(
@@ -108,34 +108,21 @@ BUGS: dict[str, Bug] = {
     ),
     "votes leave before the disk has their bound": Bug(
         Host,
-        "            if not self._write(out):\n                return\n",
-        "            asyncio.get_running_loop().call_later(0.25, self._write, out)\n",
+        "            if not self._save(out):\n                return\n",
+        "            asyncio.get_running_loop().call_later(0.25, self._save, out)\n",
         "restarts",
         first=7,
     ),
     "sites speak before the disk has it": Bug(
         Host,
-        """            asyncio.get_running_loop().call_soon(self.sync)
-        gathered = self._gathered
-        for record in out.appended:
-            gathered.append(record)
-            self._gathered_bytes += len(record)
-        gathered.sends += out.sends
-""",
-        """            asyncio.get_running_loop().call_later(0.001, self.sync)
-        gathered = self._gathered
-        for record in out.appended:
-            gathered.append(record)
-            self._gathered_bytes += len(record)
-        for to, message in out.sends:
-            self._send(to, message)
-""",
+        "        gathered.sends += out.sends\n",
+        "        for to, message in out.sends:\n            self._send(to, message)\n",
         "store-disks",
     ),
     "steps go on after the disk has failed": Bug(
         Host,
-        "            self.failed = True\n            self.stop()\n",
-        "            return True\n",
+        "            self._fail(error)\n            return\n        self._let_out",
+        "            pass\n        self._let_out",
         "store-disks",
         first=8,
     ),

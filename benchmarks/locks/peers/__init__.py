@@ -13,6 +13,7 @@ PEERS = {
     "coterie-embedded": "ours.Embedded",
     "table": "table.Table",
     "redis": "redis_lock.Redis",
+    "redis-5ms": "redis_lock.RedisPolled",
     "redlock-3": "redlock.Redlock",
     "coterie-on-redis": "on_engines.OnRedis",
     "etcd-3": "etcd.Etcd",

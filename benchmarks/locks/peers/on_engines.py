@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import coterie
 from benchmarks.locks.machine import HOST
-from benchmarks.locks.peers.base import Need
+from benchmarks.locks.peers.base import Need, Peer
 from benchmarks.locks.peers.etcd import Etcd
 from benchmarks.locks.peers.ours import OurClient
 from benchmarks.locks.peers.postgres import Postgres
@@ -16,81 +17,84 @@ from benchmarks.locks.peers.zookeeper import ZooKeeper
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from benchmarks.locks.machine import Server
     from coterie.locks import Coordinator
 
 OPENING_SECONDS_MAX = 60.0
 
 
-class Programs:
-    """The programs of one worker: with one coordinator for all, or one for each client."""
+class OnServer(Peer):
+    """Our locks on the servers that a peer starts."""
+
+    host: ClassVar[type[Peer]]
 
     def __init__(self) -> None:
+        super().__init__()
+        self._host = self.host()
         self._shared: Coordinator | None = None
 
-    async def client(self, url: str, *, shared: bool) -> OurClient:
+    def start(self, folder: Path) -> None:
+        self._host.start(folder)
+        self.servers = self._host.servers
+        # A server that has just started may grant nothing before leases of a former run are over.
+        with coterie.sync.connect(self.url(self.settings())) as c:
+            c.lock("open").acquire(timeout=OPENING_SECONDS_MAX)
+
+    def stop(self) -> None:
+        self._host.stop()
+
+    def settings(self, *, surviving: bool = False) -> dict[str, Any]:
+        return self._host.settings(surviving=surviving)
+
+    def victim(self) -> Server:
+        return self._host.victim()
+
+    async def connect(self, settings: dict[str, Any], *, shared: bool) -> OurClient:
         if not shared or self._shared is None:
-            self._shared = coterie.connect(url)
+            self._shared = coterie.connect(self.url(settings))
             await self._shared.open()
         return OurClient(self._shared)
 
-
-class OnEtcd(Etcd):
-    label = "coterie on etcd, three nodes"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._programs = Programs()
-
-    async def connect(self, settings: dict[str, Any], *, shared: bool) -> OurClient:
-        url = "etcd://" + ",".join(f"{HOST}:{port}" for port in settings["ports"])
-        return await self._programs.client(url, shared=shared)
+    @abstractmethod
+    def url(self, settings: dict[str, Any]) -> str:
+        """Name the servers as our engine wants it."""
 
 
-class OnRedis(Redis):
+class OnRedis(OnServer):
     label = "coterie on Redis"
+    host = Redis
+    servers_label, on_disk, needs = Redis.servers_label, Redis.on_disk, Redis.needs
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._programs = Programs()
-
-    def start(self, folder: Path) -> None:
-        super().start(folder)
-        # A server that has just started grants nothing before leases of a former run are over.
-        with coterie.sync.connect(f"redis://{HOST}:{self.port}") as c:
-            c.lock("open").acquire(timeout=OPENING_SECONDS_MAX)
-
-    async def connect(self, settings: dict[str, Any], *, shared: bool) -> OurClient:
-        return await self._programs.client(f"redis://{HOST}:{settings['port']}", shared=shared)
+    def url(self, settings: dict[str, Any]) -> str:
+        return f"redis://{HOST}:{settings['port']}"
 
 
-class OnPostgres(Postgres):
-    label = "coterie on PostgreSQL"
-    needs = (
-        *Postgres.needs,
-        Need("coterie[postgresql]", module="coterie.engines.postgresql"),
-    )
+class OnEtcd(OnServer):
+    label = "coterie on etcd, three nodes"
+    host = Etcd
+    servers_label, on_disk, needs = Etcd.servers_label, Etcd.on_disk, Etcd.needs
+    has_failover = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._programs = Programs()
-
-    async def connect(self, settings: dict[str, Any], *, shared: bool) -> OurClient:
-        url = f"postgresql://{settings['user']}@{HOST}:{settings['port']}/postgres"
-        return await self._programs.client(url, shared=shared)
+    def url(self, settings: dict[str, Any]) -> str:
+        return "etcd://" + ",".join(f"{HOST}:{port}" for port in settings["ports"])
 
 
-class OnZooKeeper(ZooKeeper):
+class OnZooKeeper(OnServer):
     label = "coterie on ZooKeeper, three nodes"
-    needs = (
-        *ZooKeeper.needs,
-        Need("coterie[zookeeper]", module="coterie.engines.zookeeper"),
-    )
-    is_blocking = False
+    host = ZooKeeper
+    servers_label, on_disk = ZooKeeper.servers_label, ZooKeeper.on_disk
+    needs = (*ZooKeeper.needs, Need("coterie[zookeeper]", module="coterie.engines.zookeeper"))
+    has_failover = True
+    settling_seconds = ZooKeeper.settling_seconds
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._programs = Programs()
+    def url(self, settings: dict[str, Any]) -> str:
+        return "zookeeper://" + ",".join(f"{HOST}:{port}" for port in settings["ports"])
 
-    async def connect(self, settings: dict[str, Any], *, shared: bool) -> OurClient:
-        url = "zookeeper://" + ",".join(f"{HOST}:{port}" for port in settings["ports"])
-        return await self._programs.client(url, shared=shared)
+
+class OnPostgres(OnServer):
+    label = "coterie on PostgreSQL"
+    host = Postgres
+    servers_label, on_disk, needs = Postgres.servers_label, Postgres.on_disk, Postgres.needs
+
+    def url(self, settings: dict[str, Any]) -> str:
+        return f"postgresql://{settings['user']}@{HOST}:{settings['port']}/postgres"

@@ -1,6 +1,6 @@
 """Redis, one server, with the lock of redis-py: SET NX PX, and a script that deletes it.
 
-Whoever waits polls, by default every 100 ms.
+Whoever waits polls: by default every 100 ms, which is measured, and so is every 5 ms.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Redis(Peer):
     servers_label = "1"
     on_disk = "nothing"
     needs = NEEDS
+    polling_seconds = 0.1  # the default of redis-py
     port: int
     _shared: Any = None
 
@@ -59,16 +60,26 @@ class Redis(Peer):
         if not shared or self._shared is None:
             self._shared = library.Redis(host=HOST, port=settings["port"])
             await self._shared.ping()
-        return RedisClient(self._shared)
+        return RedisClient(self._shared, self.polling_seconds)
+
+
+class RedisPolled(Redis):
+    label = "Redis, redis-py's lock, polled every 5 ms"
+    polling_seconds = 0.005
 
 
 class RedisClient:
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, polling_seconds: float) -> None:
         self._connection = connection
+        self._polling_seconds = polling_seconds
 
     async def acquire(self, name: str, timeout: float | None) -> Any:  # noqa: ASYNC109 - as peers
         lock = self._connection.lock(
-            name, timeout=LEASE_SECONDS, blocking_timeout=timeout, thread_local=False
+            name,
+            timeout=LEASE_SECONDS,
+            sleep=self._polling_seconds,
+            blocking_timeout=timeout,
+            thread_local=False,
         )
         if not await lock.acquire():
             raise TimeoutError(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import signal
 from functools import partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.aio import new_event_loop
 from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
 from coterie.cluster.classic.node import Classic, Program
@@ -109,10 +109,7 @@ def command(
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     """Run on uvloop if it is installed, otherwise on asyncio's own event loop."""
-    factory = None
-    with contextlib.suppress(ImportError):
-        factory = importlib.import_module("uvloop").new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(work)
 
 

@@ -83,7 +83,10 @@ class Votes(Coterie):
 
     def contains_quorum(self, alive: Iterable[int]) -> bool:
         """Count the votes."""
-        return sum(self._votes.get(member, 0) for member in set(alive)) >= self._threshold
+        votes, total = self._votes, 0
+        for member in set(alive):
+            total += votes.get(member, 0)
+        return total >= self._threshold
 
     def quorum_for(self, member: int) -> Quorum:
         """Return, among equals, the member and those that follow it in a circle."""

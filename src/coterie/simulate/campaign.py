@@ -12,7 +12,8 @@ from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeAlias
+from time import thread_time
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from coterie.simulate.metrics import Result
     from coterie.simulate.workload import Workload
 
-SEEDS_PER_TASK = 20
-TASKS_PENDING_MAX = 64  # so that seeds may be endless and memory is not
+SEEDS_PER_TASK = 20  # at first, and where no executor is
+TASK_SECONDS = 0.5  # that it costs little beside to hand out a task, and to wait for the last one
+TASKS_PER_WORKER = 4  # that are pending at most: seeds may be endless, memory is not
+WORKERS = 16  # if nothing is said: enough for the cores of one machine
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,19 @@ class Report(msgspec.Struct, kw_only=True):
         self.outages += other.outages
 
 
+class Batch(NamedTuple):
+    """What a task of a campaign returns."""
+
+    report: Report
+    seconds: float  # of work
+
+
 def campaign(
     draw: Draw,
     seeds: Iterator[int] | Sequence[int],
     *,
     executor: Executor | None = None,
+    workers: int = WORKERS,
     progress: Callable[[Report], None] | None = None,
 ) -> Report:
     """Run the trial of each seed.
@@ -95,13 +106,14 @@ def campaign(
         draw: makes a trial from a seed.
         seeds: any number of them.
         executor: runs the trials; by default they run here, one after the other.
+        workers: how many tasks the executor runs at once, about.
         progress: called with what is there so far, whenever some more runs are done.
 
     Returns:
         the same report whatever the executor, up to the order of its lists until all is done.
     """
     total = Report()
-    for part in _parts(draw, iter(seeds), executor):
+    for part in _parts(draw, iter(seeds), executor, workers):
         total.add(part)
         if progress is not None:
             progress(total)
@@ -110,22 +122,41 @@ def campaign(
     return total
 
 
-def _parts(draw: Draw, seeds: Iterator[int], executor: Executor | None) -> Iterator[Report]:
-    """Run the trials in small groups, and give a report on each group when it is done."""
-    groups = iter(lambda: list(islice(seeds, SEEDS_PER_TASK)), [])
+def _parts(
+    draw: Draw, seeds: Iterator[int], executor: Executor | None, workers: int
+) -> Iterator[Report]:
+    """Run the trials in groups, and give a report on each group when it is done."""
+    size = SEEDS_PER_TASK
     if executor is None:
-        for group in groups:
+        for group in iter(lambda: list(islice(seeds, size)), []):
             yield run_trials(draw, group)
         return
-    pending: set[Future[Report]] = set()
+    pending: set[Future[Batch]] = set()
     while True:
-        room = TASKS_PENDING_MAX - len(pending)
-        pending |= {executor.submit(run_trials, draw, group) for group in islice(groups, room)}
+        while len(pending) < TASKS_PER_WORKER * workers and (group := list(islice(seeds, size))):
+            pending.add(executor.submit(run_batch, draw, group))
         if not pending:
             return
         done, pending = wait(pending, return_when=FIRST_COMPLETED)
         for future in done:
-            yield future.result()
+            batch = future.result()
+            size = _next_size(batch)
+            yield batch.report
+
+
+def _next_size(batch: Batch) -> int:
+    """Return how many seeds a task is to have: at most twice as many as one that was too short."""
+    count = batch.report.runs
+    if batch.seconds * 2 <= TASK_SECONDS:
+        return 2 * count
+    return max(1, round(count * TASK_SECONDS / batch.seconds))
+
+
+def run_batch(draw: Draw, seeds: Sequence[int]) -> Batch:
+    """Run a few trials as one task, and measure the work: a busy machine does not count."""
+    begun = thread_time()
+    report = run_trials(draw, seeds)
+    return Batch(report, thread_time() - begun)
 
 
 def run_trials(draw: Draw, seeds: Sequence[int]) -> Report:

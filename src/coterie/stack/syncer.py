@@ -29,9 +29,7 @@ class SimulatedSyncer:
         assert self._work is None, "one sync at a time"
         seconds = self._process.machine.disk.draw_sync_seconds()
         self._work = descriptor, done
-        self._timer = self._process.loop.call_later(
-            seconds * self._process.machine.rate, self._end
-        )
+        self._timer = self._process.loop.call_later(seconds * self._process.machine.rate, self._end)
 
     def wait(self) -> None:
         """Take the time until what is under way is over, within this turn."""

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie import system
+from coterie.aio import new_event_loop
 from coterie.errors import MisuseError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Loop:
 
     def __init__(self) -> None:
         """Start the thread."""
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._process = system.pid()
         self._ended = False
         self._entrance = threading.RLock()  # a signal handler may come in while its thread does

@@ -18,7 +18,9 @@ from coterie.cli.common.options import (
 )
 from coterie.cli.common.output import number, output_option, print_json
 from coterie.cli.simulate.campaign import run_campaign
+from coterie.cli.simulate.executor import helpers
 from coterie.cli.simulate.plan import ANY_NUMBER, PLAN_OPTIONS, PlannedTrials
+from coterie.errors import UsageError
 from coterie.simulate import Simulation
 
 if TYPE_CHECKING:
@@ -81,6 +83,11 @@ if TYPE_CHECKING:
     "--jobs", type=click.IntRange(min=1), default=1, help="Processes that run the campaign."
 )
 @click.option(
+    "--executor",
+    metavar="URL",
+    help="A cluster that runs the campaign instead: dask://host:8786, its scheduler.",
+)
+@click.option(
     "--chart",
     "chart_file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -96,6 +103,7 @@ def command(
     seed: int,
     seeds: int | None,
     jobs: int,
+    executor: str | None,
     chart_file: Path | None,
     trace_file: Path | None,
     output: str,
@@ -108,7 +116,10 @@ def command(
     plan = {name: options.pop(name) for name in PLAN_OPTIONS}
     draw = PlannedTrials(algorithm, size, variant, options, plan)
     if seeds is not None:
-        return run_campaign(draw, range(seed, seed + seeds), jobs, chart_file, output)
+        where = helpers(jobs, executor)
+        return run_campaign(draw, range(seed, seed + seeds), where, chart_file, output)
+    if executor is not None:
+        raise UsageError("--executor runs campaigns: add --seeds")
     choice = choose(algorithm, size, variant, options, seed)
     trial = draw(seed)
     result = Simulation(

@@ -13,33 +13,39 @@ from click.core import ParameterSource
 from coterie.cli.common.output import number, print_json, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.simulate.plan import ANY_NUMBER
-from coterie.cli.simulate.workers import workers
 from coterie.simulate import campaign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from coterie.cli.simulate.executor import Helpers
     from coterie.cli.simulate.plan import PlannedTrials
     from coterie.simulate import Report
 
 FAILURES_SHOWN = 5
-OF_CAMPAIGNS = ("seed", "seeds", "jobs", "chart_file", "output", "trace_file")
+OF_CAMPAIGNS = ("seed", "seeds", "jobs", "executor", "chart_file", "output", "trace_file")
 
 
 def run_campaign(
-    draw: PlannedTrials, seeds: Sequence[int], jobs: int, chart_file: Path | None, output: str
+    draw: PlannedTrials,
+    seeds: Sequence[int],
+    helpers: AbstractContextManager[Helpers],
+    chart_file: Path | None,
+    output: str,
 ) -> int:
     """Run all seeds, print the report, and return the exit status."""
     draw(seeds[0])  # raises what is wrong with the options before any work is done
     line = ProgressLine()
     with contextlib.ExitStack() as stack:
         stack.callback(line.close)
-        executor = stack.enter_context(workers(jobs)) if jobs > 1 else None
+        executor, count = stack.enter_context(helpers)
         report = campaign(
             draw,
             seeds,
             executor=executor,
+            workers=count,
             progress=lambda so_far: line.show(
                 f"{so_far.runs:,} of {len(seeds):,} runs, {len(so_far.failures)} failed"
             ),

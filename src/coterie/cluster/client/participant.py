@@ -202,8 +202,9 @@ class ParticipantHost:
         The logical clock of a participant that was idle is as old as what it heard last. Requests
         are served in the order of their ages, so the clock has to follow the time as well.
         """
-        self.participant.sessions.merge(self._time.read(self.participant.sessions.clock))
-        return self.participant.sessions.clock
+        sessions = self.participant.sessions
+        sessions.merge(self._time.read(sessions.clock))
+        return sessions.clock
 
     def new_age(self) -> int:
         """Draw an age for a task that waits in the line of this process."""

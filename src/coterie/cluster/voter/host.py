@@ -317,9 +317,11 @@ class VoterHost:
                     raise ProtocolError(
                         f"a frame in the name of another participant, {frame.session.participant!r}"
                     )
-                self.voter.advance(self.clock())
-                self.host.step(self.voter.receive, number, frame)
-                self.clock()  # where the frame has moved the logical clock, time goes on from there
+                voter, reading = self.voter, self.clock()
+                voter.advance(reading)
+                self.host.step(voter.receive, number, frame)
+                if voter.clock > reading:
+                    self.clock()  # time goes on from where the frame has moved the logical clock
             case FindOwners():
                 self._ask_around(number, frame)
             case OwnerReport():

@@ -258,14 +258,20 @@ class Elsewhere(Protocol):
 
 
 class Plan:
-    """When an owner searches next."""
+    """When an owner searches next: at any time from `due` to `latest`."""
 
-    __slots__ = ("due", "pause")
+    __slots__ = ("due", "latest", "pause")
 
     def __init__(self, now: float, pause: float) -> None:
-        """Search after a first pause."""
+        """Search after a pause."""
         self.pause = pause
-        self.due = now + _spread(pause)
+        self.due = now + (1 - SPREAD) * pause
+        self.latest = now + (1 + SPREAD) * pause
+
+    def advance(self, plan: Plan) -> None:
+        """Search no later than another would."""
+        self.due = min(self.due, plan.due)
+        self.latest = min(self.latest, plan.latest)
 
 
 class DeadlockSearch:
@@ -297,34 +303,36 @@ class DeadlockSearch:
             return
         now = asyncio.get_running_loop().time()
         plan = self._plans[owner] = Plan(now, self._first_pause())
-        self._arm(plan.due)
+        self._arm(plan)
 
     def nudge(self, owner: Owner) -> None:
         """Search soon for an owner that another search has come across; it may close a circle."""
         plan = self._plans.get(owner)
         if plan is not None:
-            soon = asyncio.get_running_loop().time() + _spread(self._first_pause())
-            if soon < plan.due:
-                plan.due = soon
-                self._arm(soon)
+            plan.advance(Plan(asyncio.get_running_loop().time(), self._first_pause()))
+            self._arm(plan)
 
     def _first_pause(self) -> float:
         by_distance = PAUSE_ROUND_TRIPS * self._elsewhere.round_trip
         return max(FIRST_PAUSE_SECONDS, min(by_distance, FIRST_PAUSE_SECONDS_MAX))
 
-    def _arm(self, due: float) -> None:
-        """Ring when a search is due; while one runs, its end does this."""
+    def _arm(self, plan: Plan) -> None:
+        """Ring in time for a search; while one runs, its end does this.
+
+        The time is drawn here and not for each plan, since most waits are over long before.
+        """
         if self._search is not None:
             return
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._timer.when() <= plan.latest:
                 return
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(due, self._begin)
+        rings = system.random().uniform(plan.due, plan.latest)
+        self._timer = asyncio.get_running_loop().call_at(rings, self._begin)
 
     def _arm_for_next(self) -> None:
         if self._plans:
-            self._arm(min(plan.due for plan in self._plans.values()))
+            self._arm(min(self._plans.values(), key=lambda plan: plan.latest))
 
     def _begin(self) -> None:
         self._timer = None
@@ -344,9 +352,8 @@ class DeadlockSearch:
         # Searches that are due soon join in: many that wait for one lock ask one question.
         due = [owner for owner, plan in self._plans.items() if plan.due - now <= plan.pause / 2]
         for owner in due:
-            plan = self._plans[owner]
-            plan.pause = min(2 * plan.pause, PAUSE_SECONDS_MAX)
-            plan.due = now + _spread(plan.pause)
+            pause = min(2 * self._plans[owner].pause, PAUSE_SECONDS_MAX)
+            self._plans[owner] = Plan(now, pause)
         self._search = loop.create_task(self._look(due))
         self._search.add_done_callback(self._finish)
 
@@ -392,7 +399,3 @@ def task_name(owner: Owner) -> str:
     """Return the name that its program gave a task or thread."""
     get_name = getattr(owner, "get_name", None)
     return str(get_name() if get_name is not None else getattr(owner, "name", owner))
-
-
-def _spread(pause: float) -> float:
-    return pause * system.random().uniform(1 - SPREAD, 1 + SPREAD)

@@ -13,6 +13,7 @@ import asyncpg
 
 from coterie import system
 from coterie.engines.postgresql import statements
+from coterie.engines.queue.server import ServerNode
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
@@ -62,11 +63,27 @@ class Address:
         except BaseException as error:
             if connection is not None:
                 connection.terminate()
-            if isinstance(error, TimeoutError):
-                raise Unavailable(f"{self}: no answer in {limit:g} s") from None
             if isinstance(error, FAILURES):
                 raise self.error(error) from None
             raise
+
+    async def describe(self) -> ServerNode:
+        """Ask the server what it is, without a session; raises `ConfigError` where it refuses us."""
+        connection = None
+        try:
+            async with asyncio.timeout(CALL_SECONDS_MAX):
+                connection = await self._connect(CALL_SECONDS_MAX)
+                version, is_standby = await connection.fetchrow(statements.DESCRIBE)
+                await connection.close()
+        except FAILURES as failure:
+            error = self.error(failure)
+            if not isinstance(error, Unavailable):
+                raise error from None
+            return ServerNode(self._url.shown, trouble=str(error).removeprefix(f"{self}: "))
+        finally:
+            if connection is not None:
+                connection.terminate()
+        return ServerNode(self._url.shown, version, "standby" if is_standby else "primary")
 
     async def _connect(self, limit: float) -> Any:
         url = self._url
@@ -128,6 +145,8 @@ class Address:
     def error(self, error: Exception) -> CoterieError:
         """Say what an error means: whether time may mend it."""
         text = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError):
+            text = "no answer in time"
         if isinstance(error, POOLER_ERRORS):
             return ConfigError(f"{self}: {POOLED}")
         if isinstance(error, REFUSED) or "rejected SSL upgrade" in text:
@@ -155,6 +174,7 @@ class Line:
         self.run = run  # of the server
         self.turn = asyncio.Lock()  # asyncpg and PostgreSQL know one operation at a time
         self.sent_at = -math.inf  # the last statement that was answered
+        self._prepared: dict[str, Any] = {}
         self.used_at = system.now()
 
     async def ask(self, query: str, *arguments: object) -> Any:
@@ -164,8 +184,11 @@ class Line:
 
     async def run_now(self, query: str, *arguments: object) -> Any:
         """Return the value that a statement answers with; the caller has the turn."""
+        statement = self._prepared.get(query)
+        if statement is None:
+            statement = self._prepared[query] = await self.connection.prepare(query)
         sent_at = system.now()
-        answer = await self.connection.fetchval(query, *arguments)
+        answer = await statement.fetchval(*arguments)
         self.sent_at = sent_at
         return answer
 

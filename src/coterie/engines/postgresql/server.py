@@ -25,13 +25,13 @@ from coterie.engines.postgresql.statements import key_of
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, SessionLost
 from coterie.engines.queue.url import parse_server_url
-from coterie.errors import ConfigError, CoterieError, Unavailable
+from coterie.errors import ConfigError, CoterieError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
 
     from coterie.engines.postgresql.line import Line
-    from coterie.engines.queue.server import Place, Told
+    from coterie.engines.queue.server import Place, ServerNode, Told
     from coterie.engines.queue.url import ServerUrl
 
 BEATS_PER_LEASE = 3
@@ -88,6 +88,7 @@ class PostgresqlServer:
     def __init__(self, url: ServerUrl) -> None:
         """Remember where it is."""
         self.lease = max(url.lease, self.lease_min)
+        self._url = url
         self._address = Address(url)
 
     def __str__(self) -> str:
@@ -107,12 +108,15 @@ class PostgresqlServer:
                 await session.start()
         except BaseException as error:
             await line.close()
-            if isinstance(error, TimeoutError):
-                raise Unavailable(f"{self}: no answer in {CALL_SECONDS_MAX:g} s") from None
             if isinstance(error, FAILURES):
                 raise self._address.error(error) from None
             raise
         return session
+
+    async def nodes(self) -> list[ServerNode]:
+        """Ask each server by itself: one is the primary, others are standbys."""
+        each = [Address(self._url._replace(addresses=[one])) for one in self._url.addresses]
+        return list(await asyncio.gather(*(address.describe() for address in each)))
 
 
 class Request:
@@ -163,9 +167,13 @@ class PostgresqlSession:
     async def close(self) -> None:
         """Disconnect; the server gives back all locks of a session that ends."""
         self._lost = self._lost or "it was closed"
-        for task in list(self._tasks):
+        # A statement is cancelled before its connection is closed: or it would wait at the server for a while.
+        waits = [each.task for each in self._requests.values() if each.task is not None]
+        tasks = [*waits, *self._tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)
         lines = list(self._lines)
         self._lines.clear()
         await asyncio.gather(*(line.close() for line in lines))
@@ -214,6 +222,7 @@ class PostgresqlSession:
         if line not in self._lines:
             return
         del self._lines[line]
+        line.connection.terminate()
         if line in self._spare:
             self._spare.remove(line)
         if line is self._main or line in self._holding():

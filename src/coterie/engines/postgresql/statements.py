@@ -13,6 +13,8 @@ NUMBER = "nextval('coterie.number')"
 # A statement that PostgreSQL carries out without looking at anything; its answer renews the lease.
 BEAT = "select pg_backend_pid()"
 
+DESCRIBE = "select current_setting('server_version'), pg_is_in_recovery()"
+
 SETTINGS = {
     "idle_session_timeout": "",  # the lease: filled in for each session
     "application_name": "",  # the directory of processes: as above
@@ -53,7 +55,7 @@ NOTIFY = "select count(pg_notify($1, part)::text) from unnest($2::text[]) part"
 
 @functools.lru_cache(maxsize=4096)
 def key_of(lock: str) -> int:
-    """Return the key of a lock; that two of a million names share one has a chance of 1 in 10**7."""
+    """Return the key of a lock; two of a million names have the same with a chance of 3 in 10**8."""
     digest = hashlib.blake2b(lock.encode(), digest_size=8, person=b"coterie").digest()
     return int.from_bytes(digest, signed=True)
 

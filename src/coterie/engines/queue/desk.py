@@ -154,6 +154,7 @@ class Desk:
         self._attempts = itertools.count(1)
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
         self._wanted_at: OrderedDict[str, float] = OrderedDict()  # when others wanted them
+        self._leaves: dict[str, asyncio.Future[None]] = {}  # under way, the last of each lock
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._ready = asyncio.Event()
         self._closed = False
@@ -327,6 +328,9 @@ class Desk:
         """Stand in the queue until we are inside, over as many sessions as that takes."""
         author = Author(self.name, self._process, system.wall())
         while not bid.given_up and not self._closed:
+            if (gone := self._leaves.get(bid.place.lock)) is not None:
+                # Behind an entry of our own that is about to go we would take the lock for wanted.
+                await asyncio.wait([gone])
             session = await self._present(bid)
             left = leaving.place if leaving is not None and leaving.session is session else None
             try:
@@ -424,6 +428,16 @@ class Desk:
 
     async def _leave(self, bid: Bid) -> None:
         """Remove an entry from the server, unless it goes with its session."""
+        lock = bid.place.lock
+        gone = self._leaves[lock] = asyncio.get_running_loop().create_future()
+        try:
+            await self._remove(bid)
+        finally:
+            gone.set_result(None)
+            if self._leaves.get(lock) is gone:
+                del self._leaves[lock]
+
+    async def _remove(self, bid: Bid) -> None:
         while bid.session is not None and bid.session is self.session and not self._closed:
             try:
                 await bid.session.leave(bid.place)

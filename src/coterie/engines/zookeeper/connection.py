@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import socket
+import ssl
 import sys
 import time
 from functools import partial
@@ -24,7 +26,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL
 
 from coterie import system
-from coterie.engines.queue.server import SessionLost
+from coterie.engines.queue.server import ServerNode, SessionLost
 from coterie.errors import ConfigError, CoterieError, Unavailable
 
 if TYPE_CHECKING:
@@ -325,6 +327,41 @@ def _credentials(url: ServerUrl) -> dict[str, Any]:
         "auth_data": [("digest", f"{url.user}:{password}")],
         "default_acl": CREATOR_ALL_ACL,
     }
+
+
+async def ask_node(url: ServerUrl) -> ServerNode:
+    """Ask the one server that a URL names how it is, by a command that needs no session."""
+    tls = _tls(url)
+    context = None
+    if tls:
+        context = ssl.create_default_context(cafile=tls["ca"])
+        if tls["certfile"]:
+            context.load_cert_chain(tls["certfile"], tls["keyfile"])
+    try:
+        async with asyncio.timeout(CALL_SECONDS_MAX):
+            reader, writer = await asyncio.open_connection(*url.addresses[0], ssl=context)
+            writer.write(b"srvr")
+            answer = (await reader.read()).decode(errors="replace")
+            writer.close()
+    except TimeoutError:
+        return ServerNode(url.shown, trouble=f"no answer in {CALL_SECONDS_MAX:g} s")
+    except ConnectionError as error:
+        return ServerNode(url.shown, trouble=os.strerror(error.errno or 0))
+    except OSError as error:
+        return ServerNode(url.shown, trouble=str(error))
+    return _node(url.shown, answer)
+
+
+def _node(address: str, answer: str) -> ServerNode:
+    version = re.match(r"Zookeeper version: ([\d.]+)", answer)
+    mode = re.search(r"^Mode: (\w+)$", answer, re.MULTILINE)
+    if version is not None and mode is not None:
+        role = "" if mode[1] == "standalone" else mode[1]
+        return ServerNode(address, version[1], role)
+    if "not in the whitelist" in answer:
+        return ServerNode(address)  # it answers, and may not say more
+    known = "not currently serving requests"
+    return ServerNode(address, trouble=f"it is {known}" if known in answer else "not a ZooKeeper")
 
 
 def _tls(url: ServerUrl) -> dict[str, Any]:

@@ -21,13 +21,13 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Entry, SessionLost, inside
 from coterie.engines.queue.url import parse_server_url
 from coterie.engines.zookeeper import names
-from coterie.engines.zookeeper.connection import TLS_PARAMETERS, Connection
+from coterie.engines.zookeeper.connection import TLS_PARAMETERS, Connection, ask_node
 from coterie.errors import CoterieError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from coterie.engines.queue.server import Author, Place, Told
+    from coterie.engines.queue.server import Author, Place, ServerNode, Told
     from coterie.engines.queue.url import ServerUrl
 
 LEASE_SECONDS_MIN = 1.0  # the server may not grant less than 2 of its ticks, 4 s if not configured
@@ -73,6 +73,11 @@ class ZooKeeperServer:
             await session.close()
             raise
         return session
+
+    async def nodes(self) -> list[ServerNode]:
+        """Ask each member by itself."""
+        members = [self._url._replace(addresses=[address]) for address in self._url.addresses]
+        return list(await asyncio.gather(*map(ask_node, members)))
 
 
 class Own(NamedTuple):

@@ -55,14 +55,19 @@ _Doing: TypeAlias = _Read | _Scan | _Write | _Turn
 class Record:
     """Everything that transactions asked for and got, in its order; it grows without bound."""
 
-    def __init__(self, items: Iterable[tuple[str, Item]] = ()) -> None:
-        """Begin with what was there before."""
+    def __init__(self, items: Iterable[tuple[str, Item]] = (), *, forgets: bool = True) -> None:
+        """Begin with what was there before; `forgets` says whether old deletions are forgotten."""
         self._before = list(items)
+        self._forgets = forgets
         self._doings: list[tuple[Name, _Doing]] = []
         self._numbers: dict[Name, Number] = {}  # of commits; until then what no version has
         self._written: dict[Name, dict[str, Value]] = {}  # by transactions that are under way
         self._deletions: dict[str, dict[Name, Number]] = {}  # by key, those that were committed
         self._asked: dict[Name, int] = {}  # how much had been done when a commit was asked for
+
+    def start_from(self, items: Iterable[tuple[str, Item]]) -> None:
+        """Note what was there before the first request, where that is known so late only."""
+        self._before += items
 
     def begin(self, attempt: Attempt) -> None:
         """Note that an attempt begins."""
@@ -163,6 +168,8 @@ class Record:
             return _event(name, "read", read.key, read.value, None)
         if read.number is not None:
             return _event(name, "read", read.key, read.value, read.number)
+        if not self._forgets:
+            return _event(name, "read", read.key, read.value, BEGINNING)
         deletions = self._deletions.get(read.key, {}).items()
         last = self._numbers[name]
         seen = [

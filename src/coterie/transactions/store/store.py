@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 
+DEFAULT_SCHEME = "two-phase-locking"
+URL_SCHEMES = ("postgresql", "postgres")
 TRIES = 64
 PAUSE_SECONDS = 0.001  # at most, before the second attempt; doubled after each
 DOUBLINGS_MAX = 6
@@ -49,15 +51,18 @@ class Oldest(NamedTuple):
 class Store:
     """Keys and values that are read and changed by transactions, each as if it were alone.
 
-    In memory, or with a path in a file of SQLite: then a commit has reached the disk. The schemes
-    differ in which transactions wait and which try again, not in what a committed one may see. One
-    event loop at a time may use a store: from a second thread's, a transaction is a `MisuseError`.
+    In memory, or with a path in a file of SQLite: then a commit has reached the disk; or, with a URL, on
+    a PostgreSQL server. The schemes differ in which transactions wait and which try again, not in
+    what a committed one may see. One event loop at a time may use a store: from a second thread's,
+    a transaction is a `MisuseError`.
     """
 
     def __init__(
         self,
-        scheme: str = "two-phase-locking",
+        scheme_or_url: str = DEFAULT_SCHEME,
+        /,
         *,
+        scheme: str | None = None,
         variant: str | None = None,
         path: str | Path | None = None,
         timeout: float | None = None,
@@ -66,7 +71,10 @@ class Store:
         """Open a store.
 
         Args:
-            scheme: how transactions are kept apart; `coterie.transactions.catalogue.schemes()` has them all.
+            scheme_or_url: a scheme, or `postgresql://user@host/database`: then the server keeps the
+                keys, which other processes may use as well, and keeps transactions apart in its own way.
+            scheme: how transactions are kept apart, by default by two-phase locking;
+                `coterie.transactions.catalogue.schemes()` has them all.
             variant: which form of the scheme, if there are several.
             path: the file in which commits last; no other process may have it open.
             timeout: how many seconds a request may wait for other transactions before it gives up
@@ -74,8 +82,21 @@ class Store:
                 the store cannot see.
             record: whether to remember everything, for `history()`.
         """
-        scheduler = scheme_named(scheme).build(variant)
         _check(timeout)
+        if "://" in str(scheme_or_url):
+            given = {"scheme": scheme, "variant": variant, "path": path}
+            _check_url(scheme_or_url, [name for name, value in given.items() if value is not None])
+            # It needs a client library that is not always there.
+            from coterie.transactions.store.postgresql import PostgresqlExecutor  # noqa: PLC0415
+
+            told = Record(forgets=False) if record else None
+            self._set_up(PostgresqlExecutor(scheme_or_url, told), timeout, told)
+            return
+        if scheme is None:
+            scheme = scheme_or_url
+        elif scheme_or_url not in (DEFAULT_SCHEME, scheme):
+            raise UsageError(f"two schemes, {scheme_or_url!r} and {scheme!r}: choose one")
+        scheduler = scheme_named(scheme).build(variant)
         executor = LocalExecutor(scheduler, None if path is None else Log(path))
         self._set_up(executor, timeout, Record(scheduler.latest()) if record else None)
 
@@ -253,6 +274,21 @@ class Store:
 def _check(timeout: object) -> None:
     if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
         raise UsageError(f"timeout must be more than 0 seconds, got {timeout!r}")
+
+
+def _check_url(url: str, given: list[str]) -> None:
+    scheme = url.partition("://")[0]
+    if scheme not in URL_SCHEMES:
+        raise UsageError(
+            f"there is no store at {scheme}://; a server's is postgresql://host/database"
+        )
+    if "path" in given:
+        raise UsageError("path= is for a store in a file of this machine; PostgreSQL keeps its own")
+    if given:
+        raise UsageError(
+            f"{' and '.join(f'{name}=' for name in given)}: PostgreSQL keeps transactions apart in its own"
+            " way, serializable snapshot isolation; there is no other to choose"
+        )
 
 
 def _declared(

@@ -122,7 +122,8 @@ class Ballot(msgspec.Struct, array_like=True):
         17: a task of another owner that waits to be alone counts as one.
         """
         if not self.queue:
-            return int(any(other.claim.writer for other in self.owners if other is not tenure))
+            others = [] if len(self.owners) == 1 else self.owners
+            return int(any(other.claim.writer for other in others if other is not tenure))
         return 2 if self.queue[0].order() < tenure.claim.order() else 1
 
     def discard_hopeless(self) -> list[Claim]:

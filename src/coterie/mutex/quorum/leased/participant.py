@@ -448,9 +448,12 @@ class Participant(msgspec.Struct, array_like=True):
     def _leased_votes(self, lock: str, out: Outbox[Frame]) -> dict[ProcessId, Interval]:
         # A vote whose lease is over may have been given away: the voter expires the session some
         # time after (11.2), and nothing tells us before we ask.
-        shares, lease = self.bids[lock].shares, self.sessions.lease
-        given = [(voter, share.vote) for voter, share in enumerate(shares, 1) if share.vote]
-        return {voter: vote for voter, vote in given if lease(voter) > out.now}
+        pairs = zip(self.bids[lock].shares, self.sessions.uplinks, strict=True)
+        return {
+            voter: share.vote
+            for voter, (share, uplink) in enumerate(pairs, 1)
+            if share.vote and uplink.lease > out.now
+        }
 
     def _enter(self, lock: str, token: int, out: Outbox[Frame]) -> None:
         """5.3: the lock is granted here, with a token of its own, above all used before."""
@@ -644,7 +647,7 @@ class Participant(msgspec.Struct, array_like=True):
         self._unwind(out)
         self._check_voters(out)
         self.sessions.flush(out)
-        self._arm(self.sessions.deadline(out.now), out)
+        self._arm(self.sessions.deadline(out.now, self.armed), out)
 
     def _finish_call(self, lock: str, out: Outbox[Frame]) -> None:
         """End a call; one that sends nothing and waits for nothing leaves all else as it was."""

@@ -100,8 +100,11 @@ class Uplink(msgspec.Struct, array_like=True):
         """Return how far the voter is to be counted on."""
         if self.silent:
             return Standing.SILENT
-        doubtful = self.grace or self.waits_since() + hedge <= now
-        return Standing.DOUBTFUL if doubtful else Standing.TRUSTED
+        if self.grace:
+            return Standing.DOUBTFUL
+        if self.heard + hedge > now:  # a short look that mostly suffices
+            return Standing.TRUSTED
+        return Standing.DOUBTFUL if self.waits_since() + hedge <= now else Standing.TRUSTED
 
     def waits_since(self) -> float:
         """Return the time since when an answer is due."""
@@ -186,7 +189,8 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def merge(self, clock: int) -> None:
         """Keep Lamport's clock at or above what was seen."""
-        self.clock = max(self.clock, min(clock, CLOCK_MAX))
+        if clock > self.clock:
+            self.clock = max(self.clock, min(clock, CLOCK_MAX))
 
     # What the locks ask
 
@@ -295,8 +299,9 @@ class Sessions(msgspec.Struct, array_like=True):
                 return self._lose(uplink)
 
     def _is_ours(self, uplink: Uplink, session: SessionName) -> bool:
-        ours = self._session(uplink)
-        return session == ours or (ours.nonce is None and session[:2] == ours[:2])
+        if session.number != uplink.number or session.participant != self.name:
+            return False
+        return uplink.nonce is None or session.nonce == uplink.nonce
 
     def _accept(
         self, voter: ProcessId, uplink: Uplink, frame: Reply | Ack, out: Outbox[Frame]
@@ -306,7 +311,7 @@ class Sessions(msgspec.Struct, array_like=True):
         self.merge(frame.clock)
         if silent and uplink.lease > out.now:
             self._resume(voter, uplink, out)
-        elif not silent:
+        elif uplink.unacked and not silent:
             self._send(voter, uplink, uplink.overtaken(frame.echo), out)
         bodies: tuple[DownBody, ...] = ()
         # Once and in order: a Grant that is read again after its Yield would count a vote that
@@ -334,7 +339,7 @@ class Sessions(msgspec.Struct, array_like=True):
     def check(self, now: float) -> None:
         """Look at the clock: forget what is over, fall silent where no answer came for a lease."""
         for uplink in self.uplinks:
-            if not uplink.is_open or uplink.lapses(self.settings) > now:
+            if uplink.lease > now or not uplink.is_open or uplink.lapses(self.settings) > now:
                 continue
             if uplink.is_used():
                 uplink.silent = True
@@ -352,20 +357,25 @@ class Sessions(msgspec.Struct, array_like=True):
             else:
                 self._beat(voter, uplink, out)
 
-    def deadline(self, now: float) -> float:
-        """Return the next time at which `check` or `beat` has something to do."""
-        deadline = math.inf
+    def deadline(self, now: float, armed: float) -> float:
+        """Return the next time at which `check` or `beat` has something to do, or `armed` if sooner."""
+        deadline = armed
+        hedge = self.settings.hedge
+        pause = min(hedge / 2, self.settings.heartbeat)
         for uplink in self.uplinks:
-            if uplink.is_open:
-                due = self._due(uplink)
-                if due < deadline:
-                    deadline = due
-                lapses = uplink.lapses(self.settings)
-                if now < lapses < deadline:
-                    deadline = lapses
-                suspected = uplink.waits_since() + self.settings.hedge
-                if now < suspected < deadline:
-                    deadline = suspected
+            # None of the three times below is before these, which mostly lie after the next alarm.
+            soonest = min(uplink.sent + pause, uplink.lease, uplink.heard + hedge)
+            if soonest >= deadline or not uplink.is_open:
+                continue
+            due = self._due(uplink)
+            if due < deadline:
+                deadline = due
+            lapses = uplink.lapses(self.settings)
+            if now < lapses < deadline:
+                deadline = lapses
+            suspected = uplink.waits_since() + hedge
+            if now < suspected < deadline:
+                deadline = suspected
         return deadline
 
     def _due(self, uplink: Uplink) -> float:

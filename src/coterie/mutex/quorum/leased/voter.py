@@ -271,7 +271,7 @@ class Voter(msgspec.Struct, array_like=True):
     def _elect_or_inquire(self, lock: str, ballot: Ballot, out: Outbox[Frame]) -> None:
         """6.5, 17: give the vote to all that may have it now; tell owners of those that wait."""
         granted = []
-        while self._is_free(lock, ballot):
+        while ballot.queue and self._is_free(lock, ballot):
             tenure = ballot.elect(self.settings.interval)
             self._cover(tenure, out)
             granted.append(tenure)
@@ -338,7 +338,8 @@ class Voter(msgspec.Struct, array_like=True):
             out.save(str(self.bound).encode())
 
     def _merge(self, clock: int) -> None:
-        self.clock = max(self.clock, clock)
+        if clock > self.clock:
+            self.clock = clock
 
     def _ceiling(self, now: float) -> int:
         """7: return the largest number that a frame may bring.

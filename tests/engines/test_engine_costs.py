@@ -1,0 +1,101 @@
+"""How many requests a lock costs on servers that keep queues, as docs/engines.md says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import coterie
+from coterie.engines.etcd.channel import Channel
+from coterie.engines.postgresql.line import Line as PostgresqlLine
+from coterie.engines.redis.server import Line as RedisLine
+from tests.cli.engine_servers import EngineServer, program
+from tests.engines import postgresql_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from coterie.locks import Coordinator
+
+# The calls of an engine that each send one request to the server.
+CALLS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "etcd": (Channel, ("call",)),
+    "valkey": (RedisLine, ("run_script", "publish")),
+    "postgresql": (PostgresqlLine, ("run_now", "ask_rows")),
+}
+ROUNDS = 10
+NEARLY = pytest.approx((2, 0), abs=0.5)  # leases are renewed meanwhile
+
+
+@pytest.fixture
+def requests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requests so far, by name."""
+    sent: list[str] = []
+    kind, names = CALLS[request.getfixturevalue("kind")]
+
+    def counted(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(*arguments: Any) -> Any:
+            sent.append(name)
+            return await original(*arguments)
+
+        return call
+
+    for name in names:
+        monkeypatch.setattr(kind, name, counted(name, getattr(kind, name)))
+    return sent
+
+
+async def take(c: Coordinator, name: str) -> None:
+    async with c.lock(name):
+        pass
+
+
+async def costs(url: str, requests: list[str]) -> tuple[float, float, float]:
+    """Count requests of a fresh lock, of one that is taken again, and of a turn in a line."""
+    async with contextlib.AsyncExitStack() as stack:
+        line = [await stack.enter_async_context(coterie.connect(url)) for _ in range(8)]
+        a = line[0]
+        await take(a, "first")  # a server that has just started may let wait
+        requests.clear()
+        for number in range(ROUNDS):
+            await take(a, f"fresh-{number}")
+        await asyncio.sleep(0)
+        fresh = len(requests) / ROUNDS
+        for _ in range(2):
+            await take(a, "kept")
+        requests.clear()
+        for _ in range(ROUNDS):
+            await take(a, "kept")
+        again = len(requests) / ROUNDS
+
+        async def turns(program: Coordinator) -> None:
+            for _ in range(ROUNDS):
+                await take(program, "wanted")
+
+        await asyncio.gather(*map(turns, line))
+        requests.clear()
+        await asyncio.gather(*map(turns, line))
+        return fresh, again, len(requests) / (len(line) * ROUNDS)
+
+
+@pytest.mark.parametrize("kind", ["etcd", "valkey"])
+def test_costs_on_etcd_and_redis(kind: str, requests: list[str], tmp_path: Path) -> None:
+    if program(kind) is None:
+        pytest.skip("run `make .venv/engines/ready`")
+    with EngineServer(kind, tmp_path) as server:
+        fresh, again, turn = asyncio.run(costs(server.url, requests))
+    assert (fresh, again) == NEARLY
+    assert turn < {"etcd": 5, "valkey": 4}[kind] + 1  # the next in line knocks if it takes long
+
+
+@pytest.mark.skipif(bool(postgresql_server.MISSING), reason=postgresql_server.MISSING)
+@pytest.mark.parametrize("kind", ["postgresql"])
+@pytest.mark.usefixtures("kind")
+def test_costs_on_postgresql(requests: list[str]) -> None:
+    with postgresql_server.PostgresqlServer() as server:
+        fresh, again, _ = asyncio.run(costs(server.url(2), requests))
+    assert (fresh, again) == NEARLY
