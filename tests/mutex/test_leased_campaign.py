@@ -32,7 +32,7 @@ def test_random_runs_hold_every_promise(profile: str, mixed_leases: bool) -> Non
     seeds = range(SEEDS // 2 if mixed_leases else SEEDS)
     runs = [World(seed, profile, mixed_leases=mixed_leases).run() for seed in seeds]
     assert sum(world.entries for world in runs) > 10 * len(seeds)
-    assert sum(world.free for world in runs) > len(seeds)
+    assert sum(world.free for world in runs) > len(seeds) / 2
     assert sum(world.passed for world in runs) > 0
     assert sum(world.announced for world in runs) > len(seeds)
     if profile != "wild":
@@ -146,7 +146,7 @@ MUTANTS: dict[str, Rule] = {
         lock_delay=LOCK_DELAY,
     ),
     "participant does not look at leases": Rule(
-        Participant, "if lease(voter) > out.now}", "if lease(voter)}", "mixed"
+        Participant, "if share.vote and uplink.lease > out.now", "if share.vote", "mixed"
     ),
     "holder does not look at leases": Rule(
         Bid, "{voter: lease(voter) for", "{voter: 1e9 for", "net"
@@ -204,6 +204,7 @@ MUTANTS: dict[str, Rule] = {
         "bid.share(voter).frozen = loss.lease",
         "bid.share(voter).frozen = 1e9",
         "crash",
+        sharing=0.0,
     ),
     "a sharer joins past an older request for the lock alone": Rule(
         Ballot,

@@ -138,7 +138,7 @@ BUGS: dict[str, Bug] = {
     "a log is not synced": Bug(
         StoreLog,
         "        self._syncer.begin(self._file.fileno(), done)",
-        "        __import__('asyncio').get_running_loop().call_soon(done, None)",
+        "        done(None)",
         "store-disks",
     ),
     # Frames and connections
@@ -237,7 +237,7 @@ BUGS: dict[str, Bug] = {
     ),
     "requests of idle programs seem old": Bug(
         ParticipantHost,
-        "self.participant.sessions.merge(self._time.read(self.participant.sessions.clock))",
+        "sessions.merge(self._time.read(sessions.clock))",
         "pass",
         "line",
     ),
