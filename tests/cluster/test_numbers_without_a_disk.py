@@ -140,7 +140,7 @@ def test_a_claim_fails_after_a_lease_if_no_quorum_votes_and_says_why(
     reason = run(monkeypatch, main)
     assert "no quorum of cluster 'test' votes (a abstains: its data directory is empty" in reason
     assert "b abstains: its data directory is empty, and it has to hear from c first" in reason
-    assert "c: 127.0.0.1:" in reason
+    assert "c: connection refused at 127.0.0.1:" in reason
     assert "start the nodes that are missing" in reason
     assert "coterie serve --new-cluster" in reason
 
