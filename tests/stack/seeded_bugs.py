@@ -187,6 +187,14 @@ BUGS: dict[str, Bug] = {
         "            pass\n",
         "store-lives",
     ),
+    "a call of a former life is taken for a restart": Bug(
+        Peer,
+        "return life != self._life and 0 < incarnation < self._incarnation",
+        "return False",
+        "store-lives",
+        details="two-phase-locking",
+        first=80805,
+    ),
     "a letter of a former life is taken": Bug(
         Peer,
         "        if life != self._life:\n            raise",

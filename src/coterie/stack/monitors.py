@@ -25,7 +25,7 @@ ACCUSATION = "refused: "  # how a node logs that it will not have a connection
 NO_ACCUSATIONS = (
     "did not prove itself",  # a caller that has died or given up
     "no handshake in",  # one whose frames are stuck
-    "a letter of a start of the peer that is over",
+    "of a start of the peer that is over",  # a letter or a call
     "does not tolerate restarts",
     "has no data directory",  # and its time of day is away from ours
 )

@@ -84,6 +84,7 @@ class Peer:
         self._patience = lease
         self._handlers = handlers
         self._life: str | None = None  # of the peer: another one for each of its starts
+        self._incarnation = 0  # the number of that start; 0 where starts are not counted
         self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
         self._waiting: deque[Letter] = deque()
@@ -131,7 +132,14 @@ class Peer:
         self._link.abort(reason)
 
     def _meet(self, life: str, incarnation: int) -> None:
-        """Notice a start of the peer that is not the one we know, whichever side has called."""
+        """Notice a start of the peer that is not the one we know, whichever side has called.
+
+        What a former start has sent may arrive after its successor was met. Where starts are counted
+        it is known by its number; taken for another restart, it would end what is said with the
+        successor, whose letters go on where they were.
+        """
+        if self._is_over(life, incarnation):
+            raise ProtocolError("a call of a start of the peer that is over")
         if self._life is not None and life != self._life:
             self._waiting.clear()
             self._unconfirmed.clear()
@@ -146,6 +154,10 @@ class Peer:
             if not self.is_up:
                 self._grow_impatient()  # it has called us, and may end before we reach it
         self._life = life
+        self._incarnation = incarnation
+
+    def _is_over(self, life: str, incarnation: int) -> bool:
+        return life != self._life and 0 < incarnation < self._incarnation
 
     # To the peer
 
@@ -164,6 +176,8 @@ class Peer:
             self._link.send(letter)
 
     def _connected(self, welcome: Welcome) -> None:
+        if self._is_over(welcome.start, welcome.clock):
+            raise ProtocolError("a call of a start of the peer that is over")
         if self._timer is not None:
             self._timer.cancel()
         self._waiting.extendleft(reversed(self._unconfirmed))
