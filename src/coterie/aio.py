@@ -21,6 +21,36 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
+class Tasks:
+    """Tasks that run beside everything else, until they end or their owner ends them."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._running: dict[asyncio.Task[None], None] = {}
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a task; what it raises reaches the handler of the event loop."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running[task] = None
+        task.add_done_callback(self._finish)
+
+    def cancel(self) -> list[asyncio.Task[None]]:
+        """Cancel all that run, and return them."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        return running
+
+    async def end(self) -> None:
+        """Cancel all that run, and wait until they have ended."""
+        await asyncio.gather(*self.cancel(), return_exceptions=True)
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        if not task.cancelled():
+            task.result()
+
+
 async def to_the_end(work: Coroutine[Any, Any, None] | None) -> None:
     """Finish this work even if the caller is cancelled meanwhile, then let the cancellation pass.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from coterie import system
-from coterie.aio import to_the_end
+from coterie.aio import Tasks, to_the_end
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
 from coterie.cluster.voter.metrics import participant_metrics
@@ -20,7 +19,7 @@ from coterie.locks.watch import follow
 from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from coterie.cluster.client.access import Access
     from coterie.cluster.client.participant import ParticipantHost
@@ -62,7 +61,7 @@ class ClusterEngine:
         self.access = access
         self._queries = Queries()
         self.search = DeadlockSearch(self.waits, self, self._held)
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks()
 
     @property
     def group(self) -> ClusterGroup:
@@ -83,8 +82,7 @@ class ClusterEngine:
     async def close(self) -> None:
         """End all claims, and say goodbye, so that no process has to wait for a lease of ours."""
         self.search.stop()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         for group in self.groups.values():
             group.close()
         self.groups.clear()
@@ -98,7 +96,7 @@ class ClusterEngine:
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
             patience = group.supply.membership.settings.hedge
-            self._run(try_once(claim, group, self._survey, patience))
+            self._tasks.run(try_once(claim, group, self._survey, patience))
         return claim
 
     # Leases
@@ -189,11 +187,6 @@ class ClusterEngine:
         if not self.group.supply.reaches_a_quorum():
             raise self.group.supply.unavailable(lock)
         return await self._queries.survey(self.group.supply, lock)
-
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
 
 
 def _tell(group: ClusterGroup, event: Event) -> None:

@@ -147,6 +147,11 @@ class ParticipantHost:
             line.start()
 
     @property
+    def stock(self) -> Participant:
+        """The locks that this process has, and may use again without a message."""
+        return self.participant
+
+    @property
     def name(self) -> str:
         """The name of this start of the participant."""
         return self.identity.name

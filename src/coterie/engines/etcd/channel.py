@@ -14,13 +14,13 @@ import grpc.aio
 
 from coterie.engines.etcd.messages import chunk, text
 from coterie.engines.queue.server import SessionLost
+from coterie.engines.queue.url import TLS_PARAMETERS
 from coterie.errors import ConfigError, CoterieError, Unavailable
 
 if TYPE_CHECKING:
     from coterie.engines.queue.url import ServerUrl
 
 LOGIN_SECONDS_MAX = 5.0
-TLS_PARAMETERS = ("ca", "certificate", "key")
 # Before what went wrong with a connection: all addresses have failed, which we name ourselves.
 NOISE = re.compile(r".*last error: [A-Z_]+: (ipv[46]:\S+: )?(Failed to connect to remote host: )?")
 OPTIONS: list[tuple[str, Any]] = [
@@ -167,13 +167,9 @@ class Channel:
 
 def _tls(url: ServerUrl) -> grpc.ChannelCredentials | None:
     """Return the credentials of the URL or the environment; None without TLS."""
-    paths = {
-        name: url.parameters.get(name) or os.environ.get(f"COTERIE_TLS_{name.upper()}", "")
-        for name in TLS_PARAMETERS
-    }
     if url.scheme != "etcds" and not any(url.parameters.get(name) for name in TLS_PARAMETERS):
         return None
-    ca, certificate, key = (_read(paths[name]) for name in TLS_PARAMETERS)
+    ca, certificate, key = (_read(url.tls_file(name)) for name in TLS_PARAMETERS)
     if (certificate is None) != (key is None):
         raise ConfigError("certificate and key belong together: give both or none")
     return grpc.ssl_channel_credentials(ca, key, certificate)

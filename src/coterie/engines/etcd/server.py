@@ -18,16 +18,17 @@ import grpc.aio
 import msgspec
 
 from coterie import system
+from coterie.aio import Tasks
 from coterie.engines.etcd import messages as api
-from coterie.engines.etcd.channel import TLS_PARAMETERS, Channel
+from coterie.engines.etcd.channel import Channel
 from coterie.engines.etcd.watches import Watches
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost, inside
-from coterie.engines.queue.url import parse_server_url
+from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Sequence
 
     from coterie.engines.etcd.messages import Change, KeyValue
     from coterie.engines.queue.server import Place, Told
@@ -133,7 +134,7 @@ class EtcdSession:
         self._created: dict[Place, tuple[int, bytes]] = {}
         self._letters = itertools.count(1)
         self._ready = asyncio.Event()
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks()
         mailbox = MAILBOXES + f"{participant}/".encode()
         self._mailbox = (mailbox, _after(mailbox))
         self._refusal: ConfigError | None = None
@@ -143,8 +144,8 @@ class EtcdSession:
 
     async def start(self) -> None:
         """Renew the lease from now on, and listen to mail."""
-        self._run(self._renew())
-        self._run(self._watches.run())
+        self._tasks.run(self._renew())
+        self._tasks.run(self._watches.run())
         try:
             async with asyncio.timeout(self._limit):
                 await self._ready.wait()
@@ -159,11 +160,8 @@ class EtcdSession:
     async def close(self) -> None:
         """End the lease; etcd removes all keys that go with it."""
         self._lost = self._lost or "it was closed"
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
         try:
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._tasks.end()
             with contextlib.suppress(CoterieError, SessionLost):
                 await self._channel.call("Lease/LeaseRevoke", api.number(1, self._id), self._limit)
         finally:
@@ -324,7 +322,7 @@ class EtcdSession:
     def _look_for_mail(self) -> None:
         """Read what has come while no stream was there."""
         self._ready.set()
-        self._run(self._read_mail())
+        self._tasks.run(self._read_mail())
 
     async def _read_mail(self) -> None:
         with contextlib.suppress(CoterieError, SessionLost):
@@ -332,7 +330,7 @@ class EtcdSession:
                 await self._open(letter.key, letter.value)
 
     def _receive(self, change: Change) -> None:
-        self._run(self._open(change.key, change.value))
+        self._tasks.run(self._open(change.key, change.value))
 
     async def _open(self, key: bytes, letter: bytes) -> None:
         """Take a letter out; the one that has deleted it reads it, so it is read once."""
@@ -361,16 +359,6 @@ class EtcdSession:
 
     def _abandoned(self, place: Place) -> bytes:
         return ABANDONED + f"{self._id:x}.{place.attempt}".encode()
-
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._finish)
-
-    def _finish(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
-        if not task.cancelled():
-            task.result()
 
 
 def _way(place: Place) -> tuple[bytes, bytes]:

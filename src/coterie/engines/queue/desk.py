@@ -24,13 +24,14 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from coterie import system
+from coterie.aio import Tasks
 from coterie.alarm import Alarm
 from coterie.engines.queue.mail import Knock, encode
 from coterie.engines.queue.server import Author, Place, SessionLost
 from coterie.errors import CoterieError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from coterie.engines.queue.server import Server, Session
     from coterie.locks.leases.group import LeaseGroup
@@ -138,7 +139,7 @@ class Desk:
         self.name = system.secret(8).hex()  # also the address of our mail
         self.lease = lease
         self.mail = mail
-        self.participant = self
+        self.stock = self
         self.bids: dict[str, Bid] = {}
         self.cached: dict[str, None] = {}
         self._announced: dict[
@@ -155,7 +156,7 @@ class Desk:
         self._known: OrderedDict[str, None] = OrderedDict()  # names that were used lately
         self._wanted_at: OrderedDict[str, float] = OrderedDict()  # when others wanted them
         self._leaves: dict[str, asyncio.Future[None]] = {}  # under way, the last of each lock
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks()
         self._ready = asyncio.Event()
         self._closed = False
         self._sweep: asyncio.TimerHandle | None = None
@@ -179,7 +180,7 @@ class Desk:
 
     def begin(self) -> None:
         """Begin a session as soon as the server can be reached; requests wait for it."""
-        self._run(self._open_at_last())
+        self._tasks.run(self._open_at_last())
 
     def stop(self) -> None:
         """Accept nothing more; `close` waits until the server knows it."""
@@ -195,9 +196,7 @@ class Desk:
         session, self.session = self.session, None
         if session is not None:
             await _end(session)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
 
     def renewed(self, ear: Ear, sent_at: float) -> None:
         """Count the lease from the sending of a renewal that was confirmed.
@@ -234,7 +233,7 @@ class Desk:
             elif bid.state is State.HELD:
                 bid.state = State.LOST
                 self._group.lose(lock, bid.token, reason)
-        self._run(self._begin_again(session))
+        self._tasks.run(self._begin_again(session))
 
     async def _begin_again(self, former: Session) -> None:
         await _end(former)
@@ -283,7 +282,7 @@ class Desk:
     def release(self, lock: str) -> None:
         """Give a lock back; that is sent, and not waited for."""
         bid = self._forget(lock)
-        self._run(self._leave(bid))
+        self._tasks.run(self._leave(bid))
 
     def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Give a lock back and ask for it again, in one message."""
@@ -294,7 +293,7 @@ class Desk:
         announced = self._announced.get(lock)
         if writer and announced is None:
             announced = self._announced[lock] = Bid(Place(lock, False, next(self._attempts)))
-            self._run(self._obtain(announced, None))
+            self._tasks.run(self._obtain(announced, None))
         elif not writer and announced is not None:
             del self._announced[lock]
             self._give_up(announced)
@@ -313,10 +312,10 @@ class Desk:
             # It stands in the queue already, and cannot be inside before our entry that shares leaves.
             self.bids[lock] = self._announced.pop(lock)
             if leaving is not None:
-                self._run(self._leave(leaving))
+                self._tasks.run(self._leave(leaving))
             return
         bid = self.bids[lock] = Bid(Place(lock, shared, next(self._attempts)))
-        self._run(self._obtain(bid, leaving))
+        self._tasks.run(self._obtain(bid, leaving))
         if shared:
             self.announce(lock, writer)
 
@@ -406,7 +405,7 @@ class Desk:
         """Knock after a while, and again and again, for mail may be lost."""
 
         def knock() -> None:
-            self._run(self._knock(session, bid.place.lock))
+            self._tasks.run(self._knock(session, bid.place.lock))
             self._plan_knock(session, bid, max(self.lease, 2 * delay))
 
         bid.knock = asyncio.get_running_loop().call_later(delay, knock)
@@ -574,16 +573,6 @@ class Desk:
     def unavailable(self, lock: str) -> CoterieError:
         """Make the error of a claim that waits in vain."""
         return Unavailable(f"lock {lock!r}: {self._server}: {self.trouble}")
-
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._finish)
-
-    def _finish(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
-        if not task.cancelled():
-            task.result()
 
 
 async def _end(session: Session) -> None:

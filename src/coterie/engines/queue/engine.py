@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from coterie import system
-from coterie.aio import to_the_end
+from coterie.aio import Tasks, to_the_end
 from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.deadlock.service.waits import DeadlockSearch, Waits
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncGenerator,
         Callable,
-        Coroutine,
         Iterable,
         Mapping,
         Sequence,
@@ -72,7 +71,7 @@ class QueueEngine:
         self.search = DeadlockSearch(self.waits, self, self._held)
         self.server = server
         self._questions = Questions()
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks()
 
     @property
     def group(self) -> Group:
@@ -93,9 +92,7 @@ class QueueEngine:
     async def close(self) -> None:
         """End all claims and sessions, so that no process has to wait for a lease of ours."""
         self.search.stop()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
+        tasks = self._tasks.cancel()
         groups = list(self.groups.values())
         self.groups.clear()
         for group in groups:
@@ -110,7 +107,7 @@ class QueueEngine:
         claim = group.place(name, owner, shared=shared, wait=wait)
         if not wait and claim.token is None and not claim.granted.done():
             patience = min(TRY_SECONDS_MAX, group.supply.lease / 5)
-            self._run(try_once(claim, group, self._survey_one, patience))
+            self._tasks.run(try_once(claim, group, self._survey_one, patience))
         return claim
 
     # Leases
@@ -156,7 +153,7 @@ class QueueEngine:
     def _send(self, participant: str, letter: bytes) -> None:
         session = self.group.supply.session if self.groups else None
         if session is not None:
-            self._run(_deliver(session, participant, letter))
+            self._tasks.run(_deliver(session, participant, letter))
 
     def _report(self, group: Group, asked: AskOwner) -> OwnerReport:
         """Answer for a group; an owner that another's search has found searches soon, too."""
@@ -297,11 +294,6 @@ class QueueEngine:
         return await self._questions.ask(
             [0], send, self._questions.patience(desk.lease), desk.lease
         )
-
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
 
 
 async def _close_all(desks: Sequence[Desk], tasks: Sequence[asyncio.Task[None]]) -> None:

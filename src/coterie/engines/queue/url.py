@@ -6,6 +6,7 @@ After the addresses may stand a path, where the engine knows what to do with one
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -13,6 +14,7 @@ from coterie.errors import UsageError
 
 LEASE_SECONDS = 10.0
 DETECTION = "deadlock-detection"
+TLS_PARAMETERS = ("ca", "certificate", "key")
 
 
 class ServerUrl(NamedTuple):
@@ -26,6 +28,10 @@ class ServerUrl(NamedTuple):
     lease: float
     detects: bool
     parameters: dict[str, str]  # of the engine
+
+    def tls_file(self, name: str) -> str:
+        """Return where a file for TLS is, by the URL or the environment; empty where neither says."""
+        return self.parameters.get(name) or os.environ.get(f"COTERIE_TLS_{name.upper()}", "")
 
     @property
     def shown(self) -> str:

@@ -15,14 +15,15 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from coterie import system
+from coterie.aio import Tasks
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost
-from coterie.engines.queue.url import parse_server_url
+from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.redis import scripts
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from coterie.engines.queue.server import Place, Told
     from coterie.engines.queue.url import ServerUrl
@@ -33,7 +34,6 @@ BEATS_PER_LEASE = 3
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
 LOOK_SECONDS_MIN = 0.01  # after the end of a lease that is waited for
-TLS_PARAMETERS = ("ca", "certificate", "key")
 SECURE = ("rediss", "valkeys")
 
 logger = logging.getLogger("coterie.engines")
@@ -110,15 +110,11 @@ class RedisServer:
         host, port = url.addresses[0]
         tls: dict[str, Any] = {}
         if url.scheme in SECURE:
-            paths = {
-                name: url.parameters.get(name) or os.environ.get(f"COTERIE_TLS_{name.upper()}")
-                for name in TLS_PARAMETERS
-            }
             tls = {
                 "ssl": True,
-                "ssl_ca_certs": paths["ca"],
-                "ssl_certfile": paths["certificate"],
-                "ssl_keyfile": paths["key"],
+                "ssl_ca_certs": url.tls_file("ca") or None,
+                "ssl_certfile": url.tls_file("certificate") or None,
+                "ssl_keyfile": url.tls_file("key") or None,
             }
         return client.Redis(
             host=host,
@@ -271,11 +267,11 @@ class RedisSession:
         self._trouble = "no answer"  # with the channel
         self._connecting = asyncio.Lock()
         self._calls: dict[asyncio.Task[Any], None] = {}
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks()
 
     async def start(self, up_seconds: float) -> None:
         """Announce the session, renew it from now on, and listen to news."""
-        self._run(self._listen())
+        self._tasks.run(self._listen())
         try:
             async with asyncio.timeout(CALL_SECONDS_MAX):
                 await self._ready.wait()
@@ -295,14 +291,12 @@ class RedisSession:
             int(up_seconds * 1000),
         )
         self._told.renewed(sent_at)
-        self._run(self._renew())
+        self._tasks.run(self._renew())
 
     async def close(self) -> None:
         """End the session and take its entries away."""
         self._lost = self._lost or "it was closed"
-        tasks, calls = list(self._tasks), list(self._calls)
-        for task in tasks:
-            task.cancel()
+        tasks, calls = self._tasks.cancel(), list(self._calls)
         try:
             # Calls that are under way keep the line: one that is cancelled would cost it.
             await asyncio.gather(*tasks, *calls, return_exceptions=True)
@@ -473,16 +467,6 @@ class RedisSession:
 
     def _member(self, place: Place) -> str:
         return f"{'s' if place.shared else 'x'}.{self._session}.{place.attempt}"
-
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._finish)
-
-    def _finish(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
-        if not task.cancelled():
-            task.result()
 
 
 def _channel(participant: str) -> str:

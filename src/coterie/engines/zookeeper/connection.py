@@ -27,6 +27,7 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from coterie import system
 from coterie.engines.queue.server import ServerNode, SessionLost
+from coterie.engines.queue.url import TLS_PARAMETERS
 from coterie.errors import ConfigError, CoterieError, Unavailable
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from coterie.engines.queue.url import ServerUrl
 
-TLS_PARAMETERS = ("ca", "certificate", "key")
 SECURE = "zookeepers"
 CALL_SECONDS_MAX = 5.0
 GOODBYE_SECONDS_MAX = 0.8
@@ -368,10 +368,7 @@ def _tls(url: ServerUrl) -> dict[str, Any]:
     """Return the TLS settings of the URL or the environment; nothing without TLS."""
     if url.scheme != SECURE and not any(url.parameters.get(name) for name in TLS_PARAMETERS):
         return {}
-    paths = {
-        name: url.parameters.get(name) or os.environ.get(f"COTERIE_TLS_{name.upper()}")
-        for name in TLS_PARAMETERS
-    }
+    paths = {name: url.tls_file(name) or None for name in TLS_PARAMETERS}
     for path in filter(None, paths.values()):
         if not Path(path).is_file():
             raise ConfigError(f"{path}: no such file")

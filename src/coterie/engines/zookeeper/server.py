@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kazoo.exceptions import NoNodeError
 
 from coterie import system
+from coterie.aio import Tasks
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Entry, SessionLost, inside
-from coterie.engines.queue.url import parse_server_url
+from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.zookeeper import names
-from coterie.engines.zookeeper.connection import TLS_PARAMETERS, Connection, ask_node
+from coterie.engines.zookeeper.connection import Connection, ask_node
 from coterie.errors import CoterieError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Sequence
 
     from coterie.engines.queue.server import Author, Place, ServerNode, Told
     from coterie.engines.queue.url import ServerUrl
@@ -108,7 +109,7 @@ class ZooKeeperSession:
         ] = {}  # locks whose queues others stood in when we last looked
         self._watches: dict[str, list[asyncio.Event]] = {}
         self._mail = asyncio.Event()
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = Tasks()
 
     async def start(self) -> None:
         """Connect, renew the session from now on, and listen to mail."""
@@ -126,15 +127,13 @@ class ZooKeeperSession:
                 connection.send("create", f"{self._mailbox}/{PRESENCE}", ephemeral=True),
             )
         await self._beat()
-        self._run(self._renew())
-        self._run(self._read_mail())
-        self._run(self._sweep())
+        self._tasks.run(self._renew())
+        self._tasks.run(self._read_mail())
+        self._tasks.run(self._sweep())
 
     async def close(self) -> None:
         """End the session; ZooKeeper removes all entries that go with it."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
         with contextlib.suppress(SessionLost, Unavailable):
             for place, own in self._begun.items():
                 if own is not None:
@@ -388,11 +387,6 @@ class ZooKeeperSession:
 
     def _queue(self, lock: str) -> str:
         return f"{self._queues}/{names.escape(lock)}"
-
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._tasks.pop)
 
 
 def _entries(line: Sequence[names.Node]) -> list[Entry]:

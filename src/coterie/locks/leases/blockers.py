@@ -106,5 +106,5 @@ def _standing(
     if waiting:
         first = waiting[0]
         return Standing(wanted, "waiting", 0, first.since, modes, (), owners, first.shared)
-    kept = wanted.lock in group.supply.participant.cached
+    kept = wanted.lock in group.supply.stock.cached
     return Standing(wanted, "kept" if kept else "nothing", 0, 0.0)

@@ -237,7 +237,7 @@ class LeaseGroup(Generic[SupplyT]):
         self._check: asyncio.TimerHandle | None = None
         self._check_due = math.inf
         self.supply = enter(self)
-        self._stock: Stock = self.supply.participant
+        self._stock: Stock = self.supply.stock
 
     # What tasks do
 

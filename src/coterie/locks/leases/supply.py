@@ -49,7 +49,7 @@ class Supply(Protocol):
     """Asks for locks and gives them back; it tells the group what becomes of its requests."""
 
     @property
-    def participant(self) -> Stock:
+    def stock(self) -> Stock:
         """What this process has."""
 
     @property
