@@ -12,7 +12,7 @@ from coterie.explore.budget import Budget
 from coterie.lab.atlas import Atlas, build, horizon
 from coterie.lab.bound import Bound
 from coterie.lab.scope import build as build_processes
-from coterie.lab.scope import is_timed
+from coterie.lab.scope import unexplored
 from coterie.scenario.play import Play, begin
 
 ONE_CRASH = Bound(crashes=1)
@@ -31,7 +31,7 @@ UNTIMED = [
     (name, variant.name)
     for name, entry in algorithms().items()
     for variant in entry.variants
-    if not is_timed(begin(f"{name} 3 variant={variant.name}"))
+    if unexplored(begin(f"{name} 3 variant={variant.name}", clock="none")) is None
 ]
 LARGE = {("decentralized", "retry"), ("lamport", "plain"), ("ring", "as-told")}
 CASES = [

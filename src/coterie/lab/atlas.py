@@ -61,7 +61,7 @@ class Atlas:
     def look(self, play: Play) -> Fate | None:
         """Return the fate of a play; None if its state is not on the atlas."""
         if play.over:
-            return _ended(play)
+            return ended(play)
         number = self.find(play)
         return None if number is None else self._fate(number)
 
@@ -105,7 +105,7 @@ class Atlas:
         after = play.fork()
         after.move(move.text)
         if after.over:
-            return _ended(after)
+            return ended(after)
         if not self.scope.allows(play, move):
             return OUTSIDE
         return self.look(after) or OUTSIDE
@@ -188,7 +188,7 @@ def _searched(scope: Scope, graph: StateGraph, *, from_here: bool) -> Searched:
     )
 
 
-def _ended(play: Play) -> Fate:
+def ended(play: Play) -> Fate:
     """Return the fate of a play that a violation has ended."""
     last = play.world.records[-1]
     assert isinstance(last, Violated), "a play is over when something was violated"

@@ -101,9 +101,23 @@ def build(play: Play) -> Sequence[Process[Any]]:
     return entry.build(entry.setup(header.size, header.variant or None, header.parameters))
 
 
-def is_timed(play: Play) -> bool:
-    """Return whether the processes rely on bounds of time, so that this explorer cannot have them."""
-    return needs_clock(build(play))
+def unexplored(play: Play) -> str | None:
+    """Say why the explorer cannot have the processes of a play, if it cannot."""
+    if needs_clock([seat.process for seat in play.world.seats.values()]):
+        return TIMED
+    if algorithm(play.header.algorithm).reads_clock and play.header.clock == "time":
+        return "Clocks go on with every move here, so that no fates are shown: choose clock=none."
+    return None
+
+
+def limits(play: Play) -> str | None:
+    """Say what is not judged in a play, if anything is not."""
+    return CLOCKED if algorithm(play.header.algorithm).reads_clock else None
+
+
+def properties_of(play: Play) -> Sequence[Property]:
+    """Return what the processes of a play are judged by."""
+    return usual_properties([seat.process for seat in play.world.seats.values()])
 
 
 def usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:

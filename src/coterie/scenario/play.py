@@ -26,7 +26,14 @@ CLOCKS: tuple[Literal["time", "none"], ...] = ("time", "none")
 
 
 def begin(line: str, title: str = "", clock: Literal["time", "none"] = "time") -> Play:
-    """Read the first line of a scenario; `clock` holds unless the line chooses one."""
+    """Build what the first line of a scenario says; `clock` holds unless the line chooses one."""
+    return Play(*read_first_line(line, title, clock))
+
+
+def read_first_line(
+    line: str, title: str = "", clock: Literal["time", "none"] = "time"
+) -> tuple[Header, Channel | None]:
+    """Read a first line; whether there are such processes is not looked at here."""
     name, *rest = _words(line)
     if not rest or not rest[0].isdecimal() or len(rest[0]) > SIZE_DIGITS_MAX:
         raise UsageError(f"an algorithm and a size, such as 'ricart-agrawala 3', not {line!r}")
@@ -51,7 +58,7 @@ def begin(line: str, title: str = "", clock: Literal["time", "none"] = "time") -
         title=title,
         clock="none" if chosen == "none" else "time",
     )
-    return Play(header, channels.get(channel))
+    return header, channels.get(channel)
 
 
 def _words(line: str) -> list[str]:
@@ -109,6 +116,21 @@ class Play:
         except UsageError:
             self.time -= 1
             raise
+
+    def meant(self, line: str) -> Move:
+        """Return the possible move that a command means, or refuse it as `move` does."""
+        words = [str(int(word)) if word.isdecimal() else word for word in line.split()]
+        moves = {move.text: move for move in self.enabled()}
+        if (known := moves.get(" ".join(words))) is not None:
+            return known
+        if len(words) < 4 or words[2] != ">":
+            raise self._impossible(line)
+        letter = self._letter(line, words[1], words[3], " ".join(words[4:]))
+        wanted = (words[0], letter.receiver, letter.sender, label(letter.message))
+        for move in moves.values():
+            if (move.kind, move.process, move.peer, move.name) == wanted:
+                return move
+        raise self._impossible(line)
 
     def next_delivery(self) -> Move | None:
         """Return the move that delivers the oldest message that can arrive, as `run` does."""
