@@ -106,6 +106,7 @@ ROOMS = {
     "election": "catalogue clocks errors process",
     "engines": "aio alarm deadlock deadlock.service errors locks system",
     "explore": "clocks errors process trace",
+    "lab": "catalogue errors explore process scenario trace",
     "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "process": "errors",
