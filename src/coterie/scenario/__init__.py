@@ -92,12 +92,14 @@ def perform(text: str) -> Performance:
 def _begin(line: str, title: str) -> _Play:
     name, *rest = shlex.split(line)
     if not rest or not rest[0].isdecimal():
-        raise UsageError(f"an algorithm and a size, such as 'ricart-agrawala 3', not {line!r}")
+        raise UsageError(
+            f"expected an algorithm and a size, such as 'ricart-agrawala 3', got {line!r}"
+        )
     choices: dict[str, str] = {}
     for choice in rest[1:]:
         key, equals, value = choice.partition("=")
         if not equals:
-            raise UsageError(f"name=value, such as 'variant=plain', not {choice!r}")
+            raise UsageError(f"expected name=value, such as 'variant=plain', got {choice!r}")
         choices[key] = value
     channels = {channel.value: channel for channel in Channel}
     channel = choices.pop("channel", "")
