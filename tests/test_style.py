@@ -83,7 +83,7 @@ ROOMS = {
     "catalogue": "errors",
     "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
-    " scenario simulate stack trace transactions transactions.serializability transactions.trials",
+    " scenario simulate stack system trace transactions transactions.serializability transactions.trials",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie import system
 from coterie.aio import new_event_loop
 from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
@@ -18,7 +19,7 @@ from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.config import Config, convert, load
 from coterie.cluster.membership import PORT
 from coterie.cluster.ports import free_ports
-from coterie.cluster.runtime import clock, descriptors
+from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.voter.node import Node
 from coterie.errors import ConfigError, Unavailable, UsageError
@@ -130,8 +131,8 @@ class AcceptErrors:
         if not isinstance(error, OSError) or error.errno not in descriptors.EXHAUSTED:
             loop.default_exception_handler(context)
             return
-        if clock.now() >= self._quiet_until:
-            self._quiet_until = clock.now() + QUIET_SECONDS
+        if system.now() >= self._quiet_until:
+            self._quiet_until = system.now() + QUIET_SECONDS
             logger.warning(
                 "connections have to wait: %s; at most %d files and connections may be open here"
                 " (ulimit -n)",
