@@ -63,5 +63,8 @@ def ask(
         else:
             answer.body += message.get("body", b"")
 
-    asyncio.run(app(scope, receive, send))
+    async def call() -> None:
+        await app(scope, receive, send)
+
+    asyncio.run(call())
     return answer
