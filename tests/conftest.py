@@ -1,4 +1,4 @@
-"""What holds for all tests: signals as on a terminal, logs, and which tests run alone."""
+"""What holds for all tests: signals as on a terminal, logs, no hurry, and which tests run alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Tests with processes, sockets or clocks of their own: the others can run beside each other.
+# Tests with processes, sockets or clocks of their own; all others can run beside each other.
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_cluster_page.py",
@@ -31,6 +32,11 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         default = signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL
         signal.signal(number, default)
+
+
+# A test of pure code may get little of a core, so it has no limit by the wall clock.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -131,7 +131,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a memory is used after a reboot": Bug(
         Storage,
-        "memory.boot == clock.boot() and memory.written_at <= clock.now()",
+        "memory.boot == system.boot() and memory.written_at <= system.now()",
         "True",
         "shutdowns",
     ),

@@ -123,7 +123,7 @@ class Coterie:
         from `samples` random sets of live members; the answer says which.
         """
         if not 0 <= p <= 1:
-            raise UsageError(f"a probability lies between 0 and 1, so {p} is none")
+            raise UsageError(f"p must be a probability between 0 and 1, got {p}")
         return self._availability(p, samples, seed)
 
     def load(self) -> Load:

@@ -19,7 +19,6 @@ class Backward:
 
     def __init__(self, states: int, sources: Numbers, targets: Numbers) -> None:
         """Sort the edges by the state they lead to."""
-        self._states = states
         self._sources = sources[np.argsort(targets, kind="stable")]
         self._ends = np.cumsum(np.bincount(targets, minlength=states))
 
@@ -41,7 +40,7 @@ class Backward:
         return steps
 
     def _edges_into(self, states: Positions) -> Positions:
-        """Positions of all edges that lead to one of these states."""
+        """Return the positions of all edges that lead to one of these states."""
         ends = self._ends[states]
         counts = ends - np.where(states > 0, self._ends[states - 1], 0)
         past = np.cumsum(counts)

@@ -36,12 +36,14 @@ def read_first_line(
     """Read a first line; whether there are such processes is not looked at here."""
     name, *rest = _words(line)
     if not rest or not rest[0].isdecimal() or len(rest[0]) > SIZE_DIGITS_MAX:
-        raise UsageError(f"an algorithm and a size, such as 'ricart-agrawala 3', not {line!r}")
+        raise UsageError(
+            f"expected an algorithm and a size, such as 'ricart-agrawala 3', got {line!r}"
+        )
     choices: dict[str, str] = {}
     for choice in rest[1:]:
         key, equals, value = choice.partition("=")
         if not equals:
-            raise UsageError(f"name=value, such as 'variant=plain', not {choice!r}")
+            raise UsageError(f"expected name=value, such as 'variant=plain', got {choice!r}")
         choices[key] = value
     channels = {channel.value: channel for channel in Channel}
     channel = choices.pop("channel", "")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from coterie import system
 from coterie.catalogue import Algorithm, Setup, algorithm
 from coterie.cluster.classic.frames import (
     ClassicFigures,
     ClassicStatus,
     decode_question,
 )
-from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.durable import FolderLock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
@@ -162,7 +162,7 @@ class Classic:
         self.lost: set[ProcessId] = set()  # peers that are away, or were
         self.has_failed = False  # the others do not have it any more
         self._program = program
-        self._began = clock.now()
+        self._began = system.now()
         self._patience: asyncio.TimerHandle | None = None  # with nodes that have not been met
         self._strangers = set(range(1, self.setup.size + 1)) - {self.me}  # not met so far
         self._early: list[tuple[ProcessId, Letter]] = []  # came before we were ready
@@ -257,7 +257,7 @@ class Classic:
         """
         counted = None if self._data is None else count_start(self._data)
         if self.elects and self.tolerates_restarts:
-            return int(clock.wall() * 1000) if counted is None else counted + 1
+            return int(system.wall() * 1000) if counted is None else counted + 1
         return counted or 0
 
     def _begin(self) -> None:
@@ -425,7 +425,7 @@ class Classic:
     def figures(self) -> ClassicFigures:
         """Return how the node is."""
         return ClassicFigures(
-            clock.now() - self._began,
+            system.now() - self._began,
             self.is_ready,
             tuple(self.away),
             self.leader,

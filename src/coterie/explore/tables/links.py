@@ -81,7 +81,7 @@ class Links:
         return self._remove(np.intp(slot), numbers, (len(self.heads.slots), len(self)))
 
     def replace(self, number: int, change: Callable[[int], int]) -> int:
-        """Number of a content with each message changed into another."""
+        """Return the number of a content with each message changed into another."""
         link, content = self._contents[number]
         if content is None:
             return number

@@ -202,7 +202,7 @@ class Moves:
                 yield self._notice(rows, Action("suspect", place, peer))
 
     def input_of(self, action: Action, state: Ids) -> Input | None:
-        """What a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
+        """Return what a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
         match action.kind:
             case "ask":
                 number = self.seats.asks.slots[action.slot].array[state[action.place]]
