@@ -111,7 +111,7 @@ def begin_run(first: str) -> Run | Refusal:
         play = _begin(first)
     except CoterieError as error:
         return Refusal(str(error))
-    states = [_state(play, process) for process in play.world.seats]
+    states = [state_of(play, process) for process in play.world.seats]
     step = Step(0, "", "", "start", 0, 0, "", [*play.world.records], states, _violation(play))
     return Run(first, [step], play)
 
@@ -145,7 +145,7 @@ def _make(play: Play, steps: list[Step], move: Move) -> None:
     old = next(
         state for step in reversed(steps) for state in step.states if state.process == move.process
     )
-    new = _state(play, move.process)
+    new = state_of(play, move.process)
     steps.append(
         Step(
             number=len(steps),
@@ -162,7 +162,8 @@ def _make(play: Play, steps: list[Step], move: Move) -> None:
     )
 
 
-def _state(play: Play, process: ProcessId) -> ProcessState:
+def state_of(play: Play, process: ProcessId) -> ProcessState:
+    """Return one process as it is now."""
     world = play.world
     seat = world.seats[process]
     fields = plain(seat.process)
