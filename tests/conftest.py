@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_cluster_page.py",
-    "test_docs.py",
     "test_lock_bench.py",
     "test_locks_page.py",
     "test_store_bench.py",
