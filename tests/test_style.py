@@ -83,7 +83,8 @@ ROOMS = {
     "catalogue": "errors",
     "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
-    " scenario simulate stack system trace transactions transactions.serializability transactions.trials",
+    " scenario simulate stack system trace transactions transactions.serializability"
+    " transactions.trials web",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
@@ -106,6 +107,7 @@ ROOMS = {
     "election": "catalogue clocks errors process",
     "engines": "aio alarm deadlock deadlock.service errors locks system",
     "explore": "clocks errors process trace",
+    "lab": "catalogue errors explore process scenario trace",
     "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "process": "errors",
@@ -123,6 +125,7 @@ ROOMS = {
     "transactions.store": "aio clocks errors system transactions transactions.schemes",
     "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
     " transactions.site",
+    "web": "cluster cluster.admin cluster.classic deadlock diagram engines errors locks",
 }
 
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.

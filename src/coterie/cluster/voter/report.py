@@ -34,6 +34,7 @@ def report(voting: VoterHost, *, locks: bool) -> Figures:
         _locks(voting) if locks else (),
         known.reason,
         max(0, len(ballots) - LOCKS_MAX) if locks else 0,
+        dict(voting.received + voting.sent),
     )
 
 

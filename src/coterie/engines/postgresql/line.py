@@ -46,6 +46,7 @@ class Address:
     def __init__(self, url: ServerUrl) -> None:
         """Take over what the URL says; what it does not say is taken from the environment."""
         self._url = url
+        self._order = list(url.addresses)  # that which was the primary last comes first
 
     def __str__(self) -> str:
         """Name the server for people."""
@@ -86,9 +87,30 @@ class Address:
         return ServerNode(self._url.shown, version, "standby" if is_standby else "primary")
 
     async def _connect(self, limit: float) -> Any:
-        url = self._url
+        """Connect to the server, or to that of several which is the primary.
+
+        Each has its share of the time: one that hangs must not be the end of the search.
+        """
+        trouble: Exception | None = None
+        for address in list(self._order):
+            try:
+                connection = await self._connect_to(address, limit / len(self._order))
+            except FAILURES as error:
+                if trouble is None or not isinstance(
+                    error, asyncpg.TargetServerAttributeNotMatched
+                ):
+                    trouble = error
+            else:
+                self._order.remove(address)
+                self._order.insert(0, address)
+                return connection
+        assert trouble is not None, "there is an address"
+        raise trouble
+
+    async def _connect_to(self, address: tuple[str, int], limit: float) -> Any:
+        url = self._url._replace(addresses=[address])
         options = {k: v for k, v in url.parameters.items() if k in TLS_PARAMETERS}
-        if len(url.addresses) > 1:
+        if len(self._order) > 1:
             options["target_session_attrs"] = "primary"
         query = f"?{urlencode(options)}" if options else ""
         return await asyncpg.connect(

@@ -22,11 +22,11 @@ from coterie.explore.tables.steps import Steps
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from coterie.explore.tables.arrays import Ids, Keys, Numbers, Positions, Rows, Slots
     from coterie.explore.tables.inputs import Input
-    from coterie.process import Channel, Seat
+    from coterie.process import Channel, Payload, Seat
 
 NARROW = 1 << 16  # so many numbers fit into two bytes
 
@@ -151,6 +151,28 @@ class Moves:
             suffix = np.array([self.links.suffix(contents[pair])])
             column.append(int(self.links.append(empty, suffix)[0]))
         return np.array([[*column, 0]], self.dtype).T.copy()
+
+    def column(
+        self,
+        seats: Sequence[tuple[Seat, Standing] | None],
+        under_way: Mapping[tuple[int, int], Sequence[Payload]],
+        left: Faults,
+    ) -> Rows:
+        """Return a state that was reached elsewhere: its seats, its messages, the faults still allowed.
+
+        A crashed process has no seat. Messages are given by the places of sender and receiver, in the
+        order sent; those to a crashed process are lost, as they are here.
+        """
+        column = [
+            self.seats.crash(place) if each is None else self.seats.save(place, *each)
+            for place, each in enumerate(seats)
+        ]
+        for (sender, receiver), row in self.link_rows.items():
+            messages = under_way.get((sender, receiver), ())
+            content = tuple(self.inputs.receive(sender + 1, message) for message in messages)
+            closed = seats[receiver] is None
+            column.append(self.links.number(row, None if closed else self.links.ordered(content)))
+        return np.array([[*column, self.budgets.index(left)]], self.dtype).T.copy()
 
     def expand(self, rows: Rows) -> Iterator[Batch]:
         """Make every move from every state."""
