@@ -104,10 +104,11 @@ ROOMS = {
     "deadlock.service": "deadlock errors system",
     "diagram": "errors trace",
     "election": "catalogue clocks errors process",
-    "engines": "aio alarm deadlock deadlock.service errors locks system",
+    "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
     "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
+    "postgresql": "errors",
     "process": "errors",
     "scenario": "catalogue errors process trace",
     "simulate": "catalogue errors process scenario trace",
@@ -120,7 +121,7 @@ ROOMS = {
     "transactions.schemes": "clocks deadlock errors transactions",
     "transactions.serializability": "deadlock errors transactions",
     "transactions.site": "clocks deadlock deadlock.service errors process transactions.schemes",
-    "transactions.store": "aio clocks errors system transactions transactions.schemes",
+    "transactions.store": "aio clocks errors postgresql system transactions transactions.schemes",
     "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
     " transactions.site",
 }
