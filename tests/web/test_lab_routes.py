@@ -135,7 +135,7 @@ def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None
         await asyncio.to_thread(begins.wait)
         second = asyncio.create_task(searches.run(search("second")))
         third = asyncio.create_task(searches.run(search("third")))
-        return await asyncio.gather(first, second, third)
+        return list(await asyncio.gather(first, second, third))
 
     assert asyncio.run(main()) == ["first", "second", "third"]
     assert begun == [("first", False), ("second", True), ("third", False)]
