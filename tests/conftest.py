@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_cluster_page.py",
-    "test_docs.py",
     "test_lock_bench.py",
     "test_locks_page.py",
     "test_store_bench.py",
@@ -39,12 +38,24 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 
+def is_real(path: Path) -> bool:
+    """Return whether the tests of a file have processes, sockets or clocks of their own."""
+    parts = path.relative_to(Path(__file__).parent).parts
+    return parts[0] in REAL or parts[-1] in REAL_FILES
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even read the files of which no test will run: that takes seconds for all of them."""
+    wanted = {"real": True, "not real": False}.get(config.option.markexpr)
+    if wanted is None or collection_path.suffix != ".py" or is_real(collection_path) is wanted:
+        return None
+    return True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that run one after the other."""
-    root = Path(__file__).parent
     for item in items:
-        parts = item.path.relative_to(root).parts
-        if parts[0] in REAL or parts[-1] in REAL_FILES:
+        if is_real(item.path):
             item.add_marker("real")
 
 
