@@ -205,7 +205,7 @@ def _border(node: Point, outside: Point, half_width: float, half_height: float) 
     return node.towards(outside, length * min(half_width / across, half_height / down, 1.0))
 
 
-def dot(graph: Graph[Hashable]) -> str:
+def dot(graph: Graph[Any]) -> str:
     """Write a wait-for graph in Graphviz' language, with the same colours and gates."""
     core = {node for members in graph.cores() for node in members}
     lines = ["digraph wait_for {", '  node [shape=box, style="rounded", fontname="sans-serif"];']
