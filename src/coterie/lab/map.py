@@ -148,7 +148,7 @@ class _Cartographer:
 
 def _forgetful(play: Play, process: ProcessId) -> ProcessState:
     """Return a process as it is; a crashed one has no memory."""
-    state = state_of(play, process)
+    state = state_of(play.world, process)
     crashed = process in play.world.crashed
     return msgspec.structs.replace(state, fields={}) if crashed else state
 
