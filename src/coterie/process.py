@@ -218,6 +218,25 @@ class Mutex(Process[MessageT]):
     def release(self, out: Outbox[MessageT]) -> None:
         """Leave the critical section."""
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the processes that must each answer, or give something, before this one goes on.
+
+        This, `lent_to` and `owes` are for people who ask why a process waits; no world needs them.
+        It is asked while the user waits, and while the process owes something to others.
+        """
+        return ()
+
+    def lent_to(self) -> ProcessId | None:
+        """Name the process that has what this one gives out, such as its vote.
+
+        0 means that it is free; None, that this process gives nothing out.
+        """
+        return None
+
+    def owes(self) -> tuple[ProcessId, ...]:
+        """Name the processes that will get from this one what they wait for, such as the token."""
+        return ()
+
     def holds(self, now: float) -> bool:
         """Return whether a user inside may rely on it at this time of its own clock.
 

@@ -211,6 +211,14 @@ BUGS: dict[str, Bug] = {
     "a classic node acts before the others let it in": Bug(
         Classic, "return not self._strangers or", "return True or", "classic-returns", first=27
     ),
+    "nodes that never met a lost one do not hear of it": Bug(
+        Classic,
+        "        self._tell_nodes(Absent(peer), but=peer)\n",
+        "",
+        "classic-crashes",
+        first=90685,
+        details="token-ring/regenerating",
+    ),
     "what is not acknowledged is lost with its connection": Bug(
         Voter,
         "    if link is not None:\n            self._send(link, link.unacked, out)",

@@ -115,6 +115,12 @@ def test_the_last_letters_of_a_node_are_no_fault_when_its_next_start_has_been_re
         assert not outcome.violation, f"{outcome.command}: {outcome.text}"
 
 
+def test_a_classic_node_that_dies_while_all_meet_does_not_keep_the_others_waiting() -> None:
+    outcome = run_seed(90685, "classic-crashes", "token-ring/regenerating", keep=[0])
+    assert not outcome.violation, f"{outcome.command}: {outcome.text}"
+    assert outcome.counts["killed for good"] == 1
+
+
 def test_the_1996_algorithm_lets_nobody_in_beside_a_long_hold() -> None:
     for seed in (4, 10, 19):
         assert not run_seed(seed, "classic-long", "fault-tolerant/repaired").violation

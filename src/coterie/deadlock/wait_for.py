@@ -31,6 +31,12 @@ class Graph(Generic[NodeT]):
     resources: frozenset[NodeT] = frozenset()  # nodes that stand for something held
     running: tuple[NodeT, ...] = ()  # nodes to be shown though none may wait for them
 
+    def _repr_svg_(self) -> str:
+        """Draw the graph where a notebook shows it."""
+        from coterie.diagram.wait_for import draw_wait_for  # noqa: PLC0415 - for notebooks alone
+
+        return draw_wait_for(self)
+
     def nodes(self) -> tuple[NodeT, ...]:
         """Return all nodes, those that wait first."""
         names = dict.fromkeys(self.waits)

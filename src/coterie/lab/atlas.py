@@ -132,7 +132,8 @@ class Atlas:
             places = [place for place, flags in enumerate(hopeless) if flags[number]]
             if places and isinstance(item, CanAlwaysStill):
                 text = f"{name_processes(places)} {item.text}"
-                return fate("lost", text + shows, max(shown, 0), item.name)
+                lost = tuple(place + 1 for place in places)
+                return fate("lost", text + shows, max(shown, 0), item.name, lost)
             if places:
                 text = "it can never come to a rest at which all is well"
                 return fate("lost", text + shows, max(shown, 0), item.name)

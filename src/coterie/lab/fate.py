@@ -34,6 +34,7 @@ class Fate(msgspec.Struct, frozen=True):
     moves: int | None = None  # to the violation, to where it shows, or that were searched
     violated: str | None = None  # the property
     text: str = ""
+    processes: tuple[int, ...] = ()  # that can never get what they wait for
 
     @property
     def is_final(self) -> bool:
@@ -46,9 +47,15 @@ class Fate(msgspec.Struct, frozen=True):
         return BEST_FIRST.index(self.word)
 
 
-def fate(word: Word, text: str, moves: int | None = None, violated: str | None = None) -> Fate:
+def fate(
+    word: Word,
+    text: str,
+    moves: int | None = None,
+    violated: str | None = None,
+    processes: tuple[int, ...] = (),
+) -> Fate:
     """Make a fate with the sign of its word."""
-    return Fate(word, SIGNS[word], moves, violated, text)
+    return Fate(word, SIGNS[word], moves, violated, text, processes)
 
 
 OUTSIDE = fate("open", "outside the bound")

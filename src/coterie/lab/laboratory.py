@@ -125,7 +125,7 @@ class Laboratory:
             moves={move.text: fate for move, fate in zip(moves, ahead, strict=True)},
             searched=atlas.searched,
             properties=judge(play, here, atlas.searched),
-            why=explain_waits(play),
+            why=explain_waits(play, here.processes if here is not None else ()),
             history=history,
             no_return=point,
             blunder=blunder,

@@ -46,6 +46,10 @@ class Performance(NamedTuple):
     transcript: str
     trace: Trace
 
+    def _repr_svg_(self) -> str:
+        """Draw the run where a notebook shows it."""
+        return self.trace._repr_svg_()
+
 
 def perform(text: str) -> Performance:
     """Play a scenario. A line that cannot be played is an error that says what can be."""

@@ -20,12 +20,13 @@ import msgspec
 
 from coterie import system
 from coterie.engines.postgresql import epoch, statements
-from coterie.engines.postgresql.line import CALL_SECONDS_MAX, FAILURES, TLS_PARAMETERS, Address
+from coterie.engines.postgresql.line import CALL_SECONDS_MAX, TLS_PARAMETERS, Address
 from coterie.engines.postgresql.statements import key_of
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, SessionLost
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, CoterieError
+from coterie.postgresql import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence

@@ -121,7 +121,7 @@ class RedisServer:
             port=port,
             db=int(url.path or 0),
             username=url.user or None,
-            password=url.password or os.environ.get("COTERIE_PASSWORD") or None,
+            password=url.secret or None,
             retry=Retry(NoBackoff(), 0),
             # A line has limits of its own, which cost less.
             socket_timeout=None if alone else CALL_SECONDS_MAX,
