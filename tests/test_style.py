@@ -82,8 +82,8 @@ ROOMS = {
     "alarm": "system",
     "catalogue": "errors",
     "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
-    " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
-    " scenario simulate stack system trace transactions transactions.serializability"
+    " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
+    " process scenario simulate stack system trace transactions transactions.serializability"
     " transactions.trials web",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
@@ -126,7 +126,8 @@ ROOMS = {
     "transactions.store": "aio clocks errors postgresql system transactions transactions.schemes",
     "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
     " transactions.site",
-    "web": "cluster cluster.admin cluster.classic deadlock diagram engines errors locks",
+    "web": "cluster cluster.admin cluster.classic deadlock diagram engines errors lab locks"
+    " scenario trace",
 }
 
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
