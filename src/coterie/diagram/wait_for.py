@@ -181,7 +181,7 @@ def _half_width(node: Hashable) -> float:
 
 
 def _border(node: Point, outside: Point, half_width: float, half_height: float) -> Point:
-    """The point where the line from outside meets the box round a node."""
+    """Return the point where the line from outside meets the box round a node."""
     across, down = abs(outside.x - node.x) or 1e-9, abs(outside.y - node.y) or 1e-9
     length = math.hypot(across, down)
     return node.towards(outside, length * min(half_width / across, half_height / down, 1.0))
