@@ -59,7 +59,8 @@ class Crowd:
             os.read(ready, 1)
         os.close(opened)  # the end of this pipe is the sign to begin
         for child in children:
-            assert os.waitpid(child, 0)[1] == 0, "a process failed"
+            status = os.waitpid(child, 0)[1]
+            assert status == 0, f"a process failed: {status}"
         found = [RESULT.unpack(os.read(results, RESULT.size)) for _ in children]
         for descriptor in (gate, ready, told, results, results_in):
             os.close(descriptor)

@@ -14,7 +14,7 @@ import coterie
 from coterie import LockLost, MisuseError, Unavailable
 from coterie.engines.file import waiting_room, words
 from coterie.engines.file.directory import Directory
-from coterie.engines.file.line import Ticket
+from coterie.engines.file.line import Line
 from coterie.engines.file.words import Word, Words
 from tests.locks.memory import in_loop
 
@@ -292,14 +292,14 @@ async def test_one_that_waits_long_does_next_to_nothing(
         second = asyncio.create_task(acquired(other, "a"))
         await until_waiting(one, "a", 2)
         looks = 0
-        looked = Ticket.is_next
+        looked = Line.is_next
 
-        def count(ticket: Ticket) -> bool:
+        def count(line: Line) -> bool:
             nonlocal looks
             looks += 1
-            return looked(ticket)
+            return looked(line)
 
-        monkeypatch.setattr(Ticket, "is_next", count)
+        monkeypatch.setattr(Line, "is_next", count)
         while looks < 20:  # noqa: ASYNC110 - files have no events
             await asyncio.sleep(0.001)
         await held.release()

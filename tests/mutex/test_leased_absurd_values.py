@@ -146,7 +146,7 @@ def body_field(draw: Any, name: str) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(1, 3), frames(Upward, "liar")), max_size=8))
 def test_whatever_a_program_sends_the_others_still_acquire(sent: list[tuple[int, Any]]) -> None:
     world = Voters()
@@ -160,7 +160,7 @@ def test_whatever_a_program_sends_the_others_still_acquire(sent: list[tuple[int,
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(frames(Downward, "honest"), max_size=8), st.booleans())
 def test_whatever_one_node_sends_a_program_still_acquires(sent: list[Any], early: bool) -> None:
     """The other two nodes are a quorum, and the first is not believed."""

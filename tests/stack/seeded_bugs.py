@@ -131,7 +131,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a memory is used after a reboot": Bug(
         Storage,
-        "memory.boot == clock.boot() and memory.written_at <= clock.now()",
+        "memory.boot == system.boot() and memory.written_at <= system.now()",
         "True",
         "shutdowns",
     ),
@@ -228,6 +228,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a classic node acts before the others let it in": Bug(
         Classic, "return not self._strangers or", "return True or", "classic-returns", first=27
+    ),
+    "nodes that never met a lost one do not hear of it": Bug(
+        Classic,
+        "        self._tell_nodes(Absent(peer), but=peer)\n",
+        "",
+        "classic-crashes",
+        first=90685,
+        details="token-ring/regenerating",
     ),
     "what is not acknowledged is lost with its connection": Bug(
         Voter,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.diagram.svg import ALARM, GRID, INK, SOFT, Sheet, number, text_width, tip
 
@@ -36,7 +36,7 @@ class Point(NamedTuple):
         return Point(self.x + share * (other.x - self.x), self.y + share * (other.y - self.y))
 
 
-def draw_wait_for(graph: Graph[Hashable]) -> str:
+def draw_wait_for(graph: Graph[Any]) -> str:
     """Draw a wait-for graph as SVG: cores in red, what waits for them pale, gates for conditions."""
     picture = _Picture(graph)
     for node, condition in graph.waits.items():
@@ -181,13 +181,13 @@ def _half_width(node: Hashable) -> float:
 
 
 def _border(node: Point, outside: Point, half_width: float, half_height: float) -> Point:
-    """The point where the line from outside meets the box round a node."""
+    """Return the point where the line from outside meets the box round a node."""
     across, down = abs(outside.x - node.x) or 1e-9, abs(outside.y - node.y) or 1e-9
     length = math.hypot(across, down)
     return node.towards(outside, length * min(half_width / across, half_height / down, 1.0))
 
 
-def dot(graph: Graph[Hashable]) -> str:
+def dot(graph: Graph[Any]) -> str:
     """Write a wait-for graph in Graphviz' language, with the same colours and gates."""
     core = {node for members in graph.cores() for node in members}
     lines = ["digraph wait_for {", '  node [shape=box, style="rounded", fontname="sans-serif"];']

@@ -115,12 +115,22 @@ class Elector(Protocol):
 
 @runtime_checkable
 class Prompt(Protocol):
-    """An engine that takes a lock which is free without its event loop, in the thread of the caller."""
+    """An engine that needs no event loop to take a lock, or to wait for one, in the thread of the caller."""
 
     def place_now(self, name: str, *, owner: Owner, shared: bool) -> Claim | None:
         """Return a claim that is granted; None if the lock is not free, and nothing is left behind.
 
         Its `release` may be called in any thread, and returns None.
+        """
+
+    def holds_any(self, owner: Owner) -> bool:
+        """Return True if an owner holds a lock: then it has to wait where deadlocks are found."""
+
+    def wait_now(self, name: str, *, owner: Owner, shared: bool, until: float) -> Claim | None:
+        """Wait in this thread, and return a claim that is granted; the owner holds nothing else.
+
+        None if that takes longer than `until`, by `system.monotonic()`; then, and if it fails or is
+        interrupted, nothing is left behind.
         """
 
     def withdraw_now(self, name: str, owner: Owner) -> None:

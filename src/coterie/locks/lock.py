@@ -298,14 +298,39 @@ class Lock(Acquirable[Held]):
     def take_now(self, owner: Owner) -> Held | None:
         """Acquire without the event loop, in any thread, if the lock is free and not held already.
 
-        None decides nothing: ask again in the event loop.
+        None decides nothing: ask again, in the event loop or by `wait_now`.
         """
-        session, key = self._session, (owner, self.name)
+        session = self._session
         prompt = session.prompt
-        if prompt is None or not session.is_open or key in session.held:
+        if prompt is None or not session.is_open or (owner, self.name) in session.held:
             return None
+        return self._hold_now(prompt, owner, None)
+
+    def can_wait_now(self, owner: Owner) -> bool:
+        """Return True if the owner can wait without the event loop: no deadlock can come of it."""
+        session = self._session
+        return (
+            session.prompt is not None and session.is_open and not session.prompt.holds_any(owner)
+        )
+
+    def wait_now(self, owner: Owner, patience: Patience) -> Held | None:
+        """Wait without the event loop, in the thread of the owner, which holds nothing.
+
+        Return None if it was not obtained in time.
+        """
+        prompt = self._session.prompt
+        assert prompt is not None, "it was asked before"
+        return self._hold_now(prompt, owner, patience)
+
+    def _hold_now(self, prompt: Prompt, owner: Owner, patience: Patience | None) -> Held | None:
+        session, key = self._session, (owner, self.name)
         try:
-            claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
+            if patience is None or not patience.wait:
+                claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
+            else:
+                claim = prompt.wait_now(
+                    self.name, owner=owner, shared=self._shared, until=patience.deadline
+                )
             if claim is None:
                 return None
             held = session.held[key] = Held(session, claim, self.name, owner, shared=self._shared)

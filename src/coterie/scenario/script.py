@@ -87,6 +87,8 @@ class Script:
         choices = {"variant": header.variant, **header.parameters}
         if self.reorders and algorithm(header.algorithm).channel is Channel.FIFO:
             choices["channel"] = Channel.UNORDERED.value
+        if header.clock == "none" and algorithm(header.algorithm).reads_clock:
+            choices["clock"] = header.clock
         first = [header.algorithm, str(header.size)]
         first += [f"{name}={value}" for name, value in choices.items() if value]
         title = [f"# {header.title}"] if header.title else []

@@ -135,10 +135,9 @@ class ClassicEngine:
     def obstacle(self, name: str) -> Unavailable | None:
         """Return which nodes are missing for a lock to be granted."""
         if not self.node.is_ready:
-            missing = ", ".join(self.node.strangers)
             return Unavailable(
                 f"lock {name!r}: {self.node.algorithm.name} grants locks when all nodes have met,"
-                f" and {missing} did not answer so far; start all nodes"
+                f" and {self.node.missing}; start all nodes"
             )
         if not self._is_in_doubt():
             return None

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.service.lock_waits import Wanted
-from coterie.engines.file import byte_lock
 from coterie.engines.file.words import ReplacedError
 from coterie.errors import CoterieError, MisuseError
 
@@ -185,7 +184,7 @@ class FileClaim:
             token = seat.look(wait.word, shared=self.shared, overtakes=overtakes)
             if token is not None:
                 self._grant(token)
-            else:
+            elif wait.watches:
                 self._watch(seat, wait)
         except ReplacedError:
             self._engine.join_again(self)
@@ -193,6 +192,12 @@ class FileClaim:
             self.fail(self._engine.unavailable(self.lock, error))
         except CoterieError as error:
             self.fail(error)
+
+    def begin_to_watch(self) -> None:
+        """Look, and watch the one before us from now on: the wait takes long."""
+        if self._wait is not None and not self._wait.watches:
+            self._wait.watches = True
+            self.look()
 
     def look_again(self) -> None:
         """Look after a second in which nothing may have told us anything."""
@@ -204,9 +209,7 @@ class FileClaim:
             return
         # The lock was free at two such looks in a row, and no token was drawn between: the one before
         # us has been stopped. Exclusion does not need it to go first.
-        descriptor = seat.words.descriptor
-        is_free = not byte_lock.blocked(descriptor, wait.word.alone)
-        last = wait.word.cell.read(descriptor)[0] if is_free else 0
+        last = wait.word.last_if_free(seat.words.descriptor)
         overtakes, wait.vacant = bool(last) and last == wait.vacant, last
         self.look(overtakes=overtakes)
 
@@ -246,7 +249,7 @@ class FileClaim:
 class Wait:
     """The wait of a claim in a line."""
 
-    __slots__ = ("pause", "request", "room", "timer", "vacant", "word")
+    __slots__ = ("pause", "request", "room", "timer", "vacant", "watches", "word")
 
     def __init__(self, room: WaitingRoom, word: Word, request: int) -> None:
         """Begin to wait."""
@@ -255,4 +258,5 @@ class Wait:
         self.request = request
         self.timer: asyncio.TimerHandle | None = None
         self.pause = FIRST_PAUSE_SECONDS
+        self.watches = False  # the end of another program
         self.vacant = 0  # the last token drawn, if the lock was free at the last look of the clock

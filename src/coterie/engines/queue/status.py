@@ -52,6 +52,17 @@ async def inspect_waits(engine: QueueEngine) -> tuple[Graph[str], int]:
     return lasting_graph(first, second), _health(nodes)
 
 
+async def inspect_all(engine: QueueEngine) -> tuple[ServerState, Graph[str]]:
+    """Ask in one session for everything: the servers, the locks, and which waits last."""
+    nodes = await _nodes(engine)
+    async with _opened(engine):
+        first = await engine.collect()
+        known = await engine.states()
+        second = await engine.collect()
+    state = ServerState(str(engine.server), nodes, known, _health(nodes))
+    return state, lasting_graph(first, second)
+
+
 async def _nodes(engine: QueueEngine) -> list[ServerNode]:
     nodes = await engine.server.nodes()
     if all(node.trouble for node in nodes):
