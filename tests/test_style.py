@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -295,6 +295,12 @@ def test_no_callback_is_planted_into_another_object() -> None:
 def test_modules_are_named_by_nouns() -> None:
     gerunds = [show(path) for path in MODULES if path.stem.endswith("ing")]
     assert [name for name in gerunds if Path(name).stem not in NOT_GERUNDS] == []
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Pytest imports them by their names alone, and takes the second for the first."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_room_defines_a_class_twice() -> None:
