@@ -244,7 +244,9 @@ class Held(Holding):
             return
         if self._session.held.get((self._owner, self.name)) is self:
             del self._session.held[self._owner, self.name]
-        await to_the_end(self._claim.release())
+        work = self._claim.release()
+        if work is not None:
+            await to_the_end(work)
         if self._is_known_lost():
             raise self.loss()
         if self._session.should_yield():

@@ -435,6 +435,9 @@ class Lock(Acquirable[Held]):
         try:
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None
-            await FirstDone((claim.granted, *patience.spoilt), limit)
+            if claim.wakes_at_once and limit is None and not patience.spoilt:
+                await claim.granted  # a task that is cancelled here cancels it, and then the claim
+            else:
+                await FirstDone((claim.granted, *patience.spoilt), limit)
         finally:
             waits.end(owner, claim)

@@ -41,6 +41,7 @@ class FileClaim:
         "shared",
         "token",
     )
+    wakes_at_once = False  # a lock whose file is replaced is lost and granted in one turn
 
     def __init__(
         self,
