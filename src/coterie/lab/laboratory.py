@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from coterie.catalogue import algorithm, algorithms
 from coterie.explore.budget import Budget
 from coterie.lab.address import MOVES_MAX, Address, Refusal, code_of, read_address, write_address
 from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.judgement import judge
+from coterie.lab.map import draw_map
 from coterie.lab.questions import (
     Enabled,
     Fates,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from coterie.lab.atlas import Atlas
     from coterie.lab.bound import Bound
     from coterie.lab.fate import Fate
+    from coterie.lab.map import Map
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 
@@ -154,6 +158,17 @@ class Laboratory:
         whole = [*run.moves[:cursor], *moves]
         address = write_address(Address(run.first, whole, len(whole)))
         return Way(moves, [code_of(move) for move in moves], searched, address)
+
+    def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
+        """Write all that can be reached from the start as data, if it is not too much."""
+        start = msgspec.structs.replace(question, moves=[], cursor=0)
+        sought = self._search(start, cancelled)
+        if isinstance(sought, Refusal):
+            return sought
+        run, _, play, atlas = sought
+        if atlas is None:
+            return Refusal(unexplored(play) or "a process raised an error as it began")
+        return draw_map(run.first, play, atlas)
 
     def _search(
         self, question: Question, cancelled: Callable[[], bool] | None

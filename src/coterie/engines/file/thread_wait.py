@@ -118,6 +118,7 @@ class ThreadWait:
 
     def _watch(self, seat: Seat, now: float, tick: float) -> float:
         """Watch the one before us in the line, or the holder; return when to look again."""
+        self.words.check_place()
         name = life_to_watch(self.words, seat.predecessor(), self._word)
         if name is not None and name not in {self._watched, self.words.own_life}:
             self._watch_nothing()

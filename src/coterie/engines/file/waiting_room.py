@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.engines.file.words import Word, Words
 
 LOOK_AGAIN_SECONDS = 1.0
-WATCH_AFTER_SECONDS = 0.005  # most waits are over before
+WATCH_AFTER_SECONDS = 0.02  # most waits are over before
 
 
 class WaitingRoom:
