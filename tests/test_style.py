@@ -126,8 +126,8 @@ ROOMS = {
     "transactions.store": "aio clocks errors postgresql system transactions transactions.schemes",
     "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
     " transactions.site",
-    "web": "cluster cluster.admin cluster.classic deadlock diagram engines errors lab locks"
-    " scenario trace",
+    "web": "catalogue cluster cluster.admin cluster.classic deadlock diagram engines errors lab"
+    " locks scenario trace",
 }
 
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
@@ -396,7 +396,8 @@ def test_public_names_are_listed_sorted_and_there(name: str) -> None:
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_each_algorithm_has_its_tests_mutants_scenarios_and_page(name: str) -> None:
     kind = algorithm(name).process.__module__.split(".")[1]  # mutex or election
-    tests = (ROOT / "tests" / kind / f"test_{name.replace('-', '_')}.py").read_text()
+    files = (ROOT / "tests" / kind).glob(f"test_{name.replace('-', '_')}*.py")
+    tests = "".join(path.read_text() for path in files)
     assert "MUTANTS" in tests
     assert "transitions" in tests, "the exploration has pinned counts"
     assert len(list((ROOT / "tests" / "scenarios").glob(f"{name}-*.txt"))) >= 2

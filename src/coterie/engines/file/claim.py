@@ -186,8 +186,11 @@ class FileClaim:
                 JOIN_AGAIN_SECONDS, self._engine.join_again, self
             )
 
-    def look(self, *, overtakes: bool = False) -> None:
-        """Take the lock if it is our turn and it is free; else find out whose end to watch for."""
+    def look(self, *, overtakes: bool = False, rung: bool = False) -> None:
+        """Take the lock if it is our turn and it is free; else find out whose end to watch for.
+
+        One that was `rung` for and is not the first passes that on.
+        """
         seat, wait = self._seat, self._wait
         if seat is None or wait is None:
             return
@@ -195,7 +198,10 @@ class FileClaim:
             token = seat.look(wait.word, shared=self.shared, overtakes=overtakes)
             if token is not None:
                 self._grant(token)
-            elif wait.watches:
+                return
+            if rung:
+                seat.pass_on()
+            if wait.watches:
                 self._watch(seat, wait)
         except ReplacedError:
             self._engine.join_again(self)

@@ -55,11 +55,13 @@ class ThreadWait:
         began = time.monotonic()
         tick = began + waiting_room.LOOK_AGAIN_SECONDS
         watches_at = began + waiting_room.WATCH_AFTER_SECONDS
-        overtakes = False
+        overtakes = rung = False
         while True:
             token = seat.look(self._word, shared=self._shared, overtakes=overtakes)
             if token is not None:
                 return token
+            if rung:
+                seat.pass_on()
             if self._error is not None:
                 raise self._error
             now = time.monotonic()
@@ -72,7 +74,8 @@ class ThreadWait:
                 if overtakes:
                     continue
             due = min(tick, watches_at) if now < watches_at else self._watch(seat, now, tick)
-            if self._bell.sleep(min(due, until) - now):
+            rung, ended = self._bell.sleep(min(due, until) - now)
+            if ended:
                 self._watch_nothing()
 
     def end(self, error: Exception) -> None:
