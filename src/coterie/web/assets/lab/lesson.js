@@ -36,7 +36,10 @@ export async function loadLessons() {
 export function openLesson(text) {
   const found = /^#\/learn\/([a-z]+)(?:\/(\d+))?$/.exec(text);
   const lesson = found && lessons.value.find((each) => each.name === found[1]);
-  if (!lesson) return false;
+  if (!lesson) {
+    current.value = null; // the address is of a run that no lesson has given
+    return false;
+  }
   turnTo(lesson, Math.min(Number(found[2] ?? 1), lesson.pages.length) - 1);
   return true;
 }
