@@ -58,6 +58,7 @@ def ask(
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
+            assert not answer.status, "an answer has one beginning"
             answer.status = message["status"]
             answer.headers = Headers(raw=message["headers"])
         else:

@@ -1,4 +1,4 @@
-"""One browser for all tests of pages."""
+"""One browser for all tests of a module: while it is open, no other test can run an event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with open_browser() as opened:
         yield opened

@@ -13,7 +13,7 @@ from coterie.errors import Unavailable
 from coterie.web.dashboard import monitor as monitor_module
 from coterie.web.dashboard.monitor import BEHIND_MAX, Delta, First, Monitor, Trouble
 from coterie.web.dashboard.snapshot import Lock, Snapshot, Standing
-from coterie.web.dashboard.source import View
+from coterie.web.dashboard.source import View, without_password
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -129,6 +129,31 @@ def test_a_page_that_falls_behind_gets_the_whole_state_instead() -> None:
             assert "first" in kinds
 
     asyncio.run(main())
+
+
+def test_closing_ends_every_page(source: Scripted) -> None:
+    async def main() -> None:
+        monitor = Monitor("file:", 3600.0)
+        async with page(monitor) as updates:
+            assert (await anext(updates))[0] == "first"
+            monitor.close()
+            assert [update async for update in updates] == []
+        assert source.looks == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://user:secret@host:6379", "redis://user@host:6379"),
+        ("postgresql://:secret@host/db", "postgresql://@host/db"),
+        ("coterie://a:1,b:2", "coterie://a:1,b:2"),
+        ("file:/tmp/a@b", "file:/tmp/a@b"),
+    ],
+)
+def test_a_password_is_not_shown(url: str, shown: str) -> None:
+    assert without_password(url) == shown
 
 
 def test_a_defect_of_ours_is_not_taken_for_trouble(source: Scripted) -> None:

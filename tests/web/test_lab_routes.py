@@ -139,14 +139,22 @@ def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None
         return run
 
     async def main() -> list[str]:
-        first = asyncio.create_task(searches.run(search("first")))
+        first = asyncio.create_task(searches.run("a", search("first")))
         await asyncio.to_thread(begins.wait)
-        second = asyncio.create_task(searches.run(search("second")))
-        third = asyncio.create_task(searches.run(search("third")))
-        return list(await asyncio.gather(first, second, third))
+        other = asyncio.create_task(searches.run("b", search("of another page")))
+        second = asyncio.create_task(searches.run("a", search("second")))
+        third = asyncio.create_task(searches.run("a", search("third")))
+        return list(await asyncio.gather(first, other, second, third))
 
-    assert asyncio.run(main()) == ["first", "second", "third"]
-    assert begun == [("first", False), ("second", True), ("third", False)]
+    assert asyncio.run(main()) == ["first", "of another page", "second", "third"]
+    assert begun == [
+        ("first", False),
+        ("of another page", False),
+        ("second", True),
+        ("third", False),
+    ]
+    searches.close()
+    assert asyncio.run(searches.run("a", lambda cancelled: cancelled()))
 
 
 def test_the_pages_first_visit_fits_its_budget() -> None:

@@ -16,7 +16,8 @@ async def echo(request: object) -> JSONResponse:
     return JSONResponse({"bytes": len(body)})
 
 
-APP = Guard(make_app([Route("/echo", echo, methods=["GET", "POST"])]), [HOST, "localhost:8420"])
+ROUTES = [Route(path, echo, methods=["GET", "POST"]) for path in ("/echo", "/api/echo")]
+APP = Guard(make_app(ROUTES), [HOST, "localhost:8420"])
 JSON = {"content-type": "application/json"}
 
 
@@ -49,6 +50,19 @@ def test_another_origin_is_refused(origin: str) -> None:
 def test_our_own_origin_may_ask() -> None:
     headers = {**JSON, "origin": f"http://{HOST}"}
     assert ask(APP, "/echo", method="POST", headers=headers, body=b"{}").body == b'{"bytes":2}'
+
+
+@pytest.mark.parametrize(
+    ("path", "site", "status"),
+    [
+        ("/api/echo", "cross-site", 403),
+        ("/api/echo", "same-site", 403),
+        ("/api/echo", "same-origin", 200),
+        ("/echo", "cross-site", 200),  # a link from elsewhere to a page may be followed
+    ],
+)
+def test_nothing_is_done_for_a_picture_of_another_site(path: str, site: str, status: int) -> None:
+    assert ask(APP, path, headers={"sec-fetch-site": site}).status == status
 
 
 @pytest.mark.parametrize(

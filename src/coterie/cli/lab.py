@@ -67,7 +67,11 @@ def show_run(script: str | None, port: int, *, browser: bool) -> None:
         if refusal is not None:
             raise UsageError(refusal.error)
         page = f"/{write_address(Address(first, moves, len(moves)))}"
-    show(make_app(LabPages(laboratory).routes()), port, page, browser=browser)
+    pages = LabPages(laboratory)
+    try:
+        show(make_app(pages.routes()), port, page, browser=browser)
+    finally:
+        pages.close()
 
 
 def _script(run: str) -> str:

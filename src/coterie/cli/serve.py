@@ -171,12 +171,14 @@ class _Pages(NamedTuple):
         from coterie.web.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
         from coterie.web.server import WebServer  # noqa: PLC0415 - as above
 
-        server = WebServer(make_app(dashboard_routes(Monitor(self.url))), self.port)
-        logger.info("dashboard at %s", server.address("/cluster"))
+        monitor = Monitor(self.url)
+        server = WebServer(make_app(dashboard_routes(monitor)), self.port)
+        click.echo(f"dashboard at {server.address('/cluster')}", err=True)
         serving = asyncio.create_task(server.serve(), name="coterie dashboard")
         try:
             yield
         finally:
+            monitor.close()
             server.stop()
             await serving
 
@@ -212,13 +214,13 @@ async def _serve(
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, over.set)
             stack.callback(loop.remove_signal_handler, number)
+        await stack.enter_async_context(pages.served())  # first: a port that is taken ends it here
         for name in names:
             node = _node(config, name, fail, new_cluster=new_cluster)
             await node.start()
             stack.push_async_callback(node.stop)
         if until_eof:
             on_end_of_input(over.set)
-        await stack.enter_async_context(pages.served())
         ready()
         await over.wait()
         if failures:

@@ -2,8 +2,9 @@
 
 A page of another site that the user has open can make the browser call `127.0.0.1`. The rules against
 that: `Host` must be the address that we serve, so that another name which was made to point here is
-refused; an `Origin`, where there is one, must be ours; and whatever asks for work is a POST of JSON,
-which a foreign page cannot send without asking first, and we never allow it.
+refused; an `Origin`, where there is one, must be ours; whatever takes a question is a POST of JSON,
+which a foreign page cannot send without asking first, and we never allow it; and nothing under `/api` is
+answered to a request that the browser says comes from another site, such as a picture of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 
 if TYPE_CHECKING:
@@ -34,15 +36,6 @@ HEADERS = {
 }
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault of ours
-    """A request that is not served, with its HTTP status."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        """Remember what to answer."""
-        super().__init__(reason)
-        self.status = status
-
-
 class Guard:
     """Wraps the pages: refuses what does not come from them, and sets the headers of every answer."""
 
@@ -63,24 +56,28 @@ class Guard:
             await send(message)
 
         try:
-            self._admit(scope["method"], Headers(scope=scope))
-            await self._app(scope, bounded(receive), send_guarded)
-        except Refusal as refusal:
-            answer = PlainTextResponse(f"{refusal}\n", refusal.status)
+            self._admit(scope["method"], scope["path"], Headers(scope=scope))
+        except HTTPException as refusal:
+            answer = PlainTextResponse(f"{refusal.detail}\n", refusal.status_code)
             await answer(scope, receive, send_guarded)
+        else:
+            await self._app(scope, bounded(receive), send_guarded)
 
-    def _admit(self, method: str, headers: Headers) -> None:
+    def _admit(self, method: str, path: str, headers: Headers) -> None:
         # Compared whole: a pattern would let 127.0.0.1.example.org in.
         if headers.get("host", "") not in self._hosts:
-            raise Refusal(403, "this page is served on this machine only")
+            raise HTTPException(403, "this page is served on this machine only")
         if headers.get("origin", next(iter(self._origins))) not in self._origins:
-            raise Refusal(403, "another site may not ask")
+            raise HTTPException(403, "another site may not ask")
+        site = headers.get("sec-fetch-site", "none")
+        if path.startswith("/api/") and site not in {"same-origin", "none"}:
+            raise HTTPException(403, "another site may not ask")
         if method == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
-                raise Refusal(415, "send application/json")
+                raise HTTPException(415, "send application/json")
         elif method not in {"GET", "HEAD"}:
-            raise Refusal(405, "only GET and POST are answered")
+            raise HTTPException(405, "only GET and POST are answered")
 
 
 def bounded(receive: Receive) -> Receive:
@@ -92,7 +89,7 @@ def bounded(receive: Receive) -> Receive:
         message = await receive()
         taken += len(message.get("body", b""))
         if taken > BODY_BYTES_MAX:
-            raise Refusal(413, f"a question has at most {BODY_BYTES_MAX:,} bytes")
+            raise HTTPException(413, f"a question has at most {BODY_BYTES_MAX:,} bytes")
         return message
 
     return receive_bounded

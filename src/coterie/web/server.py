@@ -7,12 +7,13 @@ import contextlib
 import socket
 import sys
 import webbrowser
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import click
 import uvicorn
 
-from coterie.errors import ConfigError, Unavailable
+from coterie.errors import Unavailable
 from coterie.web.guard import Guard
 
 if TYPE_CHECKING:
@@ -25,17 +26,17 @@ PORTS_TRIED = 20
 SHUTDOWN_SECONDS = 1  # for answers under way; a stream of events would last
 
 
-def listen(port: int) -> list[socket.socket]:
-    """Listen on this machine's own addresses, at this port or one of the next that are free.
+def listen(port: int, tries: int) -> list[socket.socket]:
+    """Listen on this machine's own addresses, at this port or the first free one of the next.
 
-    Raise `Unavailable` if none of them is.
+    Raise `Unavailable` if none of so many is.
     """
-    if not 0 <= port <= 65535:
-        raise ConfigError(f"a port lies between 0 and 65535, got {port}")
-    for candidate in range(port, min(port + PORTS_TRIED, 65536)):
+    last = min(port + tries, 65536) - 1
+    for candidate in range(port, last + 1):
         with contextlib.suppress(OSError):
             return _bind(candidate)
-    raise Unavailable(f"no port from {port} to {port + PORTS_TRIED - 1} is free: choose another")
+    ports = f"port {port}" if last == port else f"no port from {port} to {last}"
+    raise Unavailable(f"{ports} is {'taken' if last == port else 'free'}: choose another")
 
 
 def _bind(port: int) -> list[socket.socket]:
@@ -60,15 +61,16 @@ class _Server(uvicorn.Server):
 class WebServer:
     """Serves pages beside whatever else the event loop does."""
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        """Find a port and listen; nothing is answered yet."""
-        self._sockets = listen(port)
+    def __init__(self, app: ASGIApp, port: int, tries: int = 1) -> None:
+        """Listen at this port, or the first free one of so many; nothing is answered yet."""
+        self._sockets = listen(port, tries)
         self.port: int = self._sockets[0].getsockname()[1]
         names = ("127.0.0.1", "localhost", "[::1]")
         config = uvicorn.Config(
             Guard(app, [f"{name}:{self.port}" for name in names]),
             access_log=False,
             lifespan="off",
+            log_config=None,  # the program's own
             log_level="warning",
             server_header=False,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -95,11 +97,13 @@ class WebServer:
 
 def show(app: ASGIApp, port: int, page: str, *, browser: bool) -> None:
     """Serve pages until Ctrl-C: print the address, and open it where a person would see it."""
-    server = WebServer(app, port)
+    server = WebServer(app, port, PORTS_TRIED)
     if port and server.port != port:
         click.echo(f"port {port} is taken: using {server.port}", err=True)
     click.echo(server.address(page))
     if browser and sys.stdout.isatty():
-        webbrowser.open(server.address(page))
+        # A browser of the terminal keeps its caller waiting, and asks us meanwhile.
+        opening = Thread(target=webbrowser.open, args=(server.address(page),), daemon=True)
+        opening.start()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(server.serve())

@@ -1,10 +1,11 @@
 // The dashboard: one stream of changes, tables that show them, nothing that acts on the cluster.
 import { render } from "./vendor/preact.js";
 import { computed, signal } from "./vendor/signals.js";
-import { Chip, Sparkline, ThemeSwitch, age, clock, html, now } from "./ui.js";
+import { Chip, Sparkline, ThemeSwitch, age, clock, html, now, setClock } from "./ui.js";
 
 const RATES_KEPT = 300; // looks, about five minutes
 const EVENTS_KEPT = 500;
+const REOPEN_MILLISECONDS = 3000;
 
 const state = signal(null); // the snapshot, with changes applied
 const url = signal("");
@@ -34,7 +35,11 @@ function open() {
   stream.addEventListener("delta", (event) => takeDelta(JSON.parse(event.data)));
   stream.addEventListener("trouble", (event) => { trouble.value = JSON.parse(event.data); });
   stream.onerror = () => {
-    trouble.value = { at: trouble.value?.at ?? Date.now() / 1000, error: "the program that serves this page does not answer" };
+    trouble.value = { at: trouble.value?.at ?? now.value, error: "the program that serves this page does not answer" };
+    if (stream?.readyState === EventSource.CLOSED) { // it tries again by itself only while the server is gone
+      close();
+      setTimeout(open, REOPEN_MILLISECONDS);
+    }
   };
 }
 
@@ -47,6 +52,7 @@ function close() {
 document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
 
 function takeFirst(first) {
+  setClock(first.snapshot.at);
   state.value = first.snapshot;
   url.value = first.url;
   events.value = first.events;
@@ -59,6 +65,7 @@ function takeFirst(first) {
 function takeDelta(delta) {
   const old = state.value;
   if (old === null) return;
+  setClock(delta.at);
   const merged = { ...old, at: delta.at, look: delta.look, health: delta.health, notes: delta.notes };
   for (const part of ["nodes", "programs", "locks", "deadlocks"]) merged[part] = merge(old[part], delta[part]);
   noteRate(old, merged);
@@ -75,17 +82,17 @@ function merge(old, changed) {
   return all;
 }
 
-function messagesOf(snapshot) {
-  let total = 0;
-  for (const node of Object.values(snapshot.nodes)) for (const count of Object.values(node.messages)) total += count;
-  return total;
-}
+const messagesOf = (node) => Object.values(node.messages).reduce((sum, count) => sum + count, 0);
 
+/** Add up what the nodes have counted that answered both looks and were not started between them. */
 function noteRate(old, fresh) {
   const passed = fresh.at - old.at;
-  const sent = messagesOf(fresh) - messagesOf(old);
-  // A node that was started again counts from zero.
-  if (passed > 0 && sent >= 0) rates.value = [...rates.value, sent / passed].slice(-RATES_KEPT);
+  let counted = 0;
+  for (const [name, node] of Object.entries(fresh.nodes)) {
+    const before = old.nodes[name];
+    if (before && messagesOf(before) > 0) counted += Math.max(0, messagesOf(node) - messagesOf(before));
+  }
+  if (passed > 0) rates.value = [...rates.value, counted / passed].slice(-RATES_KEPT);
 }
 
 // The page
@@ -215,15 +222,9 @@ function Lease({ owner }) {
   const program = state.value.programs[owner];
   if (!program || program.expires === null) return html`<span class="quiet">–</span>`;
   const left = Math.max(0, program.expires - now.value);
-  const whole = Math.max(leaseSeconds(), 1);
-  const share = Math.min(100, 100 * left / whole);
+  const share = Math.min(100, 100 * left / (state.value.lease ?? left));
   return html`<span class="lease" aria-hidden="true"><span style=${{ width: `${share}%` }}></span></span>
     <span> ${left > 0 ? age(left) : "over"}</span>`;
-}
-
-function leaseSeconds() {
-  const lefts = Object.values(state.value.programs).map((program) => (program.expires ?? 0) - state.value.at);
-  return Math.max(1, ...lefts);
 }
 
 function Queue({ lock, holders }) {

@@ -5,7 +5,7 @@ import { ThemeSwitch, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
 import { Lesson, loadLessons, openLesson } from "./lab/lesson.js";
-import { cursor, findViolation, first, go, make, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
+import { cursor, findViolation, first, go, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
 
 const sheet = signal(false);
 const copied = signal("");
@@ -17,9 +17,11 @@ const KEYS = [
 ];
 
 function oldestDelivery() {
-  const message = place.value?.transit[0];
-  const move = message && place.value.enabled.find((each) => each.kind === "deliver" && each.peer === message.sender && each.process === message.receiver);
-  if (move) make(move.text);
+  const deliveries = place.value?.enabled.filter((each) => each.kind === "deliver") ?? [];
+  for (const message of place.value?.transit ?? []) {
+    const move = deliveries.find((each) => each.peer === message.sender && each.process === message.receiver);
+    if (move) { makeNow(move.text); return; }
+  }
 }
 
 function nextEntry(direction) {
@@ -49,7 +51,7 @@ function press(event) {
     event.preventDefault();
     soon(() => {
       const move = place.value?.enabled.filter((each) => !each.fault)[Number(event.key) - 1];
-      if (move) make(move.text);
+      if (move) makeNow(move.text);
     });
   } else if (actions[event.key]) {
     event.preventDefault();

@@ -5,8 +5,15 @@ import { signal } from "./vendor/signals.js";
 
 export const html = htm.bind(h);
 
+// Moments come from the machine that serves the page, whose clock may differ from the reader's.
+let ahead = 0;
 export const now = signal(Date.now() / 1000);
-setInterval(() => { now.value = Date.now() / 1000; }, 1000);
+setInterval(() => { now.value = Date.now() / 1000 + ahead; }, 1000);
+
+export function setClock(moment) {
+  ahead = moment - Date.now() / 1000;
+  now.value = moment;
+}
 
 const SIGNS = { good: "✓", warning: "!", bad: "✕" };
 

@@ -12,7 +12,7 @@ import msgspec
 from coterie.errors import CoterieError
 from coterie.web.dashboard.events import Event, events_between
 from coterie.web.dashboard.snapshot import Look, Snapshot, changes
-from coterie.web.dashboard.source import find_source
+from coterie.web.dashboard.source import find_source, without_password
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -72,7 +72,7 @@ class Monitor:
         self._number = 0
         self._trouble: Trouble | None = None
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
-        self._pages: set[asyncio.Queue[Update | Exception]] = set()
+        self._pages: set[asyncio.Queue[Update | Exception | None]] = set()
         self._asking: asyncio.Task[None] | None = None
 
     async def updates(self) -> AsyncIterator[Update]:
@@ -80,11 +80,11 @@ class Monitor:
 
         A defect of this program is raised at every page; what cannot be reached is told as `Trouble`.
         """
-        page: asyncio.Queue[Update | Exception] = asyncio.Queue()
+        page: asyncio.Queue[Update | Exception | None] = asyncio.Queue()
         self._pages.add(page)
         if self._asking is None or self._asking.done():
             # What was seen when the last page closed is old: the first look is told as a whole.
-            self.view = None
+            self.view = self._trouble = None
             self._asking = asyncio.create_task(self._ask(), name="coterie dashboard")
         elif self.view is not None:
             page.put_nowait(self._first(self.view))
@@ -93,6 +93,8 @@ class Monitor:
         try:
             while True:
                 update = await page.get()
+                if update is None:
+                    return
                 if isinstance(update, Exception):
                     raise update
                 yield update
@@ -158,14 +160,21 @@ class Monitor:
 
     def _first(self, view: View) -> Update:
         recent = list(self._events)[-EVENTS_AT_FIRST:]
-        first = First(self._number, self.url, view.snapshot, recent, len(self._events))
-        return "first", first
+        shown = without_password(self.url)
+        return "first", First(self._number, shown, view.snapshot, recent, len(self._events))
 
     def _tell(self, update: Update) -> None:
         for page in self._pages:
-            if page.qsize() >= BEHIND_MAX and self.view is not None:
+            if page.qsize() >= BEHIND_MAX:
                 while not page.empty():
                     page.get_nowait()
-                page.put_nowait(self._first(self.view))
-            else:
-                page.put_nowait(update)
+                if self.view is not None:
+                    page.put_nowait(self._first(self.view))
+                if self._trouble is None:
+                    continue
+            page.put_nowait(update)
+
+    def close(self) -> None:
+        """Let every page end, so that the server can."""
+        for page in self._pages:
+            page.put_nowait(None)

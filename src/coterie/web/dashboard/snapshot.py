@@ -82,6 +82,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     locks: dict[str, Lock]
     deadlocks: dict[str, Deadlock]
     notes: list[str]  # what this kind of engine cannot show, or what is left out
+    lease: float | None = None  # how long a program that is silent keeps its locks
 
 
 def locks_of(states: Iterable[LockState]) -> dict[str, Lock]:

@@ -42,7 +42,7 @@ FORMS: dict[str, tuple[str, str, Callable[[Trace], str]]] = {
 }
 
 
-def export(question: ExportQuestion) -> File | Refusal:
+def export(question: ExportQuestion, cancelled: Callable[[], bool]) -> File | Refusal:
     """Play the run again and write it down."""
     if len(question.moves) > MOVES_MAX:
         return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(question.moves):,}")
@@ -54,7 +54,7 @@ def export(question: ExportQuestion) -> File | Refusal:
         return run.refusal
     play = run.play
     if question.form == "html":
-        page = run_page(question.first, run.moves, question.bound)
+        page = run_page(question.first, run.moves, question.bound, cancelled)
         if isinstance(page, Refusal):
             return page
         return File(f"{play.header.algorithm}-{play.header.size}.html", "text/html", page)

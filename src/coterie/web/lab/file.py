@@ -20,12 +20,12 @@ from coterie.catalogue import algorithm
 from coterie.lab.address import Refusal
 from coterie.lab.bound import Bound
 from coterie.lab.entries import Entry, entry_of
-from coterie.lab.laboratory import Laboratory
+from coterie.lab.laboratory import SUPERSEDED, Laboratory
 from coterie.lab.questions import Fates, Position, Question
 from coterie.lab.run import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 ASSETS = Path(__file__).parent.parent / "assets"
 MOVES_MAX = 200  # of a run in a file: an answer for each place is in it
@@ -53,13 +53,20 @@ class Content(msgspec.Struct, frozen=True):
     places: list[Place]
 
 
-def run_page(first: str, moves: Sequence[str], bound: Bound | None = None) -> str | Refusal:
+def run_page(
+    first: str,
+    moves: Sequence[str],
+    bound: Bound | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> str | Refusal:
     """Return the page of a run, from the start to its last move."""
-    content = _content(first, list(moves), bound or Bound())
+    content = _content(first, list(moves), bound or Bound(), cancelled)
     return content if isinstance(content, Refusal) else _page(content, first)
 
 
-def _content(first: str, moves: list[str], bound: Bound) -> Content | Refusal:
+def _content(
+    first: str, moves: list[str], bound: Bound, cancelled: Callable[[], bool] | None
+) -> Content | Refusal:
     laboratory = Laboratory()
     whole = laboratory.play(Question(first, moves))
     if isinstance(whole, Refusal):
@@ -73,7 +80,9 @@ def _content(first: str, moves: list[str], bound: Bound) -> Content | Refusal:
         question = Question(first, whole.moves, cursor, bound, known=len(whole.steps))
         position = laboratory.play(question)
         assert isinstance(position, Position), "the whole run has been played"
-        fates = laboratory.fates(question)
+        fates = laboratory.fates(question, cancelled)
+        if fates is SUPERSEDED:
+            return SUPERSEDED
         places.append(_place(position, None if isinstance(fates, Refusal) else fates))
     return Content(entry_of(algorithm(whole.algorithm)), bound, whole.steps, places)
 

@@ -37,6 +37,10 @@ class LabPages:
         self._laboratory = laboratory
         self._searches = Searches()
 
+    def close(self) -> None:
+        """Stop what is searched, so that the program can end."""
+        self._searches.close()
+
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
         questions = [self.open, self.play, self.fates, self.way, self.goal, self.export]
@@ -60,7 +64,7 @@ class LabPages:
         asked = await read(request, GoalQuestion)
         if isinstance(asked, Refusal):
             return answer(asked)
-        judged = await self._searches.queue(lambda: judge_goal(self._laboratory, asked))
+        judged = await self._searches.queue(lambda _: judge_goal(self._laboratory, asked))
         return answer(judged)
 
     async def open(self, request: Request) -> Response:
@@ -79,7 +83,8 @@ class LabPages:
         if isinstance(asked, Refusal):
             return answer(asked)
         search = self._laboratory.fates
-        return answer(await self._searches.run(lambda cancelled: search(asked, cancelled)))
+        page = page_of(request)
+        return answer(await self._searches.run(page, lambda cancelled: search(asked, cancelled)))
 
     async def way(self, request: Request) -> Response:
         """Search the shortest way to a violation."""
@@ -87,16 +92,24 @@ class LabPages:
         if isinstance(asked, Refusal):
             return answer(asked)
         search = self._laboratory.way
-        return answer(await self._searches.run(lambda cancelled: search(asked, cancelled)))
+        page = page_of(request)
+        return answer(await self._searches.run(page, lambda cancelled: search(asked, cancelled)))
 
     async def export(self, request: Request) -> Response:
         """Write a run down as a file."""
         asked = await read(request, ExportQuestion)
-        written = asked if isinstance(asked, Refusal) else await asyncio.to_thread(export, asked)
+        if isinstance(asked, Refusal):
+            return answer(asked)
+        written = await self._searches.queue(lambda cancelled: export(asked, cancelled))
         if not isinstance(written, File):
             return answer(written)
         saved = {"Content-Disposition": f'attachment; filename="{written.name}"'}
         return Response(written.content, media_type=written.kind, headers=saved)
+
+
+def page_of(request: Request) -> str:
+    """Return the name that a page has given itself."""
+    return request.headers.get("coterie-page", "")[:64]
 
 
 async def read(request: Request, kind: type[T]) -> T | Refusal:

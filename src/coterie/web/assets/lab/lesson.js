@@ -1,6 +1,6 @@
 // Lessons: a page of words beside the run that it speaks of, and a goal that the server checks.
 import { html } from "../ui.js";
-import { ask, begin, bound, cursor, fates, first, moves, place, saved } from "./run.js";
+import { ask, begin, bound, complain, cursor, fates, first, moves, place, saved } from "./run.js";
 import { effect, signal } from "../vendor/signals.js";
 
 const GOALS = {
@@ -29,7 +29,7 @@ const keyOf = ({ lesson, page }) => `${lesson.name}/${page}`;
 export const goalText = (goal) => GOALS[goal] ?? `let process ${goal.split(" ")[1]} be inside`;
 
 export async function loadLessons() {
-  if (!saved) lessons.value = await ask("/api/lessons");
+  try { if (!saved) lessons.value = await ask("/api/lessons"); } catch (error) { complain(error); }
 }
 
 /** Open `#/learn/NAME/PAGE`; return whether the address was one. */
@@ -40,7 +40,7 @@ export function openLesson(text) {
     current.value = null; // the address is of a run that no lesson has given
     return false;
   }
-  turnTo(lesson, Math.min(Number(found[2] ?? 1), lesson.pages.length) - 1);
+  turnTo(lesson, Math.max(1, Math.min(Number(found[2] ?? 1), lesson.pages.length)) - 1);
   return true;
 }
 

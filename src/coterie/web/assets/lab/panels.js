@@ -1,11 +1,10 @@
 // What stands around the diagram: the scenario, the moves, the states, the reasons.
 import { html } from "../ui.js";
+import { useEffect, useRef } from "../vendor/hooks.js";
 import {
-  ask, bound, branches, catalogue, choose, chooseBound, cursor, effectiveBound, fates, findViolation, first, go, make, moves,
-  place, problem, redo, saved, searching, states, steps, takeBranch, undo,
+  BOUNDS, ask, bound, branches, catalogue, complain, choose, chooseBound, cursor, effectiveBound, fates, findViolation, first, go, make, makeNow, moves,
+  place, problem, redo, request, saved, searching, soon, states, steps, takeBranch, undo,
 } from "./run.js";
-
-const BOUNDS = { entries: 9, crashes: 4, losses: 4, duplicates: 4, suspicions: 4 };
 
 /** The first line in parts. */
 export function parts(line) {
@@ -68,12 +67,12 @@ export function TimeBar() {
     <span>${cursor.value} of ${all}</span>
     <button type="button" onClick=${undo}>undo</button>
     <button type="button" onClick=${redo}>redo</button>
-    <button type="button" onClick=${runUntilQuiet}>run until quiet <kbd>g</kbd></button>
+    <button type="button" onClick=${() => soon(runUntilQuiet)}>run until quiet <kbd>g</kbd></button>
   </div>`;
 }
 
 export function runUntilQuiet() {
-  if (place.value?.enabled.some((move) => move.kind === "deliver")) make("run");
+  if (place.value?.enabled.some((move) => move.kind === "deliver")) makeNow("run");
 }
 
 export function Verdict() {
@@ -143,7 +142,12 @@ export function Reasons() {
 }
 
 export function Events() {
-  return html`<section class="card"><h2>Events</h2><ol class="event-list" start="0">
+  const list = useRef(null);
+  useEffect(() => { // the list follows the reader, the page does not
+    const here = list.current?.querySelector("[aria-current]");
+    if (here) list.current.scrollTop = Math.max(0, here.offsetTop - list.current.offsetTop - list.current.clientHeight / 2);
+  });
+  return html`<section class="card"><h2>Events</h2><ol class="event-list" start="0" ref=${list}>
     ${steps.value.map((step) => html`<li key=${step.number} class=${step.number > cursor.value ? "future" : ""} aria-current=${step.number === cursor.value ? "step" : undefined}>
       <button type="button" class="link mono" onClick=${() => go(step.number)}>${step.number === 0 ? "start" : step.move}</button>
       ${step.records.filter((record) => record.kind === "sent" || record.kind === "told").map((record, i) => html`<span key=${i} class="quiet mono"> ${record.kind === "sent" ? `${record.sender} > ${record.receiver} ${record.label}` : `${record.process} ${record.label ?? ""}`}</span>`)}
@@ -152,8 +156,10 @@ export function Events() {
 }
 
 export async function save(form) {
-  const response = await fetch("/api/export", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ first: first.value, moves: moves.value, form, bound: effectiveBound.value }) });
-  if (!response.ok) { problem.value = await response.json(); return; }
+  let response;
+  try {
+    response = await request("/api/export", { first: first.value, moves: moves.value, form, bound: effectiveBound.value });
+  } catch (error) { complain(error); return; }
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
   link.download = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? `run.${form}`;
@@ -162,5 +168,5 @@ export async function save(form) {
 }
 
 export async function loadCatalogue() {
-  catalogue.value = await ask("/api/catalogue");
+  try { catalogue.value = await ask("/api/catalogue"); } catch (error) { complain(error); }
 }

@@ -1,6 +1,7 @@
 // The diagram of a run: a line for each process, time to the right, what could come next behind the cursor.
 import { html } from "../ui.js";
 import { cursor, fates, go, make, moves, place, steps } from "./run.js";
+import { useEffect, useRef } from "../vendor/hooks.js";
 import { computed, signal } from "../vendor/signals.js";
 
 const LEFT = 56; // for the names
@@ -26,7 +27,8 @@ export const layout = computed(() => {
         if (message) message.end = message.end ?? step.number;
       } else if (record.kind === "dropped") {
         const message = messages.get(record.number);
-        if (message) { message.end = step.number; message.lost = true; }
+        // One that was repeated has arrived already; its copy is lost.
+        if (message && message.end === null) { message.end = step.number; message.lost = true; }
       } else if (record.kind === "crashed" || (record.kind === "started" && step.number > 0)) {
         marks.push({ step: step.number, process: record.process, kind: record.kind });
       }
@@ -44,6 +46,13 @@ const x = (step, from) => LEFT + (step - from) * STEP;
 const y = (process) => TOP + (process - 0.5) * LANE;
 
 export function Picture() {
+  const frame = useRef(null);
+  useEffect(() => { // keep the reader's place in sight
+    const box = frame.current;
+    const at = box?.querySelector(".cursor")?.x1.baseVal.value;
+    if (at === undefined) return;
+    if (at + 3 * STEP > box.scrollLeft + box.clientWidth || at - 2 * STEP < box.scrollLeft) box.scrollLeft = at - box.clientWidth / 2;
+  });
   if (place.value === null) return null;
   const size = place.value.size;
   const from = Math.max(0, cursor.value - SHOWN_MAX);
@@ -53,15 +62,15 @@ export function Picture() {
   const width = Math.max(x(to, from) + 60, x(cursor.value, from) + 40 + room * GHOST + 30);
   const height = TOP + size * LANE + 6;
   const point = fates.value?.no_return;
-  return html`<div class="picture-frame" tabindex="0" role="group" aria-label="the run as a diagram; the list of events below says the same in words">
+  return html`<div class="picture-frame" ref=${frame} tabindex="0" role="group" aria-label="the run as a diagram; the list of events below says the same in words">
     <svg width=${width} height=${height} viewBox="0 0 ${width} ${height}" class="run">
       <${Axis} from=${from} to=${to} height=${height} />
       ${point != null && point >= from && html`<g class="no-return">
         <line x1=${x(point, from) - STEP / 2} x2=${x(point, from) - STEP / 2} y1="16" y2=${height} />
         <text x=${x(point, from) - STEP / 2 + 4} y="28">point of no return</text></g>`}
       ${Array.from({ length: size }, (_, i) => html`<${Lane} key=${i} process=${i + 1} from=${from} to=${to} width=${width} />`)}
-      ${layout.value.messages.filter((message) => (message.end ?? to) >= from).map((message) => html`<${Arrow} key=${message.number} message=${message} from=${from} />`)}
-      ${layout.value.marks.filter((mark) => mark.step >= from).map((mark, i) => html`<${Mark} key=${i} mark=${mark} from=${from} />`)}
+      ${layout.value.messages.filter((message) => (message.end ?? to) >= from && message.start <= to).map((message) => html`<${Arrow} key=${message.number} message=${message} from=${from} />`)}
+      ${layout.value.marks.filter((mark) => mark.step >= from && mark.step <= to).map((mark, i) => html`<${Mark} key=${i} mark=${mark} from=${from} />`)}
       <line class="cursor" x1=${x(cursor.value, from) + STEP / 2 - 8} x2=${x(cursor.value, from) + STEP / 2 - 8} y1="4" y2=${height} />
       ${ghosts.map((ghost) => html`<${Ghost} key=${ghost.move.text} ghost=${ghost} from=${from} />`)}
     </svg></div>`;
@@ -89,7 +98,7 @@ function Lane({ process, from, to, width }) {
     <text class="name" x="10" y=${y(process) + 5}>p${process}</text>
     <line class="lane" x1=${LEFT - 12} x2=${width - 8} y1=${y(process)} y2=${y(process)} />
     ${bars}
-    ${steps.value.filter((step) => step.process === process && step.number >= from && step.number > 0).map((step) => html`<circle key=${step.number}
+    ${steps.value.filter((step) => step.process === process && step.number >= from && step.number <= to && step.number > 0).map((step) => html`<circle key=${step.number}
       class="event ${step.number > cursor.value ? "future" : ""}" cx=${x(step.number, from)} cy=${y(process)} r="4.5" onClick=${() => go(step.number)}><title>${step.number}: ${step.move}</title></circle>`)}
   </g>`;
 }

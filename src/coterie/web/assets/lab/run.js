@@ -4,7 +4,9 @@ import { batch, computed, signal } from "../vendor/signals.js";
 export const DEFAULT = "maekawa 3 variant=basic";
 const PLACES_KEPT = 500;
 const UNDO_KEPT = 200;
+const PLAIN_MAX = 2000; // characters of an address; a longer one is packed
 const SEARCH_MILLISECONDS = 10_000; // that a person who asked for a violation waits
+export const BOUNDS = { entries: 9, crashes: 4, losses: 4, duplicates: 4, suspicions: 4 }; // at most
 const FAULTS = { crash: "crashes", drop: "losses", repeat: "duplicates", suspect: "suspicions" };
 
 export const first = signal(DEFAULT);
@@ -33,16 +35,20 @@ export const effectiveBound = computed(() => {
   if (saved) return saved.bound;
   const used = { ...NO_FAULTS };
   const entries = {};
+  const crashed = new Set();
   for (const move of moves.value) {
-    const [verb, process] = move.split(" ");
-    if (FAULTS[verb]) used[FAULTS[verb]] += 1;
+    const [verb, process, , receiver] = move.split(" ");
+    // To lose what nobody is there to receive is no fault.
+    if (FAULTS[verb] && !(verb === "drop" && crashed.has(receiver))) used[FAULTS[verb]] += 1;
+    if (verb === "crash") crashed.add(process);
+    if (verb === "restart") crashed.delete(process);
     if (verb === "acquire" || verb === "elect") {
       entries[process] = (entries[process] ?? 0) + 1;
       used.entries = Math.max(used.entries, entries[process]);
     }
   }
   const result = {};
-  for (const [name, chosen] of Object.entries(bound.value)) result[name] = Math.max(chosen, used[name]);
+  for (const [name, chosen] of Object.entries(bound.value)) result[name] = Math.min(BOUNDS[name], Math.max(chosen, used[name]));
   return result;
 });
 
@@ -73,15 +79,26 @@ function answerFromFile(path, body) {
   return answer;
 }
 
-export async function ask(path, body) {
-  if (saved) return answerFromFile(path, body);
+// The server answers the newest search of each page.
+const PAGE = crypto.getRandomValues(new Uint32Array(2)).join("-");
+
+/** Ask the server, and return its response; throw what it refuses. */
+export async function request(path, body) {
   const response = await fetch(path, body === undefined ? {} : {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+    method: "POST", headers: { "Content-Type": "application/json", "Coterie-Page": PAGE }, body: JSON.stringify(body),
   });
-  const answer = response.headers.get("content-type")?.startsWith("application/json")
-    ? await response.json() : { error: await response.text() };
-  if (!response.ok) throw new Refused(response.status, answer);
-  return answer;
+  if (response.ok) return response;
+  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  throw new Refused(response.status, isJson ? await response.json() : { error: await response.text() });
+}
+
+export async function ask(path, body) {
+  return saved ? answerFromFile(path, body) : (await request(path, body)).json();
+}
+
+/** Show why something did not work. */
+export function complain(error) {
+  problem.value = error.answer ?? { error: `the server does not answer: ${error.message}` };
 }
 
 function remember(map, key, value) {
@@ -102,7 +119,7 @@ export function soon(action) {
     await arriving;
     action();
     await arriving;
-  });
+  }).catch(complain);
 }
 
 /** Bring the page up to date with the run: the place at once, what it leads to when it is known. */
@@ -119,7 +136,8 @@ async function arrive(mine) {
     batch(() => { place.value = known; problem.value = null; });
   } else {
     try {
-      const answer = await ask("/api/play", { first: line, moves: moves.value, cursor: cursor.value });
+      const shared = sharedSteps();
+      const answer = await ask("/api/play", { first: line, moves: moves.value, cursor: cursor.value, known: shared });
       if (mine !== asked) return false;
       batch(() => {
         // `run` comes back as the moves that it stood for, and a move that cannot be played is cut off.
@@ -127,7 +145,8 @@ async function arrive(mine) {
         const atEnd = cursor.value >= moves.value.length;
         moves.value = answer.moves;
         cursor.value = atEnd || grown > 0 ? Math.min(cursor.value + Math.max(grown, 0), answer.moves.length) : answer.cursor;
-        steps.value = answer.steps;
+        steps.value = [...steps.value.slice(0, answer.known), ...answer.steps];
+        stepsOf = line;
         codes.value = answer.codes;
         problem.value = answer.refusal;
         place.value = answer;
@@ -137,7 +156,7 @@ async function arrive(mine) {
     } catch (error) {
       if (mine !== asked) return false;
       batch(() => {
-        problem.value = error.answer ?? { error: `the server does not answer: ${error.message}` };
+        complain(error);
         place.value = null; fates.value = null; steps.value = [];
       });
       return false;
@@ -148,8 +167,17 @@ async function arrive(mine) {
   return true;
 }
 
-const stepsFit = () => steps.value.length === moves.value.length + 1
-  && moves.value.every((move, i) => steps.value[i + 1].move === move);
+let stepsOf = null; // the first line of the run whose steps are here
+
+/** How many steps at the beginning of the run are here already. */
+function sharedSteps() {
+  if (stepsOf !== first.value) return 0;
+  let shared = Math.min(1, steps.value.length);
+  while (shared > 0 && shared < steps.value.length && steps.value[shared].move === moves.value[shared - 1]) shared += 1;
+  return shared;
+}
+
+const stepsFit = () => steps.value.length === moves.value.length + 1 && sharedSteps() === steps.value.length;
 
 async function judge(mine) {
   const question = { first: first.value, moves: moves.value, cursor: cursor.value, bound: effectiveBound.value };
@@ -167,20 +195,29 @@ async function judge(mine) {
     if (mine !== asked) return;
     // Another page has asked meanwhile, and the server answers the newest only.
     if (error.status === 409) setTimeout(() => { if (mine === asked) judge(mine); }, 300);
-    else batch(() => { fates.value = null; searching.value = false; });
+    else batch(() => { fates.value = null; searching.value = false; complain(error); });
   }
 }
 
 // The address is the run
 
-function writeAddress() {
+async function writeAddress() {
+  const mine = asked;
   const list = codes.value.map((code) => encodeURIComponent(code).replace(/%(28|29|2C|3D|3A|5B|5D)/gi, decodeURIComponent));
   const line = encodeURIComponent(first.value).replace(/%(3D|2C|3A)/gi, decodeURIComponent);
-  const text = `#/run/${[line, ...list].join("/")}@${cursor.value}`;
+  const body = `${[line, ...list].join("/")}@${cursor.value}`;
+  const text = body.length <= PLAIN_MAX ? `#/run/${body}` : `#/z/${await packed(body)}`;
   try {
-    if (location.hash !== text) history.replaceState(null, "", text);
+    if (mine === asked && location.hash !== text) history.replaceState(null, "", text);
   } catch { /* a page inside another has no address of its own */ }
   document.title = `${first.value} · coterie lab`;
+}
+
+/** Deflate, then base64 with the letters of addresses. */
+async function packed(body) {
+  const stream = new Blob([body]).stream().pipeThrough(new CompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 }
 
 export async function openAddress(text) {
@@ -189,7 +226,7 @@ export async function openAddress(text) {
     const found = await ask("/api/open", { address: text });
     start(found.first, found.moves, found.cursor ?? found.moves.length);
   } catch (error) {
-    problem.value = error.answer ?? { error: error.message };
+    complain(error);
   }
 }
 
@@ -221,10 +258,14 @@ export const undo = () => restore(past, future);
 export const redo = () => restore(future, past);
 
 /** Make a move where the reader stands; in the past this is a branch, and the old future is kept. */
-export function make(text) {
-  if (place.value === null) return;
+export const make = (text) => soon(() => makeNow(text));
+
+export function makeNow(text) {
+  // A second click of a double click may come when the move is not possible any more.
+  if (place.value === null || (text !== "run" && !place.value.enabled.some((move) => move.text === text))) return;
   if (saved) {
-    if (text === moves.value[cursor.value] || (text === "run" && cursor.value < moves.value.length)) go(cursor.value + 1);
+    if (text === "run") go(moves.value.length);
+    else if (text === moves.value[cursor.value]) go(cursor.value + 1);
     else problem.value = { error: ELSEWHERE };
     return;
   }
@@ -296,7 +337,10 @@ export async function findViolation(from) {
     });
     refresh();
   } catch (error) {
-    if (mine === asked) batch(() => { searching.value = false; problem.value = error.answer ?? { error: error.message }; });
+    if (mine !== asked) return;
+    searching.value = false;
+    refresh();
+    complain(error);
   }
 }
 
