@@ -301,6 +301,37 @@ def test_a_later_start_is_refused_by_nodes_that_have_only_heard_of_the_first(
     run(monkeypatch, main)
 
 
+@pytest.mark.parametrize("knows", [False, True])
+def test_two_restarted_nodes_do_not_begin_beside_those_that_refuse_them(
+    monkeypatch: pytest.MonkeyPatch, knows: bool
+) -> None:
+    """The first is refused, and loses them; the second cannot reach them yet, but maybe they it."""
+    config = convert(wish("token-ring", "regenerating"))
+    ways = Ways(monkeypatch, config)
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            others = [await ways.join(stack, each) for each in "bd"]
+            async with contextlib.AsyncExitStack() as lives:
+                for each in "ac":
+                    await ways.join(lives, each)
+                async with others[0].lock("x"):
+                    pass
+            async with others[0].lock("x"):
+                refused = await ways.join(stack, "c")
+                with pytest.raises(coterie.Unavailable, match="node 'c' was restarted"):
+                    await refused.lock("x").acquire()
+                await passing(3 * LEASE)
+                ways.barred = {("a", "b"), ("a", "d")}
+                if not knows:
+                    ways.barred |= {("b", "a"), ("d", "a")}
+                again = await ways.join(stack, "a")
+                with pytest.raises(coterie.Unavailable, match="did not answer so far"):
+                    await again.lock("x").acquire(timeout=3.0)
+
+    run(monkeypatch, main)
+
+
 def test_no_node_begins_before_all_that_live_can_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would take one for dead that only waits for a third, and go on without it."""
     config = convert(wish("fault-tolerant", "repaired", 3, lease=20.0))

@@ -139,8 +139,8 @@ class Peer:
 
     def rule_out(self) -> None:
         """Take each start of a peer that we do not know for a restart: others knew one that is over."""
-        if self._life is None:
-            self._life = ""
+        assert self._life is None, "we know no start of it"
+        self._life = ""
 
     def abort(self, reason: str) -> None:
         """Break our connection to the peer, if there is one; it is made again."""
