@@ -141,6 +141,24 @@ BUGS: dict[str, Bug] = {
         "        done(None)",
         "store-disks",
     ),
+    "a log that was read is not put on disk": Bug(
+        StoreLog,
+        "        replace(path, sound)\n",
+        "        with path.open('ab') as file:\n"
+        "            file.truncate(len(sound))\n"
+        "        sync_folder(self._folder)\n",
+        "store-disks",
+        first=8,
+    ),
+    "a log that was read is synced, as if no sync had failed before": Bug(
+        StoreLog,
+        "        replace(path, sound)\n",
+        "        with path.open('ab') as file:\n"
+        "            file.truncate(len(sound))\n"
+        "            system.sync(file.fileno())\n"
+        "        sync_folder(self._folder)\n",
+        "store-disks",
+    ),
     # Frames and connections
     "an old connection is kept beside the new": Bug(
         VoterHost,

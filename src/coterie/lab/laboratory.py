@@ -6,7 +6,10 @@ these, one question at a time, and cancel a question when a newer one comes.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from coterie.catalogue import algorithm, algorithms
 from coterie.explore.budget import Budget
@@ -14,6 +17,7 @@ from coterie.lab.address import MOVES_MAX, Address, Refusal, code_of, read_addre
 from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.judgement import judge
+from coterie.lab.map import draw_map
 from coterie.lab.questions import (
     Enabled,
     Fates,
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from coterie.lab.atlas import Atlas
     from coterie.lab.bound import Bound
     from coterie.lab.fate import Fate
+    from coterie.lab.map import Map
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 
@@ -44,6 +49,7 @@ MILLISECONDS_MAX = 2_000
 ATLASES_STATES_MAX = 2 * STATES_MAX
 HISTORIES_MAX = 64
 SUPERSEDED = Refusal("superseded")
+TRIES_MAX = 3  # at a whole atlas, while the machine is busy
 HORIZON_SHARE = 4  # of the budget, this part is for looking on from the present state
 
 
@@ -55,7 +61,7 @@ class Laboratory:
         self._milliseconds_max = milliseconds_max
         self._runs: Recent[Run] = Recent(RUNS_MAX)
         self._atlases: Recent[Atlas] = Recent(ATLASES_STATES_MAX)
-        self._too_large: Recent[int] = Recent(RUNS_MAX)  # the milliseconds that were not enough
+        self._too_large: Recent[_Attempt] = Recent(RUNS_MAX)
         self._histories: Recent[list[Fate | None]] = Recent(HISTORIES_MAX)
 
     def catalogue(self) -> list[Entry]:
@@ -155,6 +161,17 @@ class Laboratory:
         address = write_address(Address(run.first, whole, len(whole)))
         return Way(moves, [code_of(move) for move in moves], searched, address)
 
+    def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
+        """Write all that can be reached from the start as data, if it is not too much."""
+        start = msgspec.structs.replace(question, moves=[], cursor=0)
+        sought = self._search(start, cancelled)
+        if isinstance(sought, Refusal):
+            return sought
+        run, _, play, atlas = sought
+        if atlas is None:
+            return Refusal(unexplored(play) or "a process raised an error as it began")
+        return draw_map(run.first, play, atlas)
+
     def _search(
         self, question: Question, cancelled: Callable[[], bool] | None
     ) -> _Sought | Refusal:
@@ -200,15 +217,19 @@ class Laboratory:
         key = (first, question.bound)
         known = self._atlases.get(key)
         milliseconds = self._milliseconds(question)
-        if known is not None or milliseconds <= (self._too_large.get(key) or -1):
+        before = self._too_large.get(key)
+        if known is not None or (before is not None and not before.is_worth_another(milliseconds)):
             return known
         seconds = milliseconds * (HORIZON_SHARE - 1) / HORIZON_SHARE / 1000
+        began = time.process_time()
         atlas = build(play, question.bound, Budget(STATES_MAX, seconds, cancelled=cancelled))
         if atlas.searched.complete:
             self._atlases.put(key, atlas, atlas.searched.states)
             return atlas
         if cancelled is None or not cancelled():
-            self._too_large.put(key, milliseconds)
+            busy = time.process_time() - began < seconds / 2
+            tries = 1 if before is None else before.tries + 1
+            self._too_large.put(key, _Attempt(milliseconds, tries, busy=busy))
         return None
 
     def _horizon(
@@ -237,6 +258,18 @@ class Laboratory:
                 fates.append(atlas.look(play))
         self._histories.put((run.first, moves, bound), fates)
         return fates
+
+
+class _Attempt(NamedTuple):
+    """A search for a whole atlas that was cut."""
+
+    milliseconds: int
+    tries: int
+    busy: bool  # other programs had most of the time
+
+    def is_worth_another(self, milliseconds: int) -> bool:
+        """Return whether a further search may come to its end."""
+        return milliseconds > self.milliseconds or (self.busy and self.tries < TRIES_MAX)
 
 
 class _Sought(NamedTuple):

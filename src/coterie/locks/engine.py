@@ -130,6 +130,12 @@ class Prompt(Protocol):
         Its `release` may be called in any thread, and returns None.
         """
 
+    def join(self, name: str, *, owner: Owner, shared: bool) -> Claim:
+        """Ask for a lock that was not free a moment ago, and wait for it in the event loop."""
+
+    def call_if_lost(self, claim: Claim, callback: Callable[[], object]) -> None:
+        """Call back when a claim that is granted is lost; once for each claim."""
+
     def holds_any(self, owner: Owner) -> bool:
         """Return True if an owner holds a lock: then it has to wait where deadlocks are found."""
 

@@ -598,6 +598,9 @@ class Bank(Workload):
             self.scene.counts[type(error).__name__] += 1
             if isinstance(error, Unavailable):
                 note(process, name, "abort")
+                # The disk has failed. Some programs end then, and the next life reads what is there.
+                if self.scene.random(process, "ends").random() < 0.5:
+                    raise
                 await asyncio.sleep(0.1)
         else:
             note(process, name, "commit")

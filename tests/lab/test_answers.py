@@ -177,6 +177,17 @@ def test_a_large_system_is_searched_from_where_the_reader_stands() -> None:
     assert {fate.word for fate in answer.moves.values()} == {"open"}
 
 
+def test_a_larger_budget_is_a_new_chance_for_the_whole_atlas() -> None:
+    lab = Laboratory(ENOUGH)
+    words = []
+    for budget_ms in (0, 0, ENOUGH, 0):
+        answer = lab.fates(Question(BASIC, budget_ms=budget_ms))
+        assert isinstance(answer, Fates)
+        words.append((answer.searched.from_here, answer.searched.complete))
+    assert words[2:] == [(False, True)] * 2
+    assert words[0][0]
+
+
 def test_a_question_out_of_range_is_refused() -> None:
     lab = Laboratory(ENOUGH)
     for question in [
