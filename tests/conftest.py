@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_cluster_page.py",
+    "test_dashboard_browser.py",
+    "test_lab_browser.py",
     "test_lock_bench.py",
     "test_locks_page.py",
     "test_store_bench.py",
@@ -53,10 +55,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that run one after the other."""
+    """Mark the tests that run one after the other, those of a file all or none."""
     for item in items:
         if is_real(item.path):
             item.add_marker("real")
+        elif item.get_closest_marker("real") is not None:
+            raise pytest.UsageError(f"name {item.path.name} among REAL_FILES of tests/conftest.py")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,8 +126,8 @@ ROOMS = {
     "transactions.store": "aio clocks errors postgresql system transactions transactions.schemes",
     "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
     " transactions.site",
-    "web": "cluster cluster.admin cluster.classic deadlock diagram engines errors lab locks"
-    " scenario trace",
+    "web": "catalogue cluster cluster.admin cluster.classic deadlock diagram engines errors lab"
+    " locks scenario trace",
 }
 
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
@@ -297,6 +297,12 @@ def test_modules_are_named_by_nouns() -> None:
     assert [name for name in gerunds if Path(name).stem not in NOT_GERUNDS] == []
 
 
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Pytest imports them by their names alone, and takes the second for the first."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_no_room_defines_a_class_twice() -> None:
     """Algorithms may: each speaks of its own Request and Token, and imports no sibling's."""
     rooms: dict[tuple[Path, str], list[str]] = defaultdict(list)
@@ -390,7 +396,8 @@ def test_public_names_are_listed_sorted_and_there(name: str) -> None:
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_each_algorithm_has_its_tests_mutants_scenarios_and_page(name: str) -> None:
     kind = algorithm(name).process.__module__.split(".")[1]  # mutex or election
-    tests = (ROOT / "tests" / kind / f"test_{name.replace('-', '_')}.py").read_text()
+    files = (ROOT / "tests" / kind).glob(f"test_{name.replace('-', '_')}*.py")
+    tests = "".join(path.read_text() for path in files)
     assert "MUTANTS" in tests
     assert "transitions" in tests, "the exploration has pinned counts"
     assert len(list((ROOT / "tests" / "scenarios").glob(f"{name}-*.txt"))) >= 2

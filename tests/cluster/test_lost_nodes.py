@@ -309,14 +309,39 @@ def test_no_node_begins_before_all_that_live_can_answer(monkeypatch: pytest.Monk
 
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
-            members = [await ways.join(stack, name) for name in "abc"]
+            taking = [await ways.join(stack, each) for each in "abc"]
             with pytest.raises(coterie.Unavailable, match="b did not meet all others so far"):
-                await members[0].lock("x").acquire(timeout=5.0)
+                await taking[0].lock("x").acquire(timeout=5.0)
             ways.barred.clear()
-            for member in members:
+            for member in taking:
                 async with member.lock("x"):
                     pass
-            assert [down(member) for member in members] == [[], [], []]
+            assert [down(member) for member in taking] == [[], [], []]
+
+    run(monkeypatch, main)
+
+
+@pytest.mark.parametrize(("name", "variant"), GOING_ON)
+def test_a_node_begins_with_the_first_that_begins(
+    monkeypatch: pytest.MonkeyPatch, name: str, variant: str
+) -> None:
+    """That one has heard that all are able, of which one may not come to tell the others."""
+    config = convert(wish(name, variant, lease=20.0))
+    ways = Ways(monkeypatch, config)
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            taking = [await ways.join(stack, each) for each in "abc"]
+            await passing(2.0)
+            ways.barred = {("c", "b")}
+            assert isinstance(taking[2].engine, ClassicEngine)
+            taking[2].engine.node.peers[2].abort("cut by the test")
+            await passing(1.0)
+            taking.append(await ways.join(stack, "d"))
+            for member in taking:
+                async with member.lock("x", timeout=5.0):
+                    pass
+            assert [down(member) for member in taking] == [[], [], [], []]
 
     run(monkeypatch, main)
 

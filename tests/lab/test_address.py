@@ -53,7 +53,7 @@ def test_each_move_has_a_code(move: str, code: str) -> None:
     assert move_of(code) == move
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=30), st.lists(MOVES, max_size=30), st.none() | st.integers(0, 99))
 def test_a_run_goes_into_an_address_and_back(
     first: str, moves: list[str], cursor: int | None
@@ -158,7 +158,7 @@ HOSTILE_FIRST = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(
     HOSTILE_FIRST,
     st.lists(st.one_of(MOVES, st.text(max_size=20)), max_size=6),
@@ -171,7 +171,7 @@ def test_any_question_is_answered(first: str, moves: list[str], cursor: int | No
         assert msgspec.json.encode(answer)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(
     st.one_of(
         st.text(max_size=2_000),

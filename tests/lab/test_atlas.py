@@ -211,9 +211,12 @@ def test_the_horizon_says_how_far_it_sees() -> None:
     assert fate.moves is not None
     assert fate.moves >= 3
     assert "ahead, then the search was cut" in here.searched.text
-    risky = play_of("maekawa 7 variant=basic", "acquire 1", "acquire 2", "acquire 3")
-    near = horizon(risky, Bound(), Budget(max_states=60_000))
-    assert not near.searched.complete
+    fragile = play_of("centralized 5", "acquire 2")
+    fate = horizon(fragile, Bound(crashes=1), Budget(max_states=400)).look(fragile)
+    assert fate is not None
+    assert fate.text == (
+        "nothing is wrong within 3 moves unless there is another fault; then a violation is 1 move away"
+    )
 
 
 def test_a_cut_search_never_says_safe_and_what_it_finds_is_exact() -> None:

@@ -117,7 +117,9 @@ def frames(draw: Any, kinds: Any, name: str) -> Any:
 
 def field_of(draw: Any, kind: Any, field: str, session: SessionName) -> Any:
     if field == "session":
-        return draw(st.sampled_from([session, session._replace(number=draw(integers))]))
+        return draw(
+            st.sampled_from([session, msgspec.structs.replace(session, number=draw(integers))])
+        )
     if field == "seq":
         return draw(st.one_of(st.sampled_from([1, 2, 3]), integers))
     if field == "bodies":
@@ -230,7 +232,7 @@ def test_an_answer_to_what_was_not_sent_yet_renews_no_lease() -> None:
     world.step(HONEST, part.acquire, LOCK)
     session = SessionName("honest", 1, "v1/1")
     for voter in (1, 2):
-        frame = Ack(session._replace(nonce=f"v{voter}/1"), 1, 1, 1e9, grace=False)
+        frame = Ack(msgspec.structs.replace(session, nonce=f"v{voter}/1"), 1, 1, 1e9, grace=False)
         world.deliver(voter, HONEST, msgspec.msgpack.encode(frame))
     assert part.remaining(LOCK, world.now) <= SETTINGS.lease
 

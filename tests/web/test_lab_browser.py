@@ -10,12 +10,14 @@ import pytest
 from playwright.sync_api import expect
 
 from coterie.catalogue import algorithms
+from coterie.cli import run
 from coterie.lab.entries import entry_of
 from tests.processes import BOUND_SECONDS, directory, line
 from tests.web.browser import serious_findings, watched_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -56,9 +58,8 @@ def test_maekawas_deadlock_by_keyboard_alone_and_back(browser: Browser, lab: str
     with watched_page(browser) as watched:
         page = watched.page
         open_run(page, lab, "#/run/maekawa%203%20variant=basic@0")
-        for moves in (1, 2, 3):
-            page.keyboard.press("1")
-            at(page, moves)
+        page.keyboard.type("111")  # faster than any server answers
+        at(page, 3)
         expect(page.locator(".verdict")).to_contain_text("lost")
         expect(page.locator("svg.run")).to_contain_text("point of no return")
         page.keyboard.press("g")
@@ -165,3 +166,47 @@ def test_a_run_is_saved_as_a_file(browser: Browser, lab: str) -> None:
         with page.expect_download() as download:
             page.get_by_label("save as").select_option("scenario")
         assert download.value.suggested_filename == "maekawa-3.txt"
+
+
+def test_a_saved_page_works_from_disk_with_the_network_off(
+    browser: Browser, tmp_path: Path
+) -> None:
+    saved = tmp_path / "run.html"
+    assert run(["check", "maekawa", "--variant", "basic", "--trace", str(saved)]) == 1
+    assert saved.stat().st_size <= 120_000
+    with watched_page(browser, offline=True) as watched:
+        page = watched.page
+        page.goto(saved.as_uri())
+        at(page, 6)
+        expect(page.locator(".verdict")).to_contain_text("broken")
+        page.keyboard.press("ArrowLeft")
+        at(page, 5)
+        expect(page.locator(".verdict")).to_contain_text("lost")
+        page.keyboard.press("1")
+        at(page, 6)
+        page.keyboard.press("Home")
+        at(page, 0)
+        page.keyboard.press("1")  # the run begins with another move
+        expect(page.get_by_role("alert")).to_contain_text("this file holds one run")
+        assert serious_findings(page) == []
+
+
+def test_a_lesson_is_opened_its_goal_reached_and_the_next_page_turned(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(lab)
+        page.get_by_role("link", name="Maekawa's deadlock").click()
+        card = page.locator(".lesson")
+        expect(card).to_contain_text("in at most 6 moves")
+        expect(card).not_to_contain_text("reached")
+        card.get_by_role("button", name="show me").click()
+        expect(card).to_contain_text("✓ reached")
+        card.get_by_role("link", name="next").click()
+        expect(card).to_contain_text("The point of no return")
+        at(page, 2)
+        expect(card).not_to_contain_text("reached")
+        page.get_by_role("button", name="acquire 3").first.click()
+        expect(card).to_contain_text("✓ reached")
+        assert serious_findings(page) == []

@@ -44,7 +44,9 @@ def command(*, run: str | None, port: int, no_open: bool) -> None:
 def show_trace(trace: Trace) -> None:
     """Serve the laboratory with a run that a command has found."""
     web.require()
-    show_run(_script_of(trace), PORT, browser=True)
+    from coterie.scenario.script import commands  # noqa: PLC0415 - where there is a run
+
+    show_run("\n".join(commands(trace)), PORT, browser=True)
 
 
 def show_run(script: str | None, port: int, *, browser: bool) -> None:
@@ -82,9 +84,10 @@ def _script(run: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
     if text.lstrip().startswith("{"):
-        from coterie.trace import parse_trace  # noqa: PLC0415 - only for traces
+        from coterie.scenario.script import commands  # noqa: PLC0415 - only for traces
+        from coterie.trace import parse_trace  # noqa: PLC0415 - as above
 
-        return _script_of(parse_trace(text))
+        return "\n".join(commands(parse_trace(text)))
     lines = [
         line for line in text.splitlines() if line.strip() and not line.startswith((" ", "\t", "#"))
     ]
@@ -93,12 +96,3 @@ def _script(run: str) -> str:
             f"{path} is empty: the first line of a scenario is an algorithm and a size"
         )
     return "\n".join(line for line in lines if line.strip() != "show")
-
-
-def _script_of(trace: Trace) -> str:
-    from coterie.scenario.script import Script  # noqa: PLC0415 - only for traces
-
-    script = Script(trace)
-    for record in trace.records:
-        script.write(record)
-    return "\n".join(line for line in script.text().splitlines() if not line.startswith("#"))

@@ -42,10 +42,11 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         home, _ = COMMANDS[cmd_name]
-        gc.disable()  # what is imported stays: there is no garbage to look for
+        gc.disable()  # what is imported stays: there is no garbage to look for, now or later
         try:
             command: click.Command = importlib.import_module(f"coterie.cli.{home}").command
         finally:
+            gc.freeze()
             gc.enable()
         return command
 

@@ -201,7 +201,8 @@ def _danger(near: int, far: int, edge: int) -> Fate:
     if near >= 0:
         return fate("risky", f"a violation is {_moves(near)} away, and can be avoided", near)
     if far >= 0:
-        text = f"fine unless there is another fault; then a violation is {_moves(far)} away"
+        fine = "fine" if edge < 0 else f"nothing is wrong within {_moves(edge)}"
+        text = f"{fine} unless there is another fault; then a violation is {_moves(far)} away"
         return fate("fragile", text, far)
     if edge >= 0:
         return fate("open", f"nothing is wrong within {_moves(edge)}; more was not searched", edge)

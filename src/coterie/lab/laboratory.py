@@ -6,14 +6,26 @@ these, one question at a time, and cancel a question when a newer one comes.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from coterie.catalogue import algorithm, algorithms
 from coterie.explore.budget import Budget
-from coterie.lab.address import MOVES_MAX, Address, Refusal, code_of, read_address, write_address
+from coterie.lab.address import (
+    MOVES_MAX,
+    TEXT_MAX,
+    Address,
+    Refusal,
+    code_of,
+    read_address,
+    write_address,
+)
 from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.judgement import judge
+from coterie.lab.map import draw_map
 from coterie.lab.questions import (
     Enabled,
     Fates,
@@ -36,14 +48,16 @@ if TYPE_CHECKING:
     from coterie.lab.atlas import Atlas
     from coterie.lab.bound import Bound
     from coterie.lab.fate import Fate
+    from coterie.lab.map import Map
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 
-RUNS_MAX = 512
+RUNS_MAX = 512  # short ones; a long one counts for several
 MILLISECONDS_MAX = 2_000
 ATLASES_STATES_MAX = 2 * STATES_MAX
 HISTORIES_MAX = 64
 SUPERSEDED = Refusal("superseded")
+TRIES_MAX = 3  # at a whole atlas, while the machine is busy
 HORIZON_SHARE = 4  # of the budget, this part is for looking on from the present state
 
 
@@ -55,7 +69,7 @@ class Laboratory:
         self._milliseconds_max = milliseconds_max
         self._runs: Recent[Run] = Recent(RUNS_MAX)
         self._atlases: Recent[Atlas] = Recent(ATLASES_STATES_MAX)
-        self._too_large: Recent[int] = Recent(RUNS_MAX)  # the milliseconds that were not enough
+        self._too_large: Recent[_Attempt] = Recent(RUNS_MAX)
         self._histories: Recent[list[Fate | None]] = Recent(HISTORIES_MAX)
 
     def catalogue(self) -> list[Entry]:
@@ -106,19 +120,21 @@ class Laboratory:
         sought = self._search(question, cancelled)
         if isinstance(sought, Refusal):
             return sought
-        run, cursor, play, atlas = sought
+        run, cursor, play, atlas, whole = sought
         if atlas is None:
             here = ended(play) if play.over else None
             return Fates(cursor, here, {}, Searched(), judge(play, here, Searched()))
         here = atlas.look(play)
         moves = play.enabled()
         ahead = atlas.look_ahead(play, moves)
-        history = [] if atlas.searched.from_here else self._history(run, question.bound, atlas)
+        history = [] if whole is None else [*self._history(run, question.bound, whole)]
+        if history:
+            history[cursor] = here  # maybe from the horizon
         point = point_of_no_return(history)
         blunder = None
-        if point:
+        if point and whole is not None:
             before = run.play_at(point - 1)
-            blunder = find_blunder(before, atlas, point, run.steps[point].move)
+            blunder = find_blunder(before, whole, point, run.steps[point].move)
         return Fates(
             cursor=cursor,
             here=here,
@@ -146,7 +162,7 @@ class Laboratory:
         sought = self._search(question, cancelled)
         if isinstance(sought, Refusal):
             return sought
-        run, cursor, play, atlas = sought
+        run, cursor, play, atlas, _ = sought
         moves = None if atlas is None else atlas.way(play)
         searched = Searched() if atlas is None else atlas.searched
         if moves is None:
@@ -154,6 +170,17 @@ class Laboratory:
         whole = [*run.moves[:cursor], *moves]
         address = write_address(Address(run.first, whole, len(whole)))
         return Way(moves, [code_of(move) for move in moves], searched, address)
+
+    def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
+        """Write all that can be reached from the start as data, if it is not too much."""
+        start = msgspec.structs.replace(question, moves=[], cursor=0)
+        sought = self._search(start, cancelled)
+        if isinstance(sought, Refusal):
+            return sought
+        run, _, play, atlas, _ = sought
+        if atlas is None:
+            return Refusal(unexplored(play) or "a process raised an error as it began")
+        return draw_map(run.first, play, atlas)
 
     def _search(
         self, question: Question, cancelled: Callable[[], bool] | None
@@ -166,19 +193,22 @@ class Laboratory:
         cursor = _cursor(run, question)
         play = run.play_at(cursor)
         if unexplored(play) is not None or run.steps[0].violation is not None:
-            return _Sought(run, cursor, play, None)
-        atlas = self._whole(run.first, play, question, cancelled)
+            return _Sought(run, cursor, play, None, None)
+        atlas = whole = self._whole(run.first, play, question, cancelled)
         if atlas is None or not (play.over or atlas.find(play) is not None):
             atlas = None if play.over else self._horizon(play, question, cancelled)
         if cancelled is not None and cancelled():
             return SUPERSEDED
-        return _Sought(run, cursor, play, atlas)
+        return _Sought(run, cursor, play, atlas, whole)
 
     def _run(self, question: Question) -> Run | Refusal:
         """Play a run, going on from what was played before."""
         moves = tuple(question.moves)
         if len(moves) > MOVES_MAX:
             return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(moves):,}")
+        characters = len(question.first) + sum(map(len, moves))
+        if characters > TEXT_MAX:
+            return Refusal(f"a run has at most {TEXT_MAX:,} characters, not {characters:,}")
         known = self._runs.get((question.first, moves))
         if known is not None:
             return known
@@ -190,7 +220,8 @@ class Laboratory:
             if isinstance(begun, Refusal):
                 return begun
             run = begun.extended(moves)
-        self._runs.put((question.first, moves), run)
+        weight = 1 + characters // 1_000 + len(run.steps) // 50
+        self._runs.put((question.first, moves), run, weight)
         return run
 
     def _whole(
@@ -200,15 +231,19 @@ class Laboratory:
         key = (first, question.bound)
         known = self._atlases.get(key)
         milliseconds = self._milliseconds(question)
-        if known is not None or milliseconds <= (self._too_large.get(key) or -1):
+        before = self._too_large.get(key)
+        if known is not None or (before is not None and not before.is_worth_another(milliseconds)):
             return known
         seconds = milliseconds * (HORIZON_SHARE - 1) / HORIZON_SHARE / 1000
+        began = time.process_time()
         atlas = build(play, question.bound, Budget(STATES_MAX, seconds, cancelled=cancelled))
         if atlas.searched.complete:
             self._atlases.put(key, atlas, atlas.searched.states)
             return atlas
         if cancelled is None or not cancelled():
-            self._too_large.put(key, milliseconds)
+            busy = time.process_time() - began < seconds / 2
+            tries = 1 if before is None else before.tries + 1
+            self._too_large.put(key, _Attempt(milliseconds, tries, busy=busy))
         return None
 
     def _horizon(
@@ -239,6 +274,18 @@ class Laboratory:
         return fates
 
 
+class _Attempt(NamedTuple):
+    """A search for a whole atlas that was cut."""
+
+    milliseconds: int
+    tries: int
+    busy: bool  # other programs had most of the time
+
+    def is_worth_another(self, milliseconds: int) -> bool:
+        """Return whether a further search may come to its end."""
+        return milliseconds > self.milliseconds or (self.busy and self.tries < TRIES_MAX)
+
+
 class _Sought(NamedTuple):
     """A run, the reader's place in it, and an atlas with that place on it; None: there is none."""
 
@@ -246,6 +293,7 @@ class _Sought(NamedTuple):
     cursor: int
     play: Play
     atlas: Atlas | None
+    whole: Atlas | None  # of all that can be reached from the start, if that is not too large
 
 
 def _cursor(run: Run, question: Question) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.process import ProcessId
-    from coterie.scenario.world import Move
+    from coterie.scenario.world import Manual, Move
 
 SIZE_MAX = 9
 POSSIBLE_MAX = 60  # moves named in a refusal
@@ -111,7 +111,7 @@ def begin_run(first: str) -> Run | Refusal:
         play = _begin(first)
     except CoterieError as error:
         return Refusal(str(error))
-    states = [_state(play, process) for process in play.world.seats]
+    states = [state_of(play.world, process) for process in play.world.seats]
     step = Step(0, "", "", "start", 0, 0, "", [*play.world.records], states, _violation(play))
     return Run(first, [step], play)
 
@@ -145,7 +145,7 @@ def _make(play: Play, steps: list[Step], move: Move) -> None:
     old = next(
         state for step in reversed(steps) for state in step.states if state.process == move.process
     )
-    new = _state(play, move.process)
+    new = state_of(play.world, move.process)
     steps.append(
         Step(
             number=len(steps),
@@ -156,14 +156,14 @@ def _make(play: Play, steps: list[Step], move: Move) -> None:
             peer=move.peer,
             name=move.name,
             records=play.world.records[before:],
-            states=[msgspec.structs.replace(new, changed=_changed(old, new))],
+            states=[msgspec.structs.replace(new, changed=changed(old, new))],
             violation=_violation(play),
         )
     )
 
 
-def _state(play: Play, process: ProcessId) -> ProcessState:
-    world = play.world
+def state_of(world: Manual, process: ProcessId) -> ProcessState:
+    """Return one process as it is now."""
     seat = world.seats[process]
     fields = plain(seat.process)
     del fields["me"]
@@ -188,7 +188,8 @@ def _phase(user: Any) -> str:
             return "at work"
 
 
-def _changed(old: ProcessState, new: ProcessState) -> list[str]:
+def changed(old: ProcessState, new: ProcessState) -> list[str]:
+    """Name what is not as it was."""
     names = [
         name for name in ("phase", "timers", "watches") if getattr(old, name) != getattr(new, name)
     ]

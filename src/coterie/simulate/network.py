@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
 
     Sampler: TypeAlias = Callable[[ProcessId, ProcessId], float]
+    Timetable: TypeAlias = Callable[[ProcessId, Sequence[ProcessId], float], list[float]]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class Uniform:
         """Return the function that draws a delay for (sender, receiver)."""
         low, width, draw = self.low, self.high - self.low, random.random
         return lambda sender, receiver: low + width * draw()
+
+    def timetable(self, random: Random) -> Timetable:
+        """Return the function that draws when a message to many arrives, without a call for each."""
+        low, width, draw = self.low, self.high - self.low, random.random
+        return lambda sender, receivers, now: [now + (low + width * draw()) for _ in receivers]
 
 
 @dataclass(frozen=True)
@@ -187,10 +193,11 @@ class Links:
         """Start with whole links; delays and mishaps come from separate streams of numbers."""
         self._losses = [network.loss] if network.loss else []  # each by itself
         self._duplication = network.duplication
-        self.delay = network.latency.sampler(latencies)
+        self._delay = network.latency.sampler(latencies)
         # Where every delay of a link is the same, messages keep their order by themselves.
         self.ordered = fifo and not isinstance(network.latency, Constant | Matrix)
         self._last: dict[tuple[ProcessId, ProcessId], float] = {}  # latest arrival, links used only
+        self.times = self._choose_timetable(network.latency, latencies)
         self._chance = chances.random
         self._cuts: list[dict[ProcessId, int]] = []
 
@@ -203,15 +210,20 @@ class Links:
             times.append(self._arrival(sender, receiver, now))
         return times
 
-    def times(self, sender: ProcessId, receivers: Sequence[ProcessId], now: float) -> list[float]:
-        """Draw when a message sent now arrives at each of its receivers, if none is lost or doubled."""
-        delay = self.delay
+    def _choose_timetable(self, latency: Latency, latencies: Random) -> Timetable:
+        """Return the function that draws when a message arrives at each of its receivers.
+
+        It is for messages of which none is lost or doubled.
+        """
+        delay, arrival = self._delay, self._arrival
         if self.ordered:
-            return [self._arrival(sender, receiver, now) for receiver in receivers]
-        return [now + delay(sender, receiver) for receiver in receivers]
+            return lambda sender, receivers, now: [arrival(sender, to, now) for to in receivers]
+        if isinstance(latency, Uniform):
+            return latency.timetable(latencies)
+        return lambda sender, receivers, now: [now + delay(sender, to) for to in receivers]
 
     def _arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
-        time = now + self.delay(sender, receiver)
+        time = now + self._delay(sender, receiver)
         if self.ordered:
             link = sender, receiver
             time = max(time, self._last.get(link, 0.0))

@@ -53,7 +53,7 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--ttl",
             type=duration,
             metavar="DUR",
-            help="Length of the lease, if shorter than the cluster's.",
+            help="Length of the lease, if shorter than that of the cluster or server.",
         ),
         click.option("-c", "shell", metavar="STR", help="Run STR with `sh -c`."),
         click.option(

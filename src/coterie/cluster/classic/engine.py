@@ -38,6 +38,7 @@ class ClassicClaim:
     expires_at = math.inf
     lifelines: tuple[int, ...] = ()
     shared = False
+    wakes_at_once = False
 
     def __init__(self, engine: ClassicEngine, lock: str, owner: Owner) -> None:
         """Prepare to wait."""

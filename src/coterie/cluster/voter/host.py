@@ -317,7 +317,8 @@ class VoterHost:
                     raise ProtocolError(
                         f"a frame in the name of another participant, {frame.session.participant!r}"
                     )
-                voter, reading = self.voter, self.clock()
+                voter = self._hosted.voter
+                reading = self._time.read(voter.clock)
                 voter.advance(reading)
                 self.host.step(voter.receive, number, frame)
                 if voter.clock > reading:

@@ -11,6 +11,7 @@ from coterie.errors import CoterieError, MisuseError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from coterie.engines.file.engine import FileEngine
     from coterie.engines.file.waiting_room import WaitingRoom
@@ -32,6 +33,7 @@ class FileClaim:
         "_granted",
         "_loss",
         "_lost",
+        "_on_loss",
         "_seat",
         "_wait",
         "lock",
@@ -39,6 +41,7 @@ class FileClaim:
         "shared",
         "token",
     )
+    wakes_at_once = False  # a lock whose file is replaced is lost and granted in one turn
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class FileClaim:
         self._granted: asyncio.Future[int | None] | None = None
         self._lost: asyncio.Future[str] | None = None
         self._loss = ""
+        self._on_loss: Callable[[], object] | None = None
         self._wait: Wait | None = None
 
     @property
@@ -123,6 +127,7 @@ class FileClaim:
         """Give the lock back, or leave the line; any thread may give back what it holds."""
         if not self._engine.forget(self):
             return
+        self._on_loss = None
         seat, self._seat = self._seat, None
         if seat is None:
             return
@@ -145,6 +150,12 @@ class FileClaim:
         self._loss = reason
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(reason)
+        if self._on_loss is not None:
+            self._engine.loop.call_soon(self._on_loss)
+
+    def call_if_lost(self, callback: Callable[[], object]) -> None:
+        """Call back when the hold is lost; there is one callback."""
+        self._on_loss = callback
 
     def close(self) -> None:
         """End the claim because its coordinator is closed."""
@@ -175,8 +186,11 @@ class FileClaim:
                 JOIN_AGAIN_SECONDS, self._engine.join_again, self
             )
 
-    def look(self, *, overtakes: bool = False) -> None:
-        """Take the lock if it is our turn and it is free; else find out whose end to watch for."""
+    def look(self, *, overtakes: bool = False, rung: bool = False) -> None:
+        """Take the lock if it is our turn and it is free; else find out whose end to watch for.
+
+        One that was `rung` for and is not the first passes that on.
+        """
         seat, wait = self._seat, self._wait
         if seat is None or wait is None:
             return
@@ -184,7 +198,10 @@ class FileClaim:
             token = seat.look(wait.word, shared=self.shared, overtakes=overtakes)
             if token is not None:
                 self._grant(token)
-            elif wait.watches:
+                return
+            if rung:
+                seat.pass_on()
+            if wait.watches:
                 self._watch(seat, wait)
         except ReplacedError:
             self._engine.join_again(self)
@@ -195,9 +212,14 @@ class FileClaim:
 
     def begin_to_watch(self) -> None:
         """Look, and watch the one before us from now on: the wait takes long."""
-        if self._wait is not None and not self._wait.watches:
-            self._wait.watches = True
+        seat, wait = self._seat, self._wait
+        if seat is None or wait is None or wait.watches:
+            return
+        wait.watches = True
+        if seat.words.in_place():
             self.look()
+        else:
+            self._engine.join_again(self)
 
     def look_again(self) -> None:
         """Look after a second in which nothing may have told us anything."""

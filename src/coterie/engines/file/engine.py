@@ -48,6 +48,7 @@ class FileEngine:
         self.waits = Waits(
             f"{os.getpid()}-{os.urandom(4).hex()}",
             self._blockers,
+            is_in_the_way=self.holds_any,
             on_block=self._search_later,
             on_change=self._withdraw_notice,
         )
@@ -116,6 +117,10 @@ class FileEngine:
             return claim
         if not wait:
             return FileClaim(self, None, name, owner, shared=shared)
+        return self.join(name, owner=owner, shared=shared)
+
+    def join(self, name: str, *, owner: Owner, shared: bool) -> FileClaim:
+        """Ask for a lock that was not free a moment ago, and wait for it."""
         for _ in range(TRIES):
             words = self._current()
             try:
@@ -124,7 +129,7 @@ class FileEngine:
                 self._open_again(words)
                 continue
             if self._remember(claim, words):
-                self.join_again(claim)
+                self._join(claim, words)
                 return claim
         raise self._removed_again_and_again(name)
 
@@ -152,8 +157,13 @@ class FileEngine:
         raise self._removed_again_and_again(name)
 
     def holds_any(self, owner: Owner) -> bool:
-        """Return True if an owner holds a lock, or waits for one in the event loop; in any thread."""
-        return any(claim.owner is owner for claim in self.claims())
+        """Return True if an owner holds a lock; in any thread."""
+        with self._guard:
+            return any(
+                claim.owner is owner and claim.holds()
+                for claims in self._claims.values()
+                for claim in claims
+            )
 
     def wait_now(self, name: str, *, owner: Owner, shared: bool, until: float) -> FileClaim | None:
         """Wait for a lock in the thread of the caller, which holds none; None if time is over."""
@@ -163,7 +173,8 @@ class FileEngine:
             tries += 1
             words = self._current()
             try:
-                words.check_place()
+                if tries > 1:
+                    words.check_place()
                 wait = ThreadWait(words, name, owner, shared=shared)
             except ReplacedError:
                 self._open_again(words)
@@ -181,7 +192,7 @@ class FileEngine:
                 seat.release()  # as above
                 seat.close()
             except ReplacedError:
-                tries = 0  # it has stood in the line
+                tries = 1  # it has stood in the line
             except OSError as error:
                 raise self.unavailable(name, error) from None
             finally:
@@ -200,21 +211,23 @@ class FileEngine:
         """Let a claim join the line of its lock, in the directory as it is now."""
         if self._words is None:
             return  # closed meanwhile, and the claim with it
-        number, task = self.waits.number(claim.owner), task_name(claim.owner).encode()
-        error: Exception = self._removed_again_and_again(claim.lock)
         for _ in range(TRIES):
             words = self._current()
-            try:
-                words.check_place()
-                claim.join(self._room_of(words), number, task)
-            except ReplacedError:
-                self._open_again(words)
-                continue
-            except OSError as problem:
-                error = self.unavailable(claim.lock, problem)
-                break
-            return
-        claim.fail(error)
+            if words.in_place():
+                self._join(claim, words)
+                return
+            self._open_again(words)
+        claim.fail(self._removed_again_and_again(claim.lock))
+
+    def _join(self, claim: FileClaim, words: Words) -> None:
+        number, task = self.waits.number(claim.owner), task_name(claim.owner).encode()
+        try:
+            claim.join(self._room_of(words), number, task)
+        except ReplacedError:
+            # Not from here, which may be deep within a look of the claim.
+            self.loop.call_soon(self.join_again, claim)
+        except OSError as problem:
+            claim.fail(self.unavailable(claim.lock, problem))
 
     def withdraw_now(self, name: str, owner: Owner) -> None:
         """Release what an owner has taken of a lock: the call that took it was interrupted."""
@@ -238,6 +251,11 @@ class FileEngine:
     def unavailable(self, name: str, error: OSError) -> Unavailable:
         """Make the error for a lock that the directory does not let us have."""
         return Unavailable(f"lock {name!r}: {self._directory.complaint(error)}")
+
+    def call_if_lost(self, claim: FileClaim, callback: Callable[[], object]) -> None:
+        """Call back when a claim is lost; once for each claim."""
+        claim.call_if_lost(callback)
+        self.watch_for_loss(claim)
 
     def watch_for_loss(self, claim: FileClaim) -> None:
         """Look from time to time whether others still see that this lock is held."""

@@ -83,8 +83,12 @@ class Line:
         # Where our own write has ended, whatever others have appended since.
         position = os.lseek(descriptor, 0, os.SEEK_CUR) - RECORD.size
         self._kind = byte_lock.SHARED if shared else byte_lock.ALONE
-        self.position = position  # before the lock: what is interrupted here leaves the line
-        byte_lock.call(descriptor, byte_lock.SET, byte_lock.request(self._kind, position))
+        try:
+            byte_lock.call(descriptor, byte_lock.SET, byte_lock.request(self._kind, position))
+            self.position = position  # not before: one that is not locked yet can be overtaken
+        except BaseException:
+            byte_lock.attempt(descriptor, _UNLOCK_ALL)
+            raise
 
     def is_next(self) -> bool:
         """Return True if no waiter is before us, or only such as we share with."""
@@ -107,9 +111,17 @@ class Line:
             nearest = found
         return _read(self._descriptor, nearest)
 
-    def first(self, start: int = 0) -> Waiter | None:
-        """Return the first waiter at or after an offset, if there is one."""
-        return first_waiter(self._descriptor, start)
+    def first(self, likely: int | None = None) -> Waiter | None:
+        """Return the first waiter, if there is one.
+
+        One at the `likely` place is taken for the first without asking again whether any is before it.
+        """
+        return first_waiter(self._descriptor, 0, likely)
+
+    def obstacle(self) -> Waiter | None:
+        """Return one before us that we do not share with, if there is any."""
+        found = byte_lock.obstacle(self._descriptor, self._kind, 0, self.position or 0)
+        return None if found is None else _read(self._descriptor, found)
 
     def leave(self, *, look_back: bool = True) -> Waiter | None:
         """Leave our place; return the first waiter after us unless told not to `look_back`.
@@ -154,13 +166,16 @@ def first_in(lines: Folder, name: str) -> Waiter | None:
         os.close(descriptor)
 
 
-def first_waiter(descriptor: int, start: int) -> Waiter | None:
+def first_waiter(descriptor: int, start: int, likely: int | None = None) -> Waiter | None:
     """Return the first waiter of an open line at or after an offset, if there is one."""
     first = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, None)
     if first is None:
         return None
     # The kernel names a lock in the range, not always the first of them.
-    while (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None:
+    while (
+        first != likely
+        and (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None
+    ):
         first = before
     return _read(descriptor, first)
 

@@ -136,17 +136,18 @@ class ThreadBell:
         """Close what no thread has any more."""
         self.close()
 
-    def sleep(self, seconds: float) -> bool:
-        """Sleep until it is rung, or for so many seconds; True if what is watched has ended."""
-        ended = False
+    def sleep(self, seconds: float) -> tuple[bool, bool]:
+        """Sleep for so many seconds, or until it is rung or what is watched ends: return which of both."""
+        rung = ended = False
         # Rounded up: a thread that wakes too early would look once more for nothing.
         for descriptor, _ in self._poll.poll(int(seconds * 1000) + 1):
             if descriptor == self._descriptor:
+                rung = True
                 with suppress(BlockingIOError):
                     os.read(descriptor, RINGS_AT_ONCE * MESSAGE.size)
             else:
                 ended = True
-        return ended
+        return rung, ended
 
     def wake(self) -> None:
         """Wake the thread that sleeps; in any other thread."""

@@ -55,11 +55,13 @@ class ThreadWait:
         began = time.monotonic()
         tick = began + waiting_room.LOOK_AGAIN_SECONDS
         watches_at = began + waiting_room.WATCH_AFTER_SECONDS
-        overtakes = False
+        overtakes = rung = False
         while True:
             token = seat.look(self._word, shared=self._shared, overtakes=overtakes)
             if token is not None:
                 return token
+            if rung:
+                seat.pass_on()
             if self._error is not None:
                 raise self._error
             now = time.monotonic()
@@ -72,7 +74,8 @@ class ThreadWait:
                 if overtakes:
                     continue
             due = min(tick, watches_at) if now < watches_at else self._watch(seat, now, tick)
-            if self._bell.sleep(min(due, until) - now):
+            rung, ended = self._bell.sleep(min(due, until) - now)
+            if ended:
                 self._watch_nothing()
 
     def end(self, error: Exception) -> None:
@@ -118,6 +121,7 @@ class ThreadWait:
 
     def _watch(self, seat: Seat, now: float, tick: float) -> float:
         """Watch the one before us in the line, or the holder; return when to look again."""
+        self.words.check_place()
         name = life_to_watch(self.words, seat.predecessor(), self._word)
         if name is not None and name not in {self._watched, self.words.own_life}:
             self._watch_nothing()

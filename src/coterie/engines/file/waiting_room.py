@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.engines.file.words import Word, Words
 
 LOOK_AGAIN_SECONDS = 1.0
-WATCH_AFTER_SECONDS = 0.005  # most waits are over before
+WATCH_AFTER_SECONDS = 0.02  # most waits are over before
 
 
 class WaitingRoom:
@@ -92,7 +92,7 @@ class WaitingRoom:
         for (request,) in MESSAGE.iter_unpack(content[: len(content) // 8 * 8]):
             claim = self._requests.get(request)
             if claim is not None:
-                claim.look()
+                claim.look(rung=True)
 
     def _end_of(self, name: str) -> None:
         """Let those look that watched a program that has ended: its locks and places are free."""

@@ -17,8 +17,9 @@ tries the lock. A holder first unlocks the lock, then asks whether the waiters' 
 are those of the kernel, so either the waiter finds the lock free, or the holder finds the waiter and
 rings its bell. A holder that came through the line, and does not share, keeps its share of the waiters'
 byte until it unlocks the lock. So the line is the same file all the time that it holds, and it asks the
-line itself: is a place behind the one that it had locked? No waiter is before that, since none was when
-it entered.
+line itself for a place that is locked. Most often that is the one behind its own, and then the first. If
+not, since another took its place earlier and locked it later, one that is rung before its turn rings that
+one.
 
 This module and those that it imports need neither an event loop nor any package but coterie.
 """
@@ -453,6 +454,12 @@ class Seat:
         """Return the one before us in the line; None if there is none."""
         return None if self._line is None else self._line.predecessor()
 
+    def pass_on(self) -> None:
+        """Ring for one before us, if there is any, as we were rung for and could not enter."""
+        before = None if self.position is None or self._line is None else self._line.obstacle()
+        if before is not None:
+            self.words.bells.ring(*before)
+
     def withdraw(self, word: Word) -> None:
         """Leave the line without the lock."""
         if self._descriptor < 0:
@@ -557,7 +564,7 @@ class Seat:
         line = self._line
         if behind is not None:
             assert line is not None, "it came through it"
-            return line.first(behind)
+            return line.first(likely=behind)
         if not byte_lock.blocked(self._descriptor, word.waiters_alone):
             return None
         first = line.first() if line is not None and line.name == word.line else None

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
     from coterie.engines.queue.engine import QueueEngine
 
-HEALTHY, DEGRADED = (
-    0,
-    1,
-)  # exit statuses of `coterie status`; where no server answers, an error is raised
+# Exit statuses of `coterie status`; where no server answers, an error is raised.
+HEALTHY, DEGRADED = 0, 1
 
 
 class ServerState(msgspec.Struct, frozen=True):

@@ -79,11 +79,9 @@ class Batch:
 
     def rows(self, rows: Rows, chosen: Positions | slice, dtype: np.dtype[Any]) -> Rows:
         """Build the chosen ones of the states."""
-        sources = self.sources[chosen]
-        states = np.empty((len(rows), len(sources)), dtype)
-        changed = {row: new for row, _, new in self.changes}
-        for row, old in enumerate(rows):
-            states[row] = changed[row][chosen] if row in changed else old.take(sources)
+        states: Rows = rows.take(self.sources[chosen], axis=1).astype(dtype, copy=False)
+        for row, _, new in self.changes:
+            states[row] = new[chosen]
         return states
 
 
@@ -226,7 +224,7 @@ class Moves:
         link = self.link_rows[action.peer, action.place]
         inputs = self.links.heads.slots[action.slot].take(rows[link])
         sources, changes = self._afford(rows, action, np.flatnonzero(inputs))
-        if action.kind == "deliver":  # a duplicated message stays under way
+        if action.kind == "deliver" and sources.size:  # a duplicated message stays under way
             changes.append(self._remove(rows, link, sources, action.slot))
         return self._handle(rows, action, sources, inputs.take(sources), changes)
 
@@ -243,6 +241,8 @@ class Moves:
     def _handle(
         self, rows: Rows, action: Action, sources: Positions, inputs: Numbers, changes: list[Change]
     ) -> Batch:
+        if not sources.size:
+            return Batch(action, sources, [], None)
         place = action.place
         states = rows[place].take(sources)
         results = self.steps(states, inputs)

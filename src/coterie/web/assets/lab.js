@@ -4,7 +4,8 @@ import { signal } from "./vendor/signals.js";
 import { ThemeSwitch, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
-import { cursor, findViolation, first, go, make, moves, openAddress, place, redo, said, steps, undo } from "./lab/run.js";
+import { Lesson, loadLessons, openLesson } from "./lab/lesson.js";
+import { cursor, findViolation, first, go, make, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
 
 const sheet = signal(false);
 const copied = signal("");
@@ -45,11 +46,14 @@ function press(event) {
     "!": () => { const at = steps.value.find((step) => step.violation); if (at) go(at.number); },
   };
   if (/^[1-9]$/.test(event.key)) {
-    const move = place.value?.enabled.filter((each) => !each.fault)[Number(event.key) - 1];
-    if (move) { event.preventDefault(); make(move.text); }
+    event.preventDefault();
+    soon(() => {
+      const move = place.value?.enabled.filter((each) => !each.fault)[Number(event.key) - 1];
+      if (move) make(move.text);
+    });
   } else if (actions[event.key]) {
     event.preventDefault();
-    actions[event.key]();
+    soon(actions[event.key]);
   }
 }
 
@@ -72,14 +76,14 @@ function Keys() {
 function Page() {
   return html`<header class="top"><h1>coterie lab</h1><span class="quiet mono">${first.value}</span><span class="spring"></span>
       <span role="status">${copied.value}</span>
-      <button type="button" onClick=${share}>share</button>
+      ${!saved && html`<button type="button" onClick=${share}>share</button>
       <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
-        <option value="">…</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>
+        <option value="">…</option><option value="html">page (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
       <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
     <main class="lab">
       <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
       <div class="right"><${Reasons} /><${States} /></div>
-      <div class="left"><${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
+      <div class="left"><${Lesson} /><${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
     </main>
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
@@ -87,6 +91,10 @@ function Page() {
 
 render(html`<${Page} />`, document.getElementById("page"));
 document.addEventListener("keydown", press);
-addEventListener("hashchange", () => openAddress(location.hash));
+
+function openHere() {
+  if (!openLesson(location.hash)) openAddress(location.hash);
+}
+addEventListener("hashchange", openHere);
 loadCatalogue();
-openAddress(location.hash);
+loadLessons().then(openHere);

@@ -8,9 +8,11 @@ import msgspec
 
 from coterie.diagram import space_time
 from coterie.lab.address import MOVES_MAX, Refusal
+from coterie.lab.bound import Bound
 from coterie.lab.run import begin_run
 from coterie.scenario import from_trace
 from coterie.trace import Trace
+from coterie.web.lab.file import run_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +22,9 @@ class ExportQuestion(msgspec.Struct, frozen=True):
     """A run, and the form in which it is wanted."""
 
     first: str
-    form: Literal["scenario", "svg", "jsonl"]
+    form: Literal["html", "scenario", "svg", "jsonl"]
     moves: list[str] = []
+    bound: Bound = Bound()  # of what the page says each move leads to
 
 
 class File(NamedTuple):
@@ -50,6 +53,11 @@ def export(question: ExportQuestion) -> File | Refusal:
     if run.refusal is not None:
         return run.refusal
     play = run.play
+    if question.form == "html":
+        page = run_page(question.first, run.moves, question.bound)
+        if isinstance(page, Refusal):
+            return page
+        return File(f"{play.header.algorithm}-{play.header.size}.html", "text/html", page)
     ending, kind, write = FORMS[question.form]
     name = f"{play.header.algorithm}-{play.header.size}.{ending}"
     return File(name, kind, write(Trace(play.header, play.world.records)))

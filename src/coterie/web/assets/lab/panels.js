@@ -2,7 +2,7 @@
 import { html } from "../ui.js";
 import {
   ask, bound, branches, catalogue, choose, chooseBound, cursor, effectiveBound, fates, findViolation, first, go, make, moves,
-  place, problem, redo, searching, states, steps, takeBranch, undo,
+  place, problem, redo, saved, searching, states, steps, takeBranch, undo,
 } from "./run.js";
 
 const BOUNDS = { entries: 9, crashes: 4, losses: 4, duplicates: 4, suspicions: 4 };
@@ -24,13 +24,13 @@ export function Scenario() {
     choose([next.name, next.size, ...(next.variant ? [`variant=${next.variant}`] : []), ...next.others].join(" "));
   }
   return html`<section class="card"><h2>Scenario</h2>
-    <div class="form">
+    <fieldset class="form" disabled=${Boolean(saved)}>
       <label>algorithm <select value=${name} onChange=${(event) => change({ name: event.currentTarget.value })}>
         ${catalogue.value.map((each) => html`<option key=${each.name} value=${each.name} selected=${each.name === name}>${each.name}</option>`)}</select></label>
       <label>processes <input type="number" min="1" max="9" value=${size} onChange=${(event) => change({ size: Number(event.currentTarget.value) })} /></label>
       ${entry && entry.variants.length > 1 && html`<label>variant <select value=${variant} onChange=${(event) => change({ variant: event.currentTarget.value })}>
         ${entry.variants.map((each) => html`<option key=${each.name} value=${each.name} selected=${each.name === variant}>${each.name}${each.sound ? "" : " (flawed)"}</option>`)}</select></label>`}
-    </div>
+    </fieldset>
     ${entry && html`<p class="quiet">${entry.summary}</p>`}
     ${place.value?.notes.map((note) => html`<p key=${note} class="quiet">${note}</p>`)}
   </section>`;
@@ -38,14 +38,14 @@ export function Scenario() {
 
 export function Bounds() {
   return html`<section class="card"><h2>What could happen</h2>
-    <div class="form">${Object.entries(BOUNDS).map(([name, most]) => html`<label key=${name}>${name}
+    <fieldset class="form" disabled=${Boolean(saved)}>${Object.entries(BOUNDS).map(([name, most]) => html`<label key=${name}>${name}
       <input type="number" min="0" max=${most} value=${effectiveBound.value[name]} onInput=${(event) => {
         const value = Number(event.currentTarget.value);
         if (event.currentTarget.value !== "" && value !== bound.value[name]) chooseBound(name, Math.max(0, Math.min(most, value)));
-      }} /></label>`)}</div>
+      }} /></label>`)}</fieldset>
     <p class="quiet">${searching.value ? "searching…" : fates.value?.searched.text ?? ""}</p>
-    <p class="row"><button type="button" onClick=${() => findViolation(0)}>Find the shortest violation <kbd>f</kbd></button>
-      <button type="button" onClick=${() => findViolation(cursor.value)}>From here <kbd>F</kbd></button></p>
+    ${!saved && html`<p class="row"><button type="button" onClick=${() => findViolation(0)}>Find the shortest violation <kbd>f</kbd></button>
+      <button type="button" onClick=${() => findViolation(cursor.value)}>From here <kbd>F</kbd></button></p>`}
   </section>`;
 }
 
@@ -126,11 +126,18 @@ export function show(value) {
 export function Reasons() {
   const why = fates.value?.why?.length ? fates.value.why : place.value?.why ?? [];
   const properties = fates.value?.properties?.length ? fates.value.properties : place.value?.properties ?? [];
+  // All members of a cycle have the same reason: it is told once.
+  const told = [];
+  for (const each of why) {
+    const same = each.deadlock && told.find((other) => other.deadlock === each.deadlock && [...other.core].sort().join() === [...each.core].sort().join());
+    if (same) same.processes.push(each.process);
+    else told.push({ ...each, processes: [each.process] });
+  }
   return html`<section class="card"><h2>Properties</h2>
     <ul class="plain">${properties.map((property) => html`<li key=${property.name} class=${property.holds === false ? "bad" : ""}>
       ${property.holds === false ? "✕" : property.holds === null ? "?" : "✓"} ${property.name}${property.text && html`<span class="quiet"> ${property.text}</span>`}</li>`)}</ul>
-    ${why.length > 0 && html`<h2>Why it waits</h2>`}
-    ${why.map((each) => html`<div key=${each.process} class="why"><strong>process ${each.process}${each.deadlock && html`<span class="bad"> in a ${each.deadlock}</span>`}</strong>
+    ${told.length > 0 && html`<h2>Why it waits</h2>`}
+    ${told.map((each) => html`<div key=${each.process} class="why"><strong>process ${each.processes.join(", ")}${each.deadlock && html`<span class="bad"> in a ${each.deadlock}</span>`}</strong>
       <ul>${each.sentences.map((sentence) => html`<li key=${sentence}>${sentence}</li>`)}</ul></div>`)}
   </section>`;
 }
@@ -145,7 +152,7 @@ export function Events() {
 }
 
 export async function save(form) {
-  const response = await fetch("/api/export", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ first: first.value, moves: moves.value, form }) });
+  const response = await fetch("/api/export", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ first: first.value, moves: moves.value, form, bound: effectiveBound.value }) });
   if (!response.ok) { problem.value = await response.json(); return; }
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());

@@ -10,7 +10,8 @@ const FAULTS = { crash: "crashes", drop: "losses", repeat: "duplicates", suspect
 export const first = signal(DEFAULT);
 export const moves = signal([]);
 export const cursor = signal(0);
-export const bound = signal({ entries: 1, crashes: 0, losses: 0, duplicates: 0, suspicions: 0 });
+const NO_FAULTS = { entries: 1, crashes: 0, losses: 0, duplicates: 0, suspicions: 0 };
+export const bound = signal(NO_FAULTS);
 export const branches = signal([]); // other futures that were left: {moves}
 export const catalogue = signal([]);
 
@@ -29,7 +30,8 @@ const future = [];
 
 /** Faults and entries that the run has made already count as possible. */
 export const effectiveBound = computed(() => {
-  const used = { entries: 1, crashes: 0, losses: 0, duplicates: 0, suspicions: 0 };
+  if (saved) return saved.bound;
+  const used = { ...NO_FAULTS };
   const entries = {};
   for (const move of moves.value) {
     const [verb, process] = move.split(" ");
@@ -54,7 +56,25 @@ class Refused extends Error {
   }
 }
 
+// A page that was saved as a file has its answers with it: those along one run.
+const embedded = document.getElementById("answers");
+export const saved = embedded && JSON.parse(embedded.textContent);
+const ELSEWHERE = "this file holds one run: open it in the laboratory to leave it, with coterie lab";
+
+function answerFromFile(path, body) {
+  const all = saved.places.at(-1).position;
+  const cursorOf = (text) => Number(/@(\d+)$/.exec(text)?.[1] ?? all.moves.length);
+  if (path === "/api/catalogue") return [saved.entry];
+  if (path === "/api/open") return { first: all.first, moves: all.moves, cursor: Math.min(all.moves.length, cursorOf(body.address)) };
+  const place = saved.places[body.cursor];
+  const along = place && body.first === all.first && JSON.stringify(body.moves) === JSON.stringify(all.moves);
+  const answer = along && { "/api/play": { ...place.position, known: 0, steps: saved.steps }, "/api/fates": place.fates }[path];
+  if (!answer) throw new Refused(400, { error: ELSEWHERE });
+  return answer;
+}
+
 export async function ask(path, body) {
+  if (saved) return answerFromFile(path, body);
   const response = await fetch(path, body === undefined ? {} : {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   });
@@ -73,10 +93,25 @@ function remember(map, key, value) {
 const keyOf = (line, made) => JSON.stringify([line, made]);
 
 let asked = 0;
+let arriving = Promise.resolve(); // until the place where the reader stands is known
+let queue = Promise.resolve();
+
+/** Do something when the place is known: keys may be pressed faster than a server answers. */
+export function soon(action) {
+  queue = queue.then(async () => {
+    await arriving;
+    action();
+    await arriving;
+  });
+}
 
 /** Bring the page up to date with the run: the place at once, what it leads to when it is known. */
-async function refresh() {
+function refresh() {
   const mine = ++asked;
+  arriving = arrive(mine).then((known) => { if (known) judge(mine); });
+}
+
+async function arrive(mine) {
   const line = first.value;
   const here = keyOf(line, moves.value.slice(0, cursor.value));
   const known = places.get(here);
@@ -85,7 +120,7 @@ async function refresh() {
   } else {
     try {
       const answer = await ask("/api/play", { first: line, moves: moves.value, cursor: cursor.value });
-      if (mine !== asked) return;
+      if (mine !== asked) return false;
       batch(() => {
         // `run` comes back as the moves that it stood for, and a move that cannot be played is cut off.
         const grown = answer.moves.length - moves.value.length;
@@ -97,20 +132,20 @@ async function refresh() {
         problem.value = answer.refusal;
         place.value = answer;
       });
-      if (answer.cursor !== cursor.value) { refresh(); return; }
+      if (answer.cursor !== cursor.value) return arrive(mine);
       remember(places, keyOf(line, answer.moves.slice(0, answer.cursor)), answer);
     } catch (error) {
-      if (mine !== asked) return;
+      if (mine !== asked) return false;
       batch(() => {
         problem.value = error.answer ?? { error: `the server does not answer: ${error.message}` };
         place.value = null; fates.value = null; steps.value = [];
       });
-      return;
+      return false;
     }
   }
   writeAddress();
   speak();
-  await judge(mine);
+  return true;
 }
 
 const stepsFit = () => steps.value.length === moves.value.length + 1
@@ -142,12 +177,14 @@ function writeAddress() {
   const list = codes.value.map((code) => encodeURIComponent(code).replace(/%(28|29|2C|3D|3A|5B|5D)/gi, decodeURIComponent));
   const line = encodeURIComponent(first.value).replace(/%(3D|2C|3A)/gi, decodeURIComponent);
   const text = `#/run/${[line, ...list].join("/")}@${cursor.value}`;
-  if (location.hash !== text) history.replaceState(null, "", text);
+  try {
+    if (location.hash !== text) history.replaceState(null, "", text);
+  } catch { /* a page inside another has no address of its own */ }
   document.title = `${first.value} · coterie lab`;
 }
 
 export async function openAddress(text) {
-  if (!text || text === "#") { start(first.value, [], 0); return; }
+  if (!saved && (!text || text === "#")) { start(first.value, [], 0); return; }
   try {
     const found = await ask("/api/open", { address: text });
     start(found.first, found.moves, found.cursor ?? found.moves.length);
@@ -186,6 +223,11 @@ export const redo = () => restore(future, past);
 /** Make a move where the reader stands; in the past this is a branch, and the old future is kept. */
 export function make(text) {
   if (place.value === null) return;
+  if (saved) {
+    if (text === moves.value[cursor.value] || (text === "run" && cursor.value < moves.value.length)) go(cursor.value + 1);
+    else problem.value = { error: ELSEWHERE };
+    return;
+  }
   keep();
   const made = moves.value.slice(0, cursor.value);
   batch(() => {
@@ -217,6 +259,13 @@ export function takeBranch(branch) {
     moves.value = branch.moves; cursor.value = branch.moves.length; fates.value = null;
   });
   refresh();
+}
+
+/** Begin a run that a lesson gives, with what may happen in it. */
+export function begin(line, made, allowed) {
+  keep();
+  bound.value = { ...NO_FAULTS, ...allowed };
+  start(line, made, made.length);
 }
 
 export function choose(line) {

@@ -177,6 +177,26 @@ def test_a_large_system_is_searched_from_where_the_reader_stands() -> None:
     assert {fate.word for fate in answer.moves.values()} == {"open"}
 
 
+def test_a_larger_budget_is_a_new_chance_for_the_whole_atlas() -> None:
+    lab = Laboratory(ENOUGH)
+    words = []
+    for budget_ms in (0, 0, ENOUGH, 0):
+        answer = lab.fates(Question(BASIC, budget_ms=budget_ms))
+        assert isinstance(answer, Fates)
+        words.append((answer.searched.from_here, answer.searched.complete))
+    assert words[2:] == [(False, True)] * 2
+    assert words[0][0]
+
+
+def test_a_run_that_leaves_the_bound_keeps_its_history() -> None:
+    """A crash that was not to be expected is no part of the atlas, and yet where it led is known."""
+    answer = fates("ricart-agrawala 3", ["acquire 1", "crash 3", "deliver 1 > 2"])
+    assert [fate and fate.word for fate in answer.history] == ["safe", "safe", None, "lost"]
+    assert answer.searched.from_here
+    assert answer.no_return is None  # it was after the crash, and of that nothing is known
+    assert answer.blunder is None
+
+
 def test_a_question_out_of_range_is_refused() -> None:
     lab = Laboratory(ENOUGH)
     for question in [
@@ -184,6 +204,8 @@ def test_a_question_out_of_range_is_refused() -> None:
         Question("nothing 3"),
         Question("maekawa 3 coterie=nothing"),
         Question("maekawa 3", ["acquire 1"] * 2001),
+        Question("maekawa 3", ["acquire " + "1" * 70_000]),
+        Question("maekawa 3 variant=" + "b" * 70_000),
     ]:
         assert isinstance(lab.play(question), Refusal), question
         assert isinstance(lab.fates(question), Refusal), question
