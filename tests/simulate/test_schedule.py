@@ -22,11 +22,9 @@ DELAYS: dict[str, Callable[[Random], float]] = {
 
 
 def put(schedule: Schedule, now: float, delays: list[float]) -> list[Item]:
-    first = schedule.number
-    items: list[Item] = [
-        (now + delay, number, 1, (2,), None) for number, delay in enumerate(delays, first)
-    ]
-    schedule.add_many(now, items)
+    first = schedule.added
+    items: list[Item] = [(now + delay, 1, 2, number) for number, delay in enumerate(delays, first)]
+    schedule.add_many(items)
     return items
 
 
@@ -45,9 +43,10 @@ def test_items_come_in_order(delay: Callable[[Random], float], broadcast: int) -
     waiting: list[Item] = []
     for turn in range(400 if broadcast < NEAR_MAX else 8):
         waiting += put(schedule, now, [delay(random) for _ in range(broadcast)])
-        schedule.add(now + 1.0, 0, (), None)
-        waiting.append((now + 1.0, schedule.number - 1, 0, (), None))
-        waiting.sort()
+        alone: Item = (now + 1.0, 0, 0, schedule.added)
+        schedule.add(alone)
+        waiting.append(alone)
+        waiting.sort(key=lambda item: (item[0], item[3]))
         taken = take(schedule, random.randrange(2 * broadcast) if turn % 3 else broadcast)
         assert taken == waiting[: len(taken)]
         del waiting[: len(taken)]
@@ -64,5 +63,5 @@ def test_a_time_that_has_passed_is_due_at_once() -> None:
     put(schedule, 0.0, [1.0, 2.0, 3.0])
     schedule.refill()
     schedule.head = 2
-    schedule.add(0.5, 0, (), "late")
-    assert [item[4] for item in schedule.near[schedule.head :]] == ["late", None]
+    schedule.add((0.5, 0, 0, "late"))
+    assert [item[3] for item in schedule.near[schedule.head :]] == ["late", 2]

@@ -23,6 +23,7 @@ COMMANDS = {
     "simulate-stack": ("simulate.stack", "Simulate a whole cluster as it is shipped."),
     "compare": ("compare", "Measure algorithms beside their formulas."),
     "check": ("check", "Explore every interleaving of an algorithm."),
+    "lab": ("lab", "Play an algorithm by hand in the browser."),
     "compare-schemes": ("compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
     "history": ("history", "Check whether a history is serializable."),
@@ -41,10 +42,11 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         home, _ = COMMANDS[cmd_name]
-        gc.disable()  # what is imported stays: there is no garbage to look for
+        gc.disable()  # what is imported stays: there is no garbage to look for, now or later
         try:
             command: click.Command = importlib.import_module(f"coterie.cli.{home}").command
         finally:
+            gc.freeze()
             gc.enable()
         return command
 

@@ -4,13 +4,14 @@ What makes it fast is what it leaves out. A message to many receivers that arriv
 once is one event; where each has a time of its own, all times are drawn in one go. Each process has
 an entry in a table of receivers: its own handler while nothing stands in the way, one that tells
 the observer if it follows messages, and a careful one if its process is held, has a clock of its
-own, or links are cut. So faults, traces and drifting clocks cost nothing unless they are there.
+own, or links are cut. Messages leave in one of four ways, chosen in the same manner. So faults,
+traces and drifting clocks cost nothing unless they are there.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,16 +25,16 @@ from coterie.simulate.outbox import GroupOutbox
 from coterie.simulate.schedule import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from coterie.process import Event, Outbox, Process, ProcessId, Seat
     from coterie.simulate.faults import Fault
     from coterie.simulate.metrics import Stopped
     from coterie.simulate.network import Network
     from coterie.simulate.observer import Observer
-    from coterie.simulate.schedule import Item
     from coterie.simulate.workload import Action
 
+    Forwarder: TypeAlias = Callable[[ProcessId, Sequence[ProcessId], Any], None]
     Handler: TypeAlias = Callable[[Outbox[Any]], None]
     Receiver: TypeAlias = Callable[[ProcessId, Any, Outbox[Any]], None]
 
@@ -84,12 +85,12 @@ class Engine:
         self._wake = wake
         self._is_over = is_over
         self._schedule = Schedule()
-        self._foreground = 0  # items in the schedule that keep the run going
+        self._background = 0  # items in the schedule that keep no run going
 
         self._seats = [seat(processes[0]), *map(seat, processes)]  # none sits at 0
-        self._alone = [(process,) for process in range(self.size + 1)]  # as groups of receivers
         self._out = GroupOutbox()
-        self._timers: dict[ProcessId, dict[str, int]] = {}  # armed, with the number of the item
+        self._timers: dict[ProcessId, dict[str, int]] = {}  # armed, each with a number of its own
+        self._armed = 0  # timers so far
         self._clocks: dict[ProcessId, tuple[float, float]] = {}  # rate and offset, if not 1 and 0
         self._dead: set[ProcessId] = set()
         self._held: dict[ProcessId, list[Action]] = {}  # what the dead and the paused would do
@@ -108,9 +109,7 @@ class Engine:
         self._links = _links(network, processes, seed)
         self._constant = network.latency.value if isinstance(network.latency, Constant) else None
         self._receivers: list[Receiver] = [self._receive_with_care] * (self.size + 1)
-        self._direct = False  # every message arrives, and once
-        self._common_delay: float | None = None  # of all messages, if a group may travel as one
-        self._free = False  # the delay of a message is all that is to be known of it
+        self._forward: Forwarder = self._post_each
         self._choose_paths()
 
     @property
@@ -147,7 +146,7 @@ class Engine:
 
     def is_silent(self) -> bool:
         """Return whether no message is under way and no user is about to act."""
-        return not self._foreground
+        return len(self._schedule) == self._background
 
     def has_mail(self) -> bool:
         """Return whether a message waits for a process that is paused."""
@@ -178,20 +177,20 @@ class Engine:
 
     def after(self, delay: float, action: Action) -> None:
         """Act later; the run goes on until then."""
-        self._foreground += 1
-        self._schedule.add(self.now + delay, FOREGROUND, (), action)
+        self._schedule.add((self.now + delay, FOREGROUND, 0, action))
 
     def run(self, end: float, max_events: int) -> Stopped:
         """Go on until nothing is left to do, to a time, or for so many events."""
         schedule = self._schedule
-        if not self._foreground and self._is_over():
-            return "done"
         while self.events < max_events:
-            more = schedule.refill()
-            assert more, "a run with nothing left to happen is over"
-            stopped = self._take(end, max_events)
-            if stopped is not None:
-                return stopped
+            if schedule.refill():
+                stopped = self._take(end, max_events)
+                if stopped is not None:
+                    return stopped
+            elif self._is_over():
+                return "done"
+            else:
+                assert schedule, "a run with nothing left to happen is over"
         return "event limit"
 
     def _take(self, end: float, max_events: int) -> Stopped | None:
@@ -202,34 +201,55 @@ class Engine:
         """
         schedule, out = self._schedule, self._out
         receivers, received = self._receivers, self._observer.received
+        head = 0  # that of the schedule, which is told of it when others may look
         # Forgetting moves what is left, so the more is left, the more is taken before.
         count = min(max(EVENTS_MAX, len(schedule.near) // 4), max_events - self.events)
-        for time, _, sender, group, message in islice(schedule.near, count):
-            if time > end:
-                self.now = end
-                return "time limit"
-            schedule.head += 1
+        for time, sender, to, message in islice(schedule.near, count):
+            if sender > FOREGROUND and time <= end:
+                head += 1
+                self.now = out.now = time
+                out.me = to
+                received[to] += 1
+                try:
+                    receivers[to](sender, message, out)
+                except Exception as error:
+                    schedule.head = head
+                    raise _raised(error, to, f"a message from {sender}") from error
+                if out.used:
+                    schedule.head = head
+                    self._finish(to)
+                continue
+            schedule.head = head
+            if sender == BACKGROUND or time > end:
+                added = schedule.added
+                if self.is_silent() and self._is_over():
+                    return "done"
+                if schedule.added > added:  # it may be due before
+                    return None
+                if time > end:
+                    self.now = end
+                    return "time limit"
+                self._background -= 1
+            schedule.head = head = head + 1
             self.now = time
-            if sender > FOREGROUND:
-                self._foreground -= 1
-                for to in group:
-                    out.me = to
-                    out.now = time  # a receiver before this one may have a clock of its own
-                    received[to] += 1
-                    try:
-                        receivers[to](sender, message, out)
-                    except Exception as error:
-                        raise _raised(error, to, f"a message from {sender}") from error
-                    if out.used:
-                        if out.local or out.events:
-                            self._settle(to)
-                        self._carry_out(to)
-            else:
-                self._foreground -= 1 + sender  # BACKGROUND was never counted
-                message()
-            if not self._foreground and self.events < max_events and self._is_over():
-                return "done"
+            message()
+        schedule.head = head
         return None
+
+    def _deliver_to_all(self, sender: ProcessId, group: Sequence[ProcessId], message: Any) -> None:
+        """Deliver a message that arrives everywhere now."""
+        time, out = self.now, self._out
+        receivers, received = self._receivers, self._observer.received
+        for to in group:
+            out.now = time  # a receiver before this one may have a clock of its own
+            out.me = to
+            received[to] += 1
+            try:
+                receivers[to](sender, message, out)
+            except Exception as error:
+                raise _raised(error, to, f"a message from {sender}") from error
+            if out.used:
+                self._finish(to)
 
     def _choose_paths(self) -> None:
         """Take the short way for messages wherever nothing stands in it."""
@@ -241,10 +261,14 @@ class Engine:
                 self._receivers[process] = self._receive_followed
             else:
                 self._receivers[process] = self._seats[process].process.receive
-        self._direct = self._links.reliable
-        unwatched = not followed and self._delay_max is None
-        self._free = unwatched and not self._links.ordered
-        self._common_delay = self._constant if unwatched else None
+        if not self._links.reliable:
+            self._forward = self._post_each
+        elif followed or self._delay_max is not None:
+            self._forward = self._dispatch
+        elif self._constant is not None:
+            self._forward = partial(self._send_as_one, self._constant)
+        else:
+            self._forward = self._launch
 
     # Steps of a process, and what comes of them
 
@@ -268,12 +292,14 @@ class Engine:
         self._out.log = self._logs.get(process, ())
         self._step(process, "start", self._seats[process].start)
 
-    def _settle(self, process: ProcessId) -> None:
-        """End a step that a process took without its seat."""
-        try:
-            self._seats[process].settle(self._out)
-        except Exception as error:
-            raise _raised(error, process, "the end of a step") from error
+    def _finish(self, process: ProcessId) -> None:
+        """End a step that a process took without its seat, and carry out what it wishes."""
+        if self._out.beyond:
+            try:
+                self._seats[process].settle(self._out)
+            except Exception as error:
+                raise _raised(error, process, "the end of a step") from error
+        self._carry_out(process)
 
     def _receive_followed(self, sender: ProcessId, letter: Any, out: Outbox[Any]) -> None:
         """Take a message that the observer follows."""
@@ -303,16 +329,18 @@ class Engine:
         out.used = False
         if out.durable:
             self._store(process)
-        if self._doomed and process in self._doomed and out.groups:
-            self._cut_short(process)
         if out.groups:
+            if process in self._doomed:
+                self._cut_short(process)
             self._transmit(process)
-        if out.timers:
-            self._arm(process)
-        if out.watches:
-            self._watch(process)
-        if out.events:
-            self._tell(process)
+        if out.beyond:
+            out.beyond = False
+            if out.timers:
+                self._arm(process)
+            if out.watches:
+                self._watch(process)
+            if out.events:
+                self._tell(process)
 
     def _store(self, process: ProcessId) -> None:
         out = self._out
@@ -343,57 +371,50 @@ class Engine:
                 return
 
     def _transmit(self, sender: ProcessId) -> None:
-        observer = self._observer
-        for receivers, message in self._out.groups:
+        observer, groups = self._observer, self._out.groups
+        for receivers, message in groups:
             count = len(receivers)
             observer.sent[sender] += count
             observer.kinds[type(message)] += count
             if observer.bytes is not None:
                 observer.bytes += count * len(encode(message))
-            if not self._direct:
-                for receiver in receivers:
-                    self._post(sender, receiver, message)
-            elif self._common_delay is not None:
-                self._foreground += 1
-                self._schedule.add(self.now + self._common_delay, sender, receivers, message)
-            elif self._free:
-                self._foreground += count
-                self._launch(sender, receivers, message)
-            else:
-                self._foreground += count
-                self._dispatch(sender, receivers, message)
-        self._out.groups.clear()
+            self._forward(sender, receivers, message)
+        groups.clear()
+
+    def _send_as_one(
+        self, delay: float, sender: ProcessId, receivers: Sequence[ProcessId], message: Any
+    ) -> None:
+        """Send where all messages take equally long, and nothing else is to be known of them."""
+        if len(receivers) == 1:
+            self._schedule.add((self.now + delay, sender, receivers[0], message))
+        else:
+            self.after(delay, partial(self._deliver_to_all, sender, receivers, message))
 
     def _launch(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
-        """Send where a delay drawn for each message is all there is to it."""
-        now, schedule, alone, delay = self.now, self._schedule, self._alone, self._links.delay
+        """Send where a time drawn for each message is all there is to it."""
+        times = self._links.times(sender, receivers, self.now)
         if len(receivers) == 1:
-            schedule.add(now + delay(sender, receivers[0]), sender, receivers, message)
-            return
-        items: list[Item] = [
-            (now + delay(sender, receiver), number, sender, alone[receiver], message)
-            for number, receiver in enumerate(receivers, schedule.number)
-        ]
-        schedule.add_many(now, items)
+            self._schedule.add((times[0], sender, receivers[0], message))
+        else:
+            letters = zip(times, repeat(sender), receivers, repeat(message), strict=False)
+            self._schedule.add_many(list(letters))
 
     def _dispatch(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
-        """Send over links that deliver each message once, in order, watched or within a bound."""
-        now, alone, number = self.now, self._alone, self._schedule.number
-        letters: Sequence[Any] = [message] * len(receivers)
+        """Send over links that deliver each message once, but are watched or have a bound."""
+        letters: Iterable[Any] = repeat(message)
         if self._observer.follows_messages:
-            letters = self._observer.posted(now, sender, receivers, message)
-        times = self._links.times(sender, receivers, now)
+            letters = self._observer.posted(self.now, sender, receivers, message)
+        times = self._links.times(sender, receivers, self.now)
         if self._delay_max is not None:
             bound = self._delay_max + ROUNDING
-            self._observer.late += sum(time - now > bound for time in times)
-        numbers = range(number, number + len(times))
-        items: list[Item] = [
-            (time, number, sender, alone[receiver], letter)
-            for time, number, receiver, letter in zip(
-                times, numbers, receivers, letters, strict=True
-            )
-        ]
-        self._schedule.add_many(now, items)
+            self._observer.late += sum(time - self.now > bound for time in times)
+        items = zip(times, repeat(sender), receivers, letters, strict=False)
+        self._schedule.add_many(list(items))
+
+    def _post_each(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
+        """Send over links that may fail."""
+        for receiver in receivers:
+            self._post(sender, receiver, message)
 
     def _post(self, sender: ProcessId, receiver: ProcessId, message: Any) -> None:
         """Send one message over a link that may fail, be random or be watched."""
@@ -406,8 +427,7 @@ class Engine:
         for time in arrivals:
             if self._delay_max is not None and time - self.now > self._delay_max + ROUNDING:
                 self._observer.late += 1
-            self._foreground += 1
-            self._schedule.add(time, sender, self._alone[receiver], message)
+            self._schedule.add((time, sender, receiver, message))
         if not arrivals:
             self._drop(sender, receiver, message, "lost")
 
@@ -429,9 +449,14 @@ class Engine:
             if after is None:
                 armed.pop(name, None)
             else:
-                armed[name] = number = self._schedule.number
-                ring = partial(self._ring, process, name, number)
-                self._schedule.add(self.now + after / rate, BACKGROUND, (), ring)
+                self._armed += 1
+                armed[name] = self._armed
+                ring = partial(self._ring, process, name, self._armed)
+                self._add_to_background(self.now + after / rate, ring)
+
+    def _add_to_background(self, time: float, action: Action) -> None:
+        self._background += 1
+        self._schedule.add((time, BACKGROUND, 0, action))
 
     def _ring(self, process: ProcessId, name: str, number: int) -> None:
         if self._timers.get(process, {}).get(name) != number:  # cancelled, set again or forgotten
@@ -474,7 +499,7 @@ class Engine:
     def at(self, time: float, action: Action) -> None:
         """Let something go wrong, or right again, at that time."""
         self.faults_due += 1
-        self._schedule.add(time, BACKGROUND, (), partial(self._act_on_schedule, action))
+        self._add_to_background(time, partial(self._act_on_schedule, action))
 
     def _act_on_schedule(self, action: Action) -> None:
         self.faults_due -= 1

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coterie.process import ProcessId
 
     Sampler: TypeAlias = Callable[[ProcessId, ProcessId], float]
+    Timetable: TypeAlias = Callable[[ProcessId, Sequence[ProcessId], float], list[float]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Constant:
 
     def __post_init__(self) -> None:
         """Refuse a delay that goes back in time."""
-        _require(self.value >= 0, "a constant delay is at least 0", self.value)
+        _require(self.value >= 0, "a constant delay must be at least 0", self.value)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -45,12 +46,17 @@ class Uniform:
 
     def __post_init__(self) -> None:
         """Refuse bounds that are crossed or go back in time."""
-        _require(0 <= self.low <= self.high, "uniform bounds satisfy 0 <= LOW <= HIGH", self)
+        _require(0 <= self.low <= self.high, "uniform bounds must satisfy 0 <= LOW <= HIGH", self)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
         low, width, draw = self.low, self.high - self.low, random.random
         return lambda sender, receiver: low + width * draw()
+
+    def timetable(self, random: Random) -> Timetable:
+        """Return the function that draws when a message to many arrives, without a call for each."""
+        low, width, draw = self.low, self.high - self.low, random.random
+        return lambda sender, receivers, now: [now + (low + width * draw()) for _ in receivers]
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Exponential:
 
     def __post_init__(self) -> None:
         """Refuse a mean that is no delay."""
-        _require(self.mean > 0, "an exponential mean is greater than 0", self.mean)
+        _require(self.mean > 0, "an exponential mean must be greater than 0", self.mean)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -78,7 +84,7 @@ class LogNormal:
 
     def __post_init__(self) -> None:
         """Refuse what is no log-normal distribution."""
-        _require(self.median > 0 and self.sigma >= 0, "MEDIAN is > 0 and SIGMA >= 0", self)
+        _require(self.median > 0 and self.sigma >= 0, "MEDIAN must be > 0 and SIGMA >= 0", self)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -99,9 +105,9 @@ class Matrix:
     def __post_init__(self) -> None:
         """Refuse what is no square of delays."""
         square = len(self.rows) > 0 and all(len(row) == len(self.rows) for row in self.rows)
-        _require(square, "a matrix has as many delays in each row as it has rows", self.rows)
+        _require(square, "a matrix must have as many delays in each row as it has rows", self.rows)
         positive = all(delay >= 0 for row in self.rows for delay in row)
-        _require(positive, "the delays of a matrix are at least 0", self.rows)
+        _require(positive, "the delays of a matrix must be at least 0", self.rows)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -114,7 +120,7 @@ Latency: TypeAlias = Constant | Uniform | Exponential | LogNormal | Matrix
 
 def _require(holds: bool, demand: str, got: object) -> None:
     if not holds:
-        raise UsageError(f"{demand}, not {got}")
+        raise UsageError(f"{demand}, got {got}")
 
 
 def parse_latency(text: str) -> Latency:
@@ -158,7 +164,7 @@ def _numbers(text: str, part: str) -> tuple[float, ...]:
 def check_probability(name: str, value: float) -> None:
     """Refuse what is no probability."""
     if not 0 <= value <= 1:
-        raise UsageError(f"{name} must be a probability between 0 and 1, not {value}")
+        raise UsageError(f"{name} must be a probability between 0 and 1, got {value}")
 
 
 @dataclass(frozen=True)
@@ -187,10 +193,11 @@ class Links:
         """Start with whole links; delays and mishaps come from separate streams of numbers."""
         self._losses = [network.loss] if network.loss else []  # each by itself
         self._duplication = network.duplication
-        self.delay = network.latency.sampler(latencies)
+        self._delay = network.latency.sampler(latencies)
         # Where every delay of a link is the same, messages keep their order by themselves.
         self.ordered = fifo and not isinstance(network.latency, Constant | Matrix)
         self._last: dict[tuple[ProcessId, ProcessId], float] = {}  # latest arrival, links used only
+        self.times = self._choose_timetable(network.latency, latencies)
         self._chance = chances.random
         self._cuts: list[dict[ProcessId, int]] = []
 
@@ -203,15 +210,20 @@ class Links:
             times.append(self._arrival(sender, receiver, now))
         return times
 
-    def times(self, sender: ProcessId, receivers: Sequence[ProcessId], now: float) -> list[float]:
-        """Draw when a message sent now arrives at each of its receivers, if none is lost or doubled."""
-        delay = self.delay
+    def _choose_timetable(self, latency: Latency, latencies: Random) -> Timetable:
+        """Return the function that draws when a message arrives at each of its receivers.
+
+        It is for messages of which none is lost or doubled.
+        """
+        delay, arrival = self._delay, self._arrival
         if self.ordered:
-            return [self._arrival(sender, receiver, now) for receiver in receivers]
-        return [now + delay(sender, receiver) for receiver in receivers]
+            return lambda sender, receivers, now: [arrival(sender, to, now) for to in receivers]
+        if isinstance(latency, Uniform):
+            return latency.timetable(latencies)
+        return lambda sender, receivers, now: [now + delay(sender, to) for to in receivers]
 
     def _arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
-        time = now + self.delay(sender, receiver)
+        time = now + self._delay(sender, receiver)
         if self.ordered:
             link = sender, receiver
             time = max(time, self._last.get(link, 0.0))

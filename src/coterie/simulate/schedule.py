@@ -10,21 +10,25 @@ due or a million, while each step of a heap gets dearer the more there are.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
+from bisect import bisect_right, insort_right
+from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from coterie.process import ProcessId
 
-    # Time, a number that rises with each item, sender, receivers, message; or a code of the engine
-    # in place of a sender, and an action in place of a message.
-    Item: TypeAlias = tuple[float, int, int, Sequence[ProcessId], Any]
+    # Time, sender, receiver, message; or a code of the engine in place of a sender, and an action
+    # in place of a message.
+    Item: TypeAlias = tuple[float, int, ProcessId, Any]
 
 BIN_MAX = 2048  # items, and some more until the next look
 PIECE = 256  # items in each of the bins that an overfull one is cut into
 NEAR_MAX = 768  # items in the sorted list, before most of them are put into bins
+
+# Items are compared by their times alone. Every sort is stable, and what is added goes behind what
+# is there with the same time: so items of equal times stay in the order in which they were added.
+time_of = itemgetter(0)
 
 
 class Schedule:
@@ -39,62 +43,61 @@ class Schedule:
         self.near: list[Item] = []  # sorted from the head on
         self.head = 0  # items of `near` that were taken
         self.pruned = 0  # items that were taken and are no longer in `near`
-        self.number = 0  # of the next item
+        self.added = 0  # items so far
         self._horizon = math.inf
-        self._edges: list[float] = []  # the least time that goes into each bin; the first: horizon
-        self._bins: list[list[Item]] = []
+        # What is due before the first edge goes into the first bin, which is empty but for a moment,
+        # and what is due from an edge on into the bin after it.
+        self._edges: list[float] = []
+        self._bins: list[list[Item]] = [[]]
         self._fresh = 0  # items put into bins since they were last looked at
 
     def __len__(self) -> int:
         """Count the items that were not taken yet."""
-        return len(self.near) - self.head + sum(map(len, self._bins))
+        return self.added - self.pruned - self.head
 
-    def add(self, time: float, sender: int, receivers: Sequence[ProcessId], message: Any) -> None:
-        """Put in one item; a time that has passed is due at once."""
-        item = time, self.number, sender, receivers, message
-        self.number += 1
+    def add(self, item: Item) -> None:
+        """Put in one item; one whose time has passed is due at once."""
+        self.added += 1
+        time = item[0]
         if time < self._horizon:
             if not self.near or self.near[-1][0] <= time:  # always so if all take equally long
                 self.near.append(item)
             else:
-                insort(self.near, item, self.head)
+                insort_right(self.near, item, self.head, key=time_of)
         else:
-            self._bins[bisect_right(self._edges, time) - 1].append(item)
+            self._bins[bisect_right(self._edges, time)].append(item)
             self._look_at_bins(1)
 
-    def add_many(self, now: float, items: list[Item]) -> None:
-        """Put in items with numbers from `number` on, none of them due before now."""
-        self.number += len(items)
-        if len(self.near) - self.head + len(items) > NEAR_MAX:
-            self._spill(now)
-        if self._bins:
+    def add_many(self, items: list[Item]) -> None:
+        """Put in many items, none of which is due before what was taken last."""
+        self.added += len(items)
+        if self._edges:
             items = self._put_into_bins(items)
         left = self.near[self.head :]
         left += items
-        left.sort()
+        left.sort(key=time_of)
         self.near[self.head :] = left
+        if len(left) > NEAR_MAX:
+            self._spill()
 
     def refill(self) -> bool:
         """Forget what was taken, and fetch the next bin if nothing is left; False: all is taken."""
         del self.near[: self.head]
         self.pruned += self.head
         self.head = 0
-        while not self.near and self._bins:
-            self.near[:] = sorted(self._bins.pop(0))
+        while not self.near and self._edges:
+            self.near[:] = sorted(self._bins.pop(1), key=time_of)
             del self._edges[0]
             self._horizon = self._edges[0] if self._edges else math.inf
         return bool(self.near)
 
-    def _put_into_bins(self, items: Sequence[Item]) -> list[Item]:
+    def _put_into_bins(self, items: list[Item]) -> list[Item]:
         """Put the items from the horizon on into their bins, and return the others."""
-        bins, edges, horizon = self._bins, self._edges, self._horizon
-        soon = []
-        for item in items:
-            time = item[0]
-            if time < horizon:
-                soon.append(item)
-            else:
-                bins[bisect_right(edges, time) - 1].append(item)
+        bins = self._bins
+        places = map(bisect_right, repeat(self._edges), map(time_of, items))
+        for place, item in zip(places, items, strict=True):
+            bins[place].append(item)
+        soon, bins[0] = bins[0], []
         self._look_at_bins(len(items) - len(soon))
         return soon
 
@@ -106,25 +109,18 @@ class Schedule:
         self._fresh = 0
         for place in reversed(range(len(self._bins))):
             if len(self._bins[place]) > BIN_MAX:
-                pieces = _pieces(sorted(self._bins[place]))
+                pieces = _pieces(sorted(self._bins[place], key=time_of))
                 self._bins[place : place + 1] = pieces
-                self._edges[place + 1 : place + 1] = [piece[0][0] for piece in pieces[1:]]
+                self._edges[place:place] = [piece[0][0] for piece in pieces[1:]]
 
-    def _spill(self, now: float) -> None:
-        """Make room: leave the next few items, and put all others into bins.
-
-        Nothing is added before now, so even when none is left, all that comes finds a bin.
-        """
+    def _spill(self) -> None:
+        """Leave the next few items, and put all others into bins."""
         near, left = self.near, self.head + PIECE
-        if len(near) <= left + PIECE:
-            left = self.head
-        if left == len(near) and self._horizon <= now:
-            return
-        self._horizon = near[left][0] if left > self.head else now
-        pieces = _pieces(near[left:]) or [[]]
+        pieces = _pieces(near[left:])
         del near[left:]
-        self._bins[:0] = pieces
-        self._edges[:0] = [self._horizon, *(piece[0][0] for piece in pieces[1:])]
+        self._bins[1:1] = pieces
+        self._edges[:0] = [piece[0][0] for piece in pieces]
+        self._horizon = self._edges[0]
 
 
 def _pieces(items: list[Item]) -> list[list[Item]]:

@@ -68,6 +68,16 @@ async def waiting(c: coterie.Coordinator, name: str, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
+async def closed_to_readers(c: coterie.Coordinator, name: str) -> None:
+    """Wait until the servers know of a writer that waits for those that share a lock.
+
+    Its own program says that it waits as soon as it asks, and may be asked before its request arrives.
+    """
+    while (held := await c.lock(name, shared=True).acquire(blocking=False)) is not None:
+        await held.release()
+        await asyncio.sleep(0.01)
+
+
 async def free(c: coterie.Coordinator, name: str) -> None:
     """Make sure that a lock is free and that nobody waits: nothing was left behind."""
     async with c.lock(name, timeout=PATIENCE_SECONDS):
@@ -204,12 +214,17 @@ async def test_the_end_of_a_coordinator_ends_its_waits_and_its_holds(
 # Shared
 
 
+@pytest.mark.parametrize(
+    ("writer", "reader"), [(2, 3), (1, 3), (1, 1)], ids=["apart", "of a reader", "of one program"]
+)
 @in_loop
 async def test_sharers_hold_together_and_none_overtakes_a_writer(
-    supplier: Supplier, name: str
+    supplier: Supplier, name: str, writer: int, reader: int
 ) -> None:
+    """Whether the writer, and the reader that comes after it, are of a program that reads or not."""
     order: list[str] = []
-    async with programs(supplier, 4) as (ann, bob, joe, eve):
+    async with programs(supplier, 4) as several:
+        ann, bob, *_ = several
 
         async def enter(c: coterie.Coordinator, word: str, *, shared: bool) -> None:
             async with c.lock(name, shared=shared):
@@ -218,9 +233,9 @@ async def test_sharers_hold_together_and_none_overtakes_a_writer(
         one, two = await taken(ann, name, shared=True), await taken(bob, name, shared=True)
         assert one.valid
         assert two.valid
-        writes = asyncio.create_task(enter(joe, "write", shared=False))
-        await waiting(eve, name, 1)
-        reads = asyncio.create_task(enter(eve, "read", shared=True))
+        writes = asyncio.create_task(enter(several[writer], "write", shared=False))
+        await closed_to_readers(several[3], name)
+        reads = asyncio.create_task(enter(several[reader], "read", shared=True))
         await waiting(ann, name, 2)
         assert not order
         await one.release()

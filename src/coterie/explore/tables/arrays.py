@@ -52,7 +52,8 @@ class Growing:
 
     def take(self, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Read the values at these positions."""
-        return self.array.take(positions)
+        array = self.array if self._new else self._array
+        return array.take(positions)
 
 
 class Slots:

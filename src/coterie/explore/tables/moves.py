@@ -22,11 +22,11 @@ from coterie.explore.tables.steps import Steps
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from coterie.explore.tables.arrays import Ids, Keys, Numbers, Positions, Rows, Slots
     from coterie.explore.tables.inputs import Input
-    from coterie.process import Channel, Seat
+    from coterie.process import Channel, Payload, Seat
 
 NARROW = 1 << 16  # so many numbers fit into two bytes
 
@@ -79,11 +79,9 @@ class Batch:
 
     def rows(self, rows: Rows, chosen: Positions | slice, dtype: np.dtype[Any]) -> Rows:
         """Build the chosen ones of the states."""
-        sources = self.sources[chosen]
-        states = np.empty((len(rows), len(sources)), dtype)
-        changed = {row: new for row, _, new in self.changes}
-        for row, old in enumerate(rows):
-            states[row] = changed[row][chosen] if row in changed else old.take(sources)
+        states: Rows = rows.take(self.sources[chosen], axis=1).astype(dtype, copy=False)
+        for row, _, new in self.changes:
+            states[row] = new[chosen]
         return states
 
 
@@ -152,6 +150,28 @@ class Moves:
             column.append(int(self.links.append(empty, suffix)[0]))
         return np.array([[*column, 0]], self.dtype).T.copy()
 
+    def column(
+        self,
+        seats: Sequence[tuple[Seat, Standing] | None],
+        under_way: Mapping[tuple[int, int], Sequence[Payload]],
+        left: Faults,
+    ) -> Rows:
+        """Return a state that was reached elsewhere: its seats, its messages, the faults still allowed.
+
+        A crashed process has no seat. Messages are given by the places of sender and receiver, in the
+        order sent; those to a crashed process are lost, as they are here.
+        """
+        column = [
+            self.seats.crash(place) if each is None else self.seats.save(place, *each)
+            for place, each in enumerate(seats)
+        ]
+        for (sender, receiver), row in self.link_rows.items():
+            messages = under_way.get((sender, receiver), ())
+            content = tuple(self.inputs.receive(sender + 1, message) for message in messages)
+            closed = seats[receiver] is None
+            column.append(self.links.number(row, None if closed else self.links.ordered(content)))
+        return np.array([[*column, self.budgets.index(left)]], self.dtype).T.copy()
+
     def expand(self, rows: Rows) -> Iterator[Batch]:
         """Make every move from every state."""
         for place in range(self.size):
@@ -180,7 +200,7 @@ class Moves:
                 yield self._notice(rows, Action("suspect", place, peer))
 
     def input_of(self, action: Action, state: Ids) -> Input | None:
-        """What a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
+        """Return what a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
         match action.kind:
             case "ask":
                 number = self.seats.asks.slots[action.slot].array[state[action.place]]
@@ -204,7 +224,7 @@ class Moves:
         link = self.link_rows[action.peer, action.place]
         inputs = self.links.heads.slots[action.slot].take(rows[link])
         sources, changes = self._afford(rows, action, np.flatnonzero(inputs))
-        if action.kind == "deliver":  # a duplicated message stays under way
+        if action.kind == "deliver" and sources.size:  # a duplicated message stays under way
             changes.append(self._remove(rows, link, sources, action.slot))
         return self._handle(rows, action, sources, inputs.take(sources), changes)
 
@@ -221,6 +241,8 @@ class Moves:
     def _handle(
         self, rows: Rows, action: Action, sources: Positions, inputs: Numbers, changes: list[Change]
     ) -> Batch:
+        if not sources.size:
+            return Batch(action, sources, [], None)
         place = action.place
         states = rows[place].take(sources)
         results = self.steps(states, inputs)
