@@ -348,14 +348,14 @@ class Desk:
     async def _obtain(self, bid: Bid, leaving: Bid | None) -> None:
         """Stand in the queue until we are inside, over as many sessions as that takes."""
         author = Author(self.name, self._process, system.wall())
-        while not bid.given_up and not self._closed:
+        while not self._is_over(bid):
             if (gone := self._leaves.get(bid.place.lock)) is not None:
                 # Behind an entry of our own that is about to go we would take the lock for wanted.
                 await asyncio.wait([gone])
             try:
                 async with self._calls:
                     session = await self._present(bid)
-                    if bid.given_up or self._closed:
+                    if self._is_over(bid):
                         break
                     left = leaving if leaving and leaving.session is session else None
                     number = await session.join(bid.place, author, left.place if left else None)
@@ -386,6 +386,9 @@ class Desk:
         if leaving is not None:
             await self._leave(leaving)
         await self._leave(bid)
+
+    def _is_over(self, bid: Bid) -> bool:
+        return bid.given_up or self._closed
 
     async def _present(self, bid: Bid) -> Session:
         """Wait for a session, in which the bid has an entry of its own."""
