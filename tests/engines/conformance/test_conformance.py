@@ -379,6 +379,7 @@ async def test_names_do_not_touch_each_other(supplier: Supplier) -> None:
 
 
 MANY = {"postgresql": 5000, "valkey": 5000, "etcd": 1000}  # locks; where they cost more, fewer
+MANY_MIN = 200
 MANY_SECONDS_MAX = 120.0  # on a busy machine
 
 
@@ -407,14 +408,12 @@ def test_many_locks_are_held_at_a_time_and_cost_nothing(supplier: Supplier, name
         # A machine that is busy may not get to a renewal in 2 s.
         url = supplier.url().replace("lease=2", "lease=6")
         async with coterie.connect(url) as ann, coterie.connect(url) as bob:
-            first = await taken(ann, f"{name}.first")
-            usual = await wakes()
-            count = MANY.get(supplier.name, 200)
+            count = MANY.get(supplier.name, MANY_MIN)
             holds = await asyncio.gather(*(taken(ann, f"{name}.{i}") for i in range(count)))
             assert len({held.token for held in holds}) > 1 or supplier.name == "file"
             assert await bob.lock(f"{name}.77").acquire(timeout=0) is None
-            assert await wakes() < 2 * usual + 20
-            for held in (first, *holds):
+            assert await wakes() < MANY_MIN / 2  # for renewals: not one for each lock
+            for held in holds:
                 assert held.valid
                 await held.release()
 
