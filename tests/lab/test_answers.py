@@ -188,6 +188,15 @@ def test_a_larger_budget_is_a_new_chance_for_the_whole_atlas() -> None:
     assert words[0][0]
 
 
+def test_a_run_that_leaves_the_bound_keeps_its_history() -> None:
+    """A crash that was not to be expected is no part of the atlas, and yet where it led is known."""
+    answer = fates("ricart-agrawala 3", ["acquire 1", "crash 3", "deliver 1 > 2"])
+    assert [fate and fate.word for fate in answer.history] == ["safe", "safe", None, "lost"]
+    assert answer.searched.from_here
+    assert answer.no_return is None  # it was after the crash, and of that nothing is known
+    assert answer.blunder is None
+
+
 def test_a_question_out_of_range_is_refused() -> None:
     lab = Laboratory(ENOUGH)
     for question in [
@@ -195,6 +204,8 @@ def test_a_question_out_of_range_is_refused() -> None:
         Question("nothing 3"),
         Question("maekawa 3 coterie=nothing"),
         Question("maekawa 3", ["acquire 1"] * 2001),
+        Question("maekawa 3", ["acquire " + "1" * 70_000]),
+        Question("maekawa 3 variant=" + "b" * 70_000),
     ]:
         assert isinstance(lab.play(question), Refusal), question
         assert isinstance(lab.fates(question), Refusal), question

@@ -189,3 +189,24 @@ def test_a_saved_page_works_from_disk_with_the_network_off(
         page.keyboard.press("1")  # the run begins with another move
         expect(page.get_by_role("alert")).to_contain_text("this file holds one run")
         assert serious_findings(page) == []
+
+
+def test_a_lesson_is_opened_its_goal_reached_and_the_next_page_turned(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(lab)
+        page.get_by_role("link", name="Maekawa's deadlock").click()
+        card = page.locator(".lesson")
+        expect(card).to_contain_text("in at most 6 moves")
+        expect(card).not_to_contain_text("reached")
+        card.get_by_role("button", name="show me").click()
+        expect(card).to_contain_text("✓ reached")
+        card.get_by_role("link", name="next").click()
+        expect(card).to_contain_text("The point of no return")
+        at(page, 2)
+        expect(card).not_to_contain_text("reached")
+        page.get_by_role("button", name="acquire 3").first.click()
+        expect(card).to_contain_text("✓ reached")
+        assert serious_findings(page) == []

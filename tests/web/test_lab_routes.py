@@ -81,6 +81,7 @@ def test_the_shortest_violation_is_found_from_the_start_and_from_here() -> None:
         ("fates", {"first": "maekawa 3", "bound": {"entries": 1000}}),
         ("way", {"first": ""}),
         ("open", {"address": "#/elsewhere"}),
+        ("goal", {"lesson": "nothing", "page": 0, "question": {"first": BASIC}}),
         ("export", {"first": "maekawa 3", "form": "exe"}),
         ("export", {"first": "maekawa 3", "form": "svg", "moves": ["fly 1"]}),
     ],
@@ -116,6 +117,13 @@ def test_a_run_is_saved_in_each_form(form: str, kind: str, content: bytes) -> No
     assert content in saved.body
 
 
+def test_lessons_are_listed_and_their_goals_judged() -> None:
+    listed = msgspec.json.decode(ask(APP, "/api/lessons").body)
+    assert "maekawa" in [lesson["name"] for lesson in listed]
+    question = {"first": BASIC, "moves": ASKED}
+    assert answer("goal", {"lesson": "maekawa", "page": 1, "question": question})["reached"]
+
+
 def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None:
     searches = Searches()
     begun, begins = [], threading.Event()
@@ -143,6 +151,7 @@ def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None
 
 def test_the_pages_first_visit_fits_its_budget() -> None:
     names = ["lab.html", "lab.css", "lab.js", "lab/run.js", "lab/picture.js", "lab/panels.js"]
+    names += ["lab/lesson.js"]
     names += ["style.css", "ui.js", "icon.svg"]
     names += [f"vendor/{name}.js" for name in ("preact", "hooks", "htm", "signals", "signals-core")]
     sizes = [len(ask(APP, f"/assets/{name}").body) for name in names]

@@ -13,7 +13,15 @@ import msgspec
 
 from coterie.catalogue import algorithm, algorithms
 from coterie.explore.budget import Budget
-from coterie.lab.address import MOVES_MAX, Address, Refusal, code_of, read_address, write_address
+from coterie.lab.address import (
+    MOVES_MAX,
+    TEXT_MAX,
+    Address,
+    Refusal,
+    code_of,
+    read_address,
+    write_address,
+)
 from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.judgement import judge
@@ -44,7 +52,7 @@ if TYPE_CHECKING:
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 
-RUNS_MAX = 512
+RUNS_MAX = 512  # short ones; a long one counts for several
 MILLISECONDS_MAX = 2_000
 ATLASES_STATES_MAX = 2 * STATES_MAX
 HISTORIES_MAX = 64
@@ -112,19 +120,21 @@ class Laboratory:
         sought = self._search(question, cancelled)
         if isinstance(sought, Refusal):
             return sought
-        run, cursor, play, atlas = sought
+        run, cursor, play, atlas, whole = sought
         if atlas is None:
             here = ended(play) if play.over else None
             return Fates(cursor, here, {}, Searched(), judge(play, here, Searched()))
         here = atlas.look(play)
         moves = play.enabled()
         ahead = atlas.look_ahead(play, moves)
-        history = [] if atlas.searched.from_here else self._history(run, question.bound, atlas)
+        history = [] if whole is None else [*self._history(run, question.bound, whole)]
+        if history:
+            history[cursor] = here  # maybe from the horizon
         point = point_of_no_return(history)
         blunder = None
-        if point:
+        if point and whole is not None:
             before = run.play_at(point - 1)
-            blunder = find_blunder(before, atlas, point, run.steps[point].move)
+            blunder = find_blunder(before, whole, point, run.steps[point].move)
         return Fates(
             cursor=cursor,
             here=here,
@@ -152,7 +162,7 @@ class Laboratory:
         sought = self._search(question, cancelled)
         if isinstance(sought, Refusal):
             return sought
-        run, cursor, play, atlas = sought
+        run, cursor, play, atlas, _ = sought
         moves = None if atlas is None else atlas.way(play)
         searched = Searched() if atlas is None else atlas.searched
         if moves is None:
@@ -167,7 +177,7 @@ class Laboratory:
         sought = self._search(start, cancelled)
         if isinstance(sought, Refusal):
             return sought
-        run, _, play, atlas = sought
+        run, _, play, atlas, _ = sought
         if atlas is None:
             return Refusal(unexplored(play) or "a process raised an error as it began")
         return draw_map(run.first, play, atlas)
@@ -183,19 +193,22 @@ class Laboratory:
         cursor = _cursor(run, question)
         play = run.play_at(cursor)
         if unexplored(play) is not None or run.steps[0].violation is not None:
-            return _Sought(run, cursor, play, None)
-        atlas = self._whole(run.first, play, question, cancelled)
+            return _Sought(run, cursor, play, None, None)
+        atlas = whole = self._whole(run.first, play, question, cancelled)
         if atlas is None or not (play.over or atlas.find(play) is not None):
             atlas = None if play.over else self._horizon(play, question, cancelled)
         if cancelled is not None and cancelled():
             return SUPERSEDED
-        return _Sought(run, cursor, play, atlas)
+        return _Sought(run, cursor, play, atlas, whole)
 
     def _run(self, question: Question) -> Run | Refusal:
         """Play a run, going on from what was played before."""
         moves = tuple(question.moves)
         if len(moves) > MOVES_MAX:
             return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(moves):,}")
+        characters = len(question.first) + sum(map(len, moves))
+        if characters > TEXT_MAX:
+            return Refusal(f"a run has at most {TEXT_MAX:,} characters, not {characters:,}")
         known = self._runs.get((question.first, moves))
         if known is not None:
             return known
@@ -207,7 +220,8 @@ class Laboratory:
             if isinstance(begun, Refusal):
                 return begun
             run = begun.extended(moves)
-        self._runs.put((question.first, moves), run)
+        weight = 1 + characters // 1_000 + len(run.steps) // 50
+        self._runs.put((question.first, moves), run, weight)
         return run
 
     def _whole(
@@ -279,6 +293,7 @@ class _Sought(NamedTuple):
     cursor: int
     play: Play
     atlas: Atlas | None
+    whole: Atlas | None  # of all that can be reached from the start, if that is not too large
 
 
 def _cursor(run: Run, question: Question) -> int:

@@ -29,11 +29,16 @@ class Blunder(msgspec.Struct, frozen=True):
 
 
 def point_of_no_return(fates: Sequence[Fate | None]) -> int | None:
-    """Return after how many moves a run was past saving, and stayed so; None if it never was."""
+    """Return after how many moves a run was past saving, and stayed so.
+
+    None if it never was, or if it is not known of some state whether it was.
+    """
     number = None
     for moves in range(len(fates) - 1, -1, -1):
         fate = fates[moves]
-        if fate is None or not fate.is_final:
+        if fate is None:
+            return None
+        if not fate.is_final:
             break
         number = moves
     return number

@@ -4,6 +4,7 @@ import { signal } from "./vendor/signals.js";
 import { ThemeSwitch, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
+import { Lesson, loadLessons, openLesson } from "./lab/lesson.js";
 import { cursor, findViolation, first, go, make, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
 
 const sheet = signal(false);
@@ -82,7 +83,7 @@ function Page() {
     <main class="lab">
       <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
       <div class="right"><${Reasons} /><${States} /></div>
-      <div class="left"><${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
+      <div class="left"><${Lesson} /><${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
     </main>
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
@@ -90,6 +91,10 @@ function Page() {
 
 render(html`<${Page} />`, document.getElementById("page"));
 document.addEventListener("keydown", press);
-addEventListener("hashchange", () => openAddress(location.hash));
+
+function openHere() {
+  if (!openLesson(location.hash)) openAddress(location.hash);
+}
+addEventListener("hashchange", openHere);
 loadCatalogue();
-openAddress(location.hash);
+loadLessons().then(openHere);

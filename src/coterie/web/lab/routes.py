@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from coterie.lab.address import Refusal
 from coterie.lab.laboratory import SUPERSEDED, Laboratory
+from coterie.lab.lesson import GoalQuestion, judge_goal, lessons
 from coterie.lab.questions import Question
 from coterie.web.app import Json, page
 from coterie.web.lab.exports import ExportQuestion, File, export
@@ -38,16 +39,29 @@ class LabPages:
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
-        questions = [self.open, self.play, self.fates, self.way, self.export]
+        questions = [self.open, self.play, self.fates, self.way, self.goal, self.export]
         return [
             page("/", "lab.html"),
             Route("/api/catalogue", self.catalogue),
+            Route("/api/lessons", self.lessons),
             *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in questions),
         ]
 
     async def catalogue(self, _: Request) -> Response:
         """List the algorithms."""
         return Json(await asyncio.to_thread(self._laboratory.catalogue))
+
+    async def lessons(self, _: Request) -> Response:
+        """List the lessons."""
+        return Json(list(lessons().values()))
+
+    async def goal(self, request: Request) -> Response:
+        """Judge whether a run reaches the goal of a lesson's page."""
+        asked = await read(request, GoalQuestion)
+        if isinstance(asked, Refusal):
+            return answer(asked)
+        judged = await self._searches.queue(lambda: judge_goal(self._laboratory, asked))
+        return answer(judged)
 
     async def open(self, request: Request) -> Response:
         """Read an address."""

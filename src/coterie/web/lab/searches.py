@@ -28,5 +28,8 @@ class Searches:
         """Call a search with a function that tells it to stop, and return what it returns."""
         self._newest += 1
         mine = self._newest
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, search, lambda: mine != self._newest)
+        return await self.queue(lambda: search(lambda: mine != self._newest))
+
+    async def queue(self, work: Callable[[], T]) -> T:
+        """Do something in the same thread, after what is there already; it cancels nothing."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

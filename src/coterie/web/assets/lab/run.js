@@ -261,6 +261,13 @@ export function takeBranch(branch) {
   refresh();
 }
 
+/** Begin a run that a lesson gives, with what may happen in it. */
+export function begin(line, made, allowed) {
+  keep();
+  bound.value = { ...NO_FAULTS, ...allowed };
+  start(line, made, made.length);
+}
+
 export function choose(line) {
   keep();
   start(line, [], 0);
