@@ -1,4 +1,4 @@
-"""What holds for all tests: signals as on a terminal, logs, and which tests run alone."""
+"""What holds for all tests: signals as on a terminal, logs, no hurry, and which tests run alone."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Tests with processes, sockets or clocks of their own: the others can run beside each other.
+# Tests with processes, sockets or clocks of their own; all others can run beside each other.
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_cluster_page.py",
-    "test_docs.py",
+    "test_dashboard_browser.py",
+    "test_lab_browser.py",
     "test_lock_bench.py",
     "test_locks_page.py",
     "test_store_bench.py",
@@ -33,13 +35,32 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, default)
 
 
+# A test of pure code may get little of a core, so it has no limit by the wall clock.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
+
+
+def is_real(path: Path) -> bool:
+    """Return whether the tests of a file have processes, sockets or clocks of their own."""
+    parts = path.relative_to(Path(__file__).parent).parts
+    return parts[0] in REAL or parts[-1] in REAL_FILES
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even read the files of which no test will run: that takes seconds for all of them."""
+    wanted = {"real": True, "not real": False}.get(config.option.markexpr)
+    if wanted is None or collection_path.suffix != ".py" or is_real(collection_path) is wanted:
+        return None
+    return True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that run one after the other."""
-    root = Path(__file__).parent
+    """Mark the tests that run one after the other, those of a file all or none."""
     for item in items:
-        parts = item.path.relative_to(root).parts
-        if parts[0] in REAL or parts[-1] in REAL_FILES:
+        if is_real(item.path):
             item.add_marker("real")
+        elif item.get_closest_marker("real") is not None:
+            raise pytest.UsageError(f"name {item.path.name} among REAL_FILES of tests/conftest.py")
 
 
 @pytest.fixture(autouse=True, scope="session")

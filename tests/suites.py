@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coterie.process import Channel, Process
 
 QUICK_TRANSITIONS_MAX = 10_000
+STATES_MAX = 1_000_000  # of a mutant that may have infinitely many
 FAULTS = [{"crashes": 1}, {"losses": 1}, {"duplicates": 1}]
 
 
@@ -111,7 +112,7 @@ def broken_lines(
                 crashes=crashes,
                 requesters=asking or requesters,
                 properties=properties,
-                max_seconds=20,
+                max_states=STATES_MAX,
             )
             if verdict.verdict == "violated":
                 assert verdict.counterexample is not None

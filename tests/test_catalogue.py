@@ -28,7 +28,7 @@ def test_an_unknown_algorithm_is_named_with_the_nearest_and_all_choices() -> Non
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_there_is_at_least_one_process(size: int) -> None:
-    with pytest.raises(UsageError, match=f"at least 1, not {size}"):
+    with pytest.raises(UsageError, match=f"at least 1, got {size}"):
         algorithm("maekawa").setup(size)
 
 

@@ -113,12 +113,25 @@ def test_a_transcript_is_folded_below_its_picture(
     assert recorded[tmp_path / "pictures" / "lamport-plain.svg"].startswith("<svg")
 
 
+def without_code(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names under which headings can be linked to, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", without_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#]+)", text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{target} is not there"
+    for target in re.findall(r"\]\(([^)]+)\)", without_code(page)):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), f"{target} is not there"
+        assert not anchor or anchor in anchors(there), f"{target}: no such heading"
 
 
 def test_the_example_of_the_readme_works_as_pasted(tmp_path: Path) -> None:

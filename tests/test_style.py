@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,8 +82,9 @@ ROOMS = {
     "alarm": "system",
     "catalogue": "errors",
     "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
-    " cluster.voter cluster.wire coterie deadlock diagram engines errors explore locks process"
-    " scenario simulate stack trace transactions transactions.serializability transactions.trials",
+    " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
+    " process scenario simulate stack system trace transactions transactions.serializability"
+    " transactions.trials web",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
@@ -99,15 +100,17 @@ ROOMS = {
     " mutex system",
     "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
-    "deadlock": "errors",
+    "deadlock": "diagram errors",
     "deadlock.detectors": "deadlock errors process",
     "deadlock.service": "deadlock errors system",
     "diagram": "errors trace",
     "election": "catalogue clocks errors process",
-    "engines": "aio alarm deadlock deadlock.service errors locks system",
+    "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
+    "lab": "catalogue deadlock errors explore process scenario trace",
     "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
+    "postgresql": "errors",
     "process": "errors",
     "scenario": "catalogue errors process trace",
     "simulate": "catalogue errors process scenario trace",
@@ -115,14 +118,16 @@ ROOMS = {
     " system trace transactions transactions.serializability",
     "sync": "aio errors locks system",
     "system": "syncer",
-    "trace": "errors",
+    "trace": "diagram errors",
     "transactions": "errors",
     "transactions.schemes": "clocks deadlock errors transactions",
-    "transactions.serializability": "deadlock errors transactions",
+    "transactions.serializability": "deadlock diagram errors transactions",
     "transactions.site": "clocks deadlock deadlock.service errors process transactions.schemes",
-    "transactions.store": "aio clocks errors system transactions transactions.schemes",
+    "transactions.store": "aio clocks errors postgresql system transactions transactions.schemes",
     "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
     " transactions.site",
+    "web": "catalogue cluster cluster.admin cluster.classic deadlock diagram engines errors lab"
+    " locks scenario trace",
 }
 
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
@@ -292,6 +297,12 @@ def test_modules_are_named_by_nouns() -> None:
     assert [name for name in gerunds if Path(name).stem not in NOT_GERUNDS] == []
 
 
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Pytest imports them by their names alone, and takes the second for the first."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_no_room_defines_a_class_twice() -> None:
     """Algorithms may: each speaks of its own Request and Token, and imports no sibling's."""
     rooms: dict[tuple[Path, str], list[str]] = defaultdict(list)
@@ -385,7 +396,8 @@ def test_public_names_are_listed_sorted_and_there(name: str) -> None:
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_each_algorithm_has_its_tests_mutants_scenarios_and_page(name: str) -> None:
     kind = algorithm(name).process.__module__.split(".")[1]  # mutex or election
-    tests = (ROOT / "tests" / kind / f"test_{name.replace('-', '_')}.py").read_text()
+    files = (ROOT / "tests" / kind).glob(f"test_{name.replace('-', '_')}*.py")
+    tests = "".join(path.read_text() for path in files)
     assert "MUTANTS" in tests
     assert "transitions" in tests, "the exploration has pinned counts"
     assert len(list((ROOT / "tests" / "scenarios").glob(f"{name}-*.txt"))) >= 2

@@ -59,7 +59,8 @@ class Crowd:
             os.read(ready, 1)
         os.close(opened)  # the end of this pipe is the sign to begin
         for child in children:
-            assert os.waitpid(child, 0)[1] == 0, "a process failed"
+            status = os.waitpid(child, 0)[1]
+            assert status == 0, f"a process failed: {status}"
         found = [RESULT.unpack(os.read(results, RESULT.size)) for _ in children]
         for descriptor in (gate, ready, told, results, results_in):
             os.close(descriptor)
@@ -71,13 +72,22 @@ class Crowd:
             os.write(told, b"x")
             os.read(gate, 1)
             end = time.monotonic() + seconds
-            begun.append(time.process_time())
-            return lambda: time.monotonic() < end
 
-        begun: list[float] = []
+            def goes_on() -> bool:
+                if time.monotonic() < end:
+                    return True
+                measured.append(time.process_time())
+                return False
+
+            measured.append(time.process_time())
+            return goes_on
+
+        measured: list[
+            float
+        ] = []  # at the begin and at the end; neither opening nor closing counts
         try:
             entries = self._work(self._folder, name, begin)
-            os.write(results, RESULT.pack(entries, time.process_time() - begun[0]))
+            os.write(results, RESULT.pack(entries, measured[1] - measured[0]))
         except BaseException:  # noqa: BLE001 - the parent is to know
             traceback.print_exc()
             os.write(told, b"x")

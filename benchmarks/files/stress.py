@@ -1,7 +1,7 @@
 """Programs that take the locks of one directory and are killed with -9: is every promise kept?
 
-Workers take a few locks, alone and in shared mode, wait for some in vain, and write down each grant while
-they are inside. The parent kills one after the other. Afterwards:
+Workers take a few locks, in tasks or in threads, alone and in shared mode, wait for some in vain, and
+write down each grant while they are inside. The parent kills one after the other. Afterwards:
 
 * No two were inside together that may not be: each locks a mark of its lock while it is inside, which
   fails at once if another has it. The mark is a lock of the process, which the kernel drops when it begins
@@ -26,16 +26,19 @@ import signal
 import struct
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import coterie
 from coterie.engines.file.engine import FileEngine
 
+Moments: TypeAlias = list[tuple[int, int]]  # before and after a look, in nanoseconds
 RECORD = struct.Struct("<IIIIqqQ")
 HOLD_SECONDS_MAX = 0.0002
+LOOK_SECONDS = 0.0002  # between two looks of the main thread whether threads stand in a line
 
 
 class Grant(NamedTuple):
@@ -67,29 +70,79 @@ class Report(NamedTuple):
         )
 
 
-class Worker:
-    """A program that takes locks until it is killed."""
+class Marks:
+    """A second lock of another kind for each lock, which is locked by those inside."""
 
-    def __init__(self, folder: Path, locks: int, seed: int) -> None:
+    def __init__(self, folder: Path, locks: int) -> None:
         flags = os.O_RDWR | os.O_CREAT
         self._marks = [os.open(folder / f"mark-{lock}", flags) for lock in range(locks)]
         self._log = os.open(folder / "log", flags | os.O_APPEND)
+        self._inside = [0] * locks
+        self._guard = threading.Lock()
+
+    def enter(self, grant: Grant) -> None:
+        """Lock the mark, and write the grant down."""
+        # The mark is the process's: among tasks and threads of one worker we count.
+        with self._guard:
+            assert grant.shared or not self._inside[grant.lock], "two are inside"
+            self._inside[grant.lock] += 1
+            how = fcntl.LOCK_SH if grant.shared else fcntl.LOCK_EX
+            fcntl.lockf(self._marks[grant.lock], how | fcntl.LOCK_NB)
+            os.write(self._log, RECORD.pack(*grant))
+
+    def leave(self, lock: int) -> None:
+        """Unlock the mark after the last."""
+        with self._guard:
+            self._inside[lock] -= 1
+            if not self._inside[lock]:
+                fcntl.lockf(self._marks[lock], fcntl.LOCK_UN)
+
+
+class Wish(NamedTuple):
+    """What a task or thread asks for next."""
+
+    lock: int
+    shared: bool
+    patience: float | None
+    hold_seconds: float
+
+
+class Worker:
+    """A program that takes locks until it is killed: by tasks, or by threads."""
+
+    def __init__(self, folder: Path, locks: int, seed: int) -> None:
+        self._marks = Marks(folder, locks)
+        self._locks = locks
         self._url = f"file:{folder / 'locks'}"
         self._random = random.Random(seed)
-        self._inside = [0] * locks
 
-    async def run(self) -> None:
+    def run(self) -> None:
+        """Work until killed."""
+        number = self._random.randint(1, 3)
+        if self._random.random() < 0.5:
+            asyncio.run(self._run_tasks(number))
+        else:
+            self._run_threads(number)
+
+    def _wish(self) -> Wish:
+        draw = self._random
+        return Wish(
+            draw.randrange(self._locks),
+            draw.random() < 0.4,
+            draw.choice([None, None, None, 0.0, 0.0005, 0.01]),
+            draw.choice([0.0, draw.random() * HOLD_SECONDS_MAX]),
+        )
+
+    async def _run_tasks(self, number: int) -> None:
         async with coterie.connect(self._url) as c:
-            await asyncio.gather(*(self._work(c) for _ in range(self._random.randint(1, 3))))
+            await asyncio.gather(*(self._work_in_task(c) for _ in range(number)))
 
-    async def _work(self, c: coterie.Coordinator) -> None:
+    async def _work_in_task(self, c: coterie.Coordinator) -> None:
         while True:
-            lock = self._random.randrange(len(self._marks))
-            shared = self._random.random() < 0.4
-            patience = self._random.choice([None, None, None, 0.0, 0.0005, 0.01])
+            wish = self._wish()
             began = time.monotonic_ns()
             asking = asyncio.create_task(
-                c.lock(f"lock-{lock}", shared=shared).acquire(timeout=patience)
+                c.lock(f"lock-{wish.lock}", shared=wish.shared).acquire(timeout=wish.patience)
             )
             while not (asking.done() or stands(c, asking)):  # noqa: ASYNC110 - most often at once
                 await asyncio.sleep(0)
@@ -98,31 +151,73 @@ class Worker:
             held = await asking
             if held is None:
                 continue
-            await self._hold(
-                held, Grant(lock, shared, waited, os.getpid(), began, stood, held.token)
+            self._marks.enter(
+                Grant(wish.lock, wish.shared, waited, os.getpid(), began, stood, held.token)
             )
+            if wish.hold_seconds:
+                await asyncio.sleep(wish.hold_seconds)
+            assert held.valid
+            self._marks.leave(wish.lock)
             # Taken in a task of its own, which has ended, so any may give it back.
             await held.release()
 
-    async def _hold(self, held: coterie.Held, grant: Grant) -> None:
-        lock, mark = grant.lock, self._marks[grant.lock]
-        # The mark is the process's: among tasks of one worker we count.
-        assert held.shared or not self._inside[lock], "two tasks are inside"
-        self._inside[lock] += 1
-        fcntl.lockf(mark, (fcntl.LOCK_SH if held.shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        os.write(self._log, RECORD.pack(*grant))
-        if self._random.random() < 0.5:
-            await asyncio.sleep(self._random.random() * HOLD_SECONDS_MAX)
-        assert held.valid
-        self._inside[lock] -= 1
-        if not self._inside[lock]:
-            fcntl.lockf(mark, fcntl.LOCK_UN)
+    def _run_threads(self, number: int) -> None:
+        inner = coterie.connect(self._url)
+        failed: list[BaseException] = []
+
+        def work(stood: Moments) -> None:
+            try:
+                self._work_in_thread(c, stood)
+            except BaseException as error:  # noqa: BLE001 - raised below
+                failed.append(error)
+
+        with coterie.sync.Coordinator(inner) as c:
+            seen: dict[threading.Thread, Moments] = {}
+            for _ in range(number):
+                stood: Moments = []
+                thread = threading.Thread(target=work, args=(stood,), daemon=True)
+                seen[thread] = stood
+                thread.start()
+            while not failed:
+                for thread, stood in seen.items():
+                    before = time.monotonic_ns()
+                    if not stood and stands(inner, thread):
+                        stood.append((before, time.monotonic_ns()))
+                time.sleep(LOOK_SECONDS)
+            raise failed[0]
+
+    def _work_in_thread(self, c: coterie.sync.Coordinator, stood: Moments) -> None:
+        """Take locks; the main thread writes into `stood` when it has seen that we stand in a line."""
+        while True:
+            wish = self._wish()
+            stood.clear()
+            began = time.monotonic_ns()
+            held = c.lock(f"lock-{wish.lock}", shared=wish.shared).acquire(timeout=wish.patience)
+            if held is None:
+                continue
+            # One that began to look before we asked may have seen us in an earlier wait.
+            seen = [after for before, after in stood[:1] if before > began]
+            grant = Grant(
+                wish.lock,
+                wish.shared,
+                bool(seen),
+                os.getpid(),
+                began,
+                seen[0] if seen else time.monotonic_ns(),
+                held.token,
+            )
+            self._marks.enter(grant)
+            if wish.hold_seconds:
+                time.sleep(wish.hold_seconds)
+            assert held.valid
+            self._marks.leave(wish.lock)
+            held.release()
 
 
 def stands(c: coterie.Coordinator, owner: object) -> bool:
     """Return True if a request has joined the line."""
     assert isinstance(c.engine, FileEngine)
-    return any(claim.stands for claim in c.engine.claims() if claim.owner is owner)
+    return c.engine.stands(owner)
 
 
 def start(folder: Path, locks: int, seed: int) -> int:
@@ -131,7 +226,7 @@ def start(folder: Path, locks: int, seed: int) -> int:
     if pid:
         return pid
     try:
-        asyncio.run(Worker(folder, locks, seed).run())
+        Worker(folder, locks, seed).run()
     except BaseException:  # noqa: BLE001 - the parent is to know
         (folder / f"failure-{os.getpid()}").write_text(traceback.format_exc())
     os._exit(1)

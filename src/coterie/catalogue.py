@@ -163,7 +163,7 @@ class Algorithm(msgspec.Struct, frozen=True):
     ) -> Setup:
         """Check and parse a user's choices."""
         if size < 1:
-            raise UsageError(f"the number of processes must be at least 1, not {size}")
+            raise UsageError(f"the number of processes must be at least 1, got {size}")
         chosen = self.variant(variant).name if variant else self.variants[0].name
         known = {parameter.name: parameter for parameter in self.parameters}
         given = dict(parameters or {})
@@ -189,7 +189,7 @@ def unknown(what: str, name: str, choices: Iterable[str]) -> str:
 
 @functools.cache
 def algorithms() -> dict[str, Algorithm]:
-    """All algorithms by name, in the order of the families and then of their names."""
+    """Return all algorithms by name, in the order of the families and then of their names."""
     found: dict[str, Algorithm] = {}
     for package_name in PACKAGES:
         package = importlib.import_module(package_name)
@@ -206,12 +206,12 @@ def _algorithm_of(module: str) -> Algorithm | None:
 
 
 def mutexes() -> dict[str, Algorithm]:
-    """The algorithms for mutual exclusion."""
+    """Return the algorithms for mutual exclusion."""
     return {name: entry for name, entry in algorithms().items() if isinstance(entry.costs, Costs)}
 
 
 def elections() -> dict[str, Algorithm]:
-    """The algorithms that elect a leader."""
+    """Return the algorithms that elect a leader."""
     return {
         name: entry
         for name, entry in algorithms().items()

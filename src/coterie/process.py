@@ -13,6 +13,7 @@ of the same step: it costs no message and takes no time.
 from __future__ import annotations
 
 import enum
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -217,6 +218,25 @@ class Mutex(Process[MessageT]):
     def release(self, out: Outbox[MessageT]) -> None:
         """Leave the critical section."""
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the processes that must each answer, or give something, before this one goes on.
+
+        This, `lent_to` and `owes` are for people who ask why a process waits; no world needs them.
+        It is asked while the user waits, and while the process owes something to others.
+        """
+        return ()
+
+    def lent_to(self) -> ProcessId | None:
+        """Name the process that has what this one gives out, such as its vote.
+
+        0 means that it is free; None, that this process gives nothing out.
+        """
+        return None
+
+    def owes(self) -> tuple[ProcessId, ...]:
+        """Name the processes that will get from this one what they wait for, such as the token."""
+        return ()
+
     def holds(self, now: float) -> bool:
         """Return whether a user inside may rely on it at this time of its own clock.
 
@@ -355,6 +375,33 @@ def seat(process: Process[Any], entries: int | None = None) -> Seat:
     if isinstance(process, Election):
         return Seat(process, ElectionUser(entries=entries))
     return Seat(process, User())
+
+
+def plain(value: Any) -> Any:
+    """Write a value as JSON can say it: structs by the names of their fields, sets in order.
+
+    What has a text of its own, such as a stamp, is that text, and an enumeration its name. A struct is
+    encoded without names where it travels; this is for people.
+    """
+    shown: Any = str(value)
+    match value:
+        case enum.Enum():
+            shown = value.name.lower()
+        case msgspec.Struct():
+            shown = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        case dict():
+            shown = {str(key): plain(item) for key, item in value.items()}
+        case set() | frozenset():
+            shown = [plain(item) for item in sorted(value)]
+        case list() | tuple() if type(value).__str__ is object.__str__:
+            shown = [plain(item) for item in value]
+        case bytes():
+            shown = value.hex()
+        case None | bool() | int() | str():
+            shown = value
+        case float() if math.isfinite(value):
+            shown = value
+    return shown
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")

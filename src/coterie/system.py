@@ -47,7 +47,10 @@ class System(Protocol):
     """Draws what no other process can guess."""
 
     def now(self) -> float:
-        """Return the seconds since some fixed instant, those in which the machine slept included."""
+        """Return the seconds since some fixed instant, those in which the machine slept included.
+
+        Leases are counted on it: a holder that slept through its lease must find it over.
+        """
 
     def monotonic(self) -> float:
         """Return the seconds since some fixed instant, by the clock of timers."""
@@ -80,6 +83,7 @@ class RealSystem:
     def __init__(self) -> None:
         """Begin; the randomness is the kernel's, fit for secrets and not repeated after a fork."""
         self.random: Random = SystemRandom()
+        # On Linux `time.monotonic` stands still while the machine sleeps.
         boottime = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
         # These two are read many times for each lock, so nothing stands before them.
         self.monotonic = time.monotonic

@@ -173,6 +173,12 @@ class Trace(msgspec.Struct, dict=True):
         """Write as JSON lines."""
         return _encoder.encode_lines([self.header, *self.records]).decode()
 
+    def _repr_svg_(self) -> str:
+        """Draw the run where a notebook shows it."""
+        from coterie.diagram.space_time import space_time  # noqa: PLC0415 - for notebooks alone
+
+        return space_time(self)
+
     def save(self, path: Path) -> None:
         """Write to a file as JSON lines."""
         path.write_text(self.to_lines(), encoding="utf-8")

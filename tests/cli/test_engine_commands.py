@@ -11,19 +11,13 @@ import pytest
 import coterie
 from coterie.cli import run
 from coterie.cluster.ports import free_ports
-from tests.cli.engine_servers import LEASE_SECONDS, EngineServer, program
+from tests.cli.engine_servers import KINDS, engine_server
 from tests.processes import BOUND_SECONDS, line, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KINDS = [
-    pytest.param(
-        kind,
-        marks=pytest.mark.skipif(program(kind) is None, reason="run `make .venv/engines/ready`"),
-    )
-    for kind in LEASE_SECONDS
-]
+    from tests.cli.engine_servers import EngineServer
 
 # Holds one lock and wants another when it is told so; does not look for deadlocks.
 CROSSING = """
@@ -41,7 +35,7 @@ def server(
 ) -> Iterator[EngineServer]:
     """A server that all tests use which leave it alive."""
     kind: str = request.param
-    with EngineServer(kind, tmp_path_factory.mktemp(kind)) as started:
+    with engine_server(kind, tmp_path_factory.mktemp(kind)) as started:
         # The first lock on a Redis that has just started is granted when former leases are over.
         with coterie.sync.connect(started.url) as c, c.lock("first", timeout=BOUND_SECONDS):
             pass
@@ -146,17 +140,17 @@ def test_code_without_an_event_loop(server: EngineServer) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_lost_session_ends_the_command(kind: str, tmp_path: Any) -> None:
-    with EngineServer(kind, tmp_path) as server:
+    with engine_server(kind, tmp_path) as server:
         holder = server.start("lock", "-c", "echo inside; exec sleep 1000", "a")
         assert line(holder) == "inside"
-        server.server.kill()
+        server.kill()
         _, talk = holder.communicate(timeout=BOUND_SECONDS)
         assert holder.returncode == 79
         assert talk.splitlines()[-1].startswith("coterie: lock 'a': ")
         assert server.run("status").returncode == 69
 
 
-@pytest.mark.parametrize("kind", LEASE_SECONDS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("command", [["lock", "a", "true"], ["elect", "a", "true"], ["status"]])
 def test_where_nothing_listens_one_line_says_so(
     kind: str, command: list[str], capsys: pytest.CaptureFixture[str]
@@ -166,7 +160,7 @@ def test_where_nothing_listens_one_line_says_so(
     assert capsys.readouterr() == ("", f"coterie: {kind} at 127.0.0.1:{port}: Connection refused\n")
 
 
-@pytest.mark.parametrize("kind", LEASE_SECONDS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("command", [["lock", "a", "true"], ["status"]])
 def test_an_unknown_parameter_is_refused(
     kind: str, command: list[str], capsys: pytest.CaptureFixture[str]

@@ -98,7 +98,7 @@ def test_a_trace_is_written_in_the_format_of_its_name(suffix: str, tmp_path: Pat
     ("arguments", "status", "words"),
     [
         (["simulate", "maekawaa"], 64, "did you mean 'maekawa'"),
-        (["check", "maekawa", "-N", "0"], 64, "at least 1, not 0"),
+        (["check", "maekawa", "-N", "0"], 64, "at least 1, got 0"),
         (["check", "maekawa", "-N", "43", "--coterie", "plane:6"], 64, "order 6"),
         (["check", "maekawa", "-N", "4", "--coterie", "1,2 3,4"], 78, "{1,2} and {3,4}"),
         (["simulate", "maekawa", "--fault", "crash 1 at 5"], 64, "crash"),

@@ -52,7 +52,7 @@ class FullCommand(Directory):
 
     def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
         if arguments[0] == "lock":
-            arguments = ("lock", "--ttl=1h", *arguments[1:])
+            arguments = ("lock", "-E", "+75", *arguments[1:])
         return super().start(*arguments, **options)
 
 

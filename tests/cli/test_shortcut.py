@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import coterie
 from coterie.cli.lock.command import command
 from coterie.cli.lock.program import read_program
-from coterie.cli.lock.shortcut import Request, read_arguments
+from coterie.cli.lock.shortcut import Request, hold_at_once, read_arguments
+from coterie.cli.root import run_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from coterie import Acquirable
 
 LINES = 3000
 OPTIONS = [
@@ -18,6 +26,31 @@ OPTIONS = [
     ("-s",),
     ("--shared",),
     ("-ns",),
+    ("-sn",),
+    ("-nw5",),
+    ("-sw5", "-n"),
+    ("-sk2",),
+    ("-nx",),
+    ("-n=",),
+    ("--nonblock=1",),
+    ("-w=5",),
+    ("--wait=",),
+    ("-w",),
+    ("-E+75",),
+    ("-E9",),
+    ("--conflict-exit-code=7",),
+    ("-k", "1"),
+    ("-k0",),
+    ("-k", "٣"),
+    ("--holders=3",),
+    ("--also", "c d"),
+    ("--also=b/c",),
+    ("--also", "a"),
+    ("-cexit 4",),
+    ("--ttl=1h",),
+    ("--url=file:/y",),
+    ("--on-lost=term",),
+    ("--kill-after=3s",),
     ("-w", "5s"),
     ("-w", "x"),
     ("-w5",),
@@ -81,6 +114,20 @@ def read_in_full(arguments: list[str]) -> dict[str, Any]:
         return context.params
 
 
+def wanted_in_full(options: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """Name the locks of the full command; a mistake is told in the same way."""
+    inner = coterie.connect("file:/nowhere")
+    wanted: Acquirable[Any] = inner.lock(options["name"], shared=options["shared"])
+    if options["holders"] is not None:
+        assert not options["shared"]
+        wanted = inner.semaphore(options["name"], options["holders"])
+    first = wanted.names
+    if options["also"]:
+        wanted = inner.lock_all(wanted, *options["also"])
+    assert wanted.names == (*first, *options["also"])
+    return (first, *((name,) for name in options["also"]))
+
+
 def test_what_the_shortcut_understands_it_understands_as_the_full_command_does() -> None:
     taken = 0
     for arguments in random_lines():
@@ -91,7 +138,7 @@ def test_what_the_shortcut_understands_it_understands_as_the_full_command_does()
         options = read_in_full(arguments)
         program = read_program(options["program"], options["shell"])
         assert request == Request(
-            name=options["name"],
+            wanted=wanted_in_full(options),
             url=options["url"],
             shared=options["shared"],
             job=request.job._replace(
@@ -102,20 +149,33 @@ def test_what_the_shortcut_understands_it_understands_as_the_full_command_does()
         ), arguments
         assert program, arguments
         assert not (options["nonblock"] and options["wait"] is not None), arguments
-        assert (options["holders"], options["also"], options["node"]) == (None, (), None), arguments
+        assert options["node"] is None, arguments
     assert taken > LINES / 5
 
 
 def test_the_plain_ways_are_taken() -> None:
-    for options in ((), ("-n",), ("-s",), ("-w", "5s"), ("--url", "file:"), ("--on-lost", "kill")):
-        assert read_arguments([*options, "a", "--", "true"]) is not None
+    for options in (
+        (),
+        ("-n",),
+        ("-s",),
+        ("-ns",),
+        ("-w", "5s"),
+        ("-w5s",),
+        ("--wait=5s",),
+        ("-k", "2"),
+        ("--also", "b", "--also=c"),
+        ("--url", "file:"),
+        ("--on-lost", "kill"),
+    ):
+        assert read_arguments([*options, "a", "--", "true"]) is not None, options
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-k", "2", "a", "true"],
-        ["--also", "b", "a", "true"],
+        ["-k", "0", "a", "true"],
+        ["-sk2", "a", "true"],
+        ["--also", "a", "a", "true"],
         ["--node", "n", "a", "true"],
         ["-n", "-w", "1", "a", "true"],
         ["-w", "x", "a", "true"],
@@ -128,3 +188,35 @@ def test_the_plain_ways_are_taken() -> None:
 )
 def test_what_is_unusual_or_wrong_is_left_to_the_full_command(arguments: list[str]) -> None:
     assert read_arguments(arguments) is None
+
+
+RUNS = [
+    (["-w5", "a"], "exit 3"),
+    (["--wait=5s", "-s", "a/b"], "exit 0"),
+    (["-nE9", "a"], "kill -9 $$"),
+    (["-k2", "a"], "exit 4"),
+    (["--also", "c", "--also=b", "a"], "exit 5"),
+    (["--holders=2", "--also", "b", "a"], "exit 6"),
+    (["--also", "b", "a"], 'rm "$1/words"'),
+    (["-k", "3", "--on-lost=ignore", "a"], 'rm "$1/words"; exit 7'),
+]
+
+
+@pytest.mark.parametrize(("options", "script"), RUNS, ids=str)
+def test_what_the_shortcut_runs_it_runs_as_the_full_command_does(
+    options: list[str], script: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status, what the program finds, and what is said of a loss; but for the digits of tokens."""
+    program = ["--", "sh", "-c", f'echo "$COTERIE_LOCK $COTERIE_TOKEN"; {script}', "sh"]
+    seen = []
+    for number, way in enumerate((hold_at_once, run_in_full)):
+        folder = f"{tmp_path}/{number}"
+        status = way([f"--url=file:{folder}", *options, *program, folder])
+        out, error = capfd.readouterr()
+        seen.append((status, re.sub(r"\d{9,}", "TOKEN", out), re.sub(r"\d{9,}", "TOKEN", error)))
+    assert seen[0][0] is not None, "it has taken the shortcut"
+    assert seen[0] == seen[1]
+
+
+def run_in_full(arguments: list[str]) -> int:
+    return run_command(["lock", *arguments])

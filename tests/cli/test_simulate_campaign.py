@@ -85,7 +85,7 @@ def test_messages_later_than_sigma_are_reported(capsys: pytest.CaptureFixture[st
         (["--t-max", "5"], 78, "T_max must be longer than T_d"),
         (["--table", "1>2,2>1,3>4,4>3", "-N", "4"], 78, "replace only each other"),
         (["--coterie", "1,2 2,9"], 78, "names 9, which is not a member"),
-        (["--random-faults", "5"], 64, "0 to 4 may crash, not 5"),
+        (["--random-faults", "5"], 64, "0 to 4 may crash, got 5"),
         (["--seeds", "0"], 64, "0"),
     ],
 )

@@ -86,6 +86,7 @@ def test_a_trace_may_be_text(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (["--seeds", "2", "--trace", "x.svg"], "belong to a single seed"),
         (["--workload", "leaders", "--keep", "99"], "--keep takes numbers of faults from 0"),
         (["--workload", "leaders", "--keep", "one"], "--keep takes numbers of faults from 0"),
+        (["--workload", "leaders", "--trace", "/none/seed.log"], "cannot write /none/seed.log"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -18,7 +18,7 @@ import random
 import sys
 
 import coterie
-from coterie.cluster.runtime import clock
+from coterie import system
 
 DEPTH_MAX = 3
 WORK_SECONDS_MAX = 0.01
@@ -35,16 +35,16 @@ class Record:
 
     def look(self, held: coterie.Held) -> None:
         """See whether it is still ours, or raise `LockLost`."""
-        before = clock.now()
+        before = system.now()
         held.ensure()
-        self.write("valid", before, clock.now())
+        self.write("valid", before, system.now())
 
 
 async def enter(lock: coterie.Lock, record: Record) -> coterie.Held:
-    record.write("acquire", clock.now())
+    record.write("acquire", system.now())
     held = await lock.acquire()
     assert held is not None, "it waits for ever"
-    record.write("acquired", clock.now(), held.token)
+    record.write("acquired", system.now(), held.token)
     return held
 
 
@@ -56,11 +56,11 @@ async def hold(lock: coterie.Lock, record: Record, depth: int, *, again: bool = 
     if depth > 1:
         await hold(lock, record, depth - 1, again=True)
     record.look(held)
-    record.write("release", clock.now())
+    record.write("release", system.now())
     await held.release()
     if again:
         record.look(held)  # whoever leaves an inner hold believes that it has the outer one
-    record.write("released", clock.now())
+    record.write("released", system.now())
 
 
 async def unwind(lock: coterie.Lock) -> None:
@@ -79,10 +79,10 @@ async def main(url: str, name: str, path: str) -> None:
             try:
                 await hold(lock, record, random.randint(1, DEPTH_MAX))
             except coterie.LockLost:
-                record.write("lost", clock.now())
+                record.write("lost", system.now())
                 await unwind(lock)
             except coterie.NoQuorum:
-                record.write("failed", clock.now())
+                record.write("failed", system.now())
             await asyncio.sleep(0)
 
 

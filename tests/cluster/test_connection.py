@@ -152,6 +152,7 @@ def test_who_does_not_read_is_not_read_from() -> None:
 def test_who_never_reads_is_cut_off() -> None:
     async def test(end: End) -> None:
         end.wire.unread = BACKLOG_BYTES_MAX + 1
+        end.connection.pause_writing()  # as transports do long before
         end.connection.send(Refusal("x"))
         await asyncio.sleep(0)
         assert end.wire.ended == "aborted"

@@ -158,7 +158,7 @@ def renamed(frame: Data, participant: str, lock: str) -> Data:
     """Put names in the place of the empty participant and the lock "x"."""
     session = frame.session
     if not session.participant:
-        session = session._replace(participant=participant)
+        session = msgspec.structs.replace(session, participant=participant)
     bodies = tuple(
         msgspec.structs.replace(body, lock=lock) if body.lock == "x" else body
         for body in frame.bodies

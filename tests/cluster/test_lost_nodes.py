@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import time
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from coterie.cluster.config import Config
+    from coterie.cluster.membership import Address
 
 TIMES = {"fault-tolerant": {"sigma": "0.05", "lambda": "0.05"}, "token-ring": {"pause": "0.01"}}
 MUTEXES = [
@@ -192,7 +194,156 @@ def test_a_node_that_was_never_met_is_named(
 
     with caplog.at_level(logging.WARNING):
         run(monkeypatch, main)
-    assert "node a has not met c: lamport grants locks when all nodes have met" in caplog.text
+    waits = (
+        "node a waits: lamport grants locks when all nodes have met, and c did not answer so far"
+    )
+    assert waits in caplog.text
+
+
+# Nodes that end while all meet
+
+_caller: ContextVar[str] = ContextVar("caller", default="")
+
+
+class Ways:
+    """Nodes, and which of them cannot call which for the time being."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, config: Config) -> None:
+        self.barred: set[tuple[str, str]] = set()
+        self._config = config
+        self._names = {member.address: member.name for member in config.membership.members}
+        self._dial = link.dial
+        monkeypatch.setattr(link, "dial", self._dial_unless_barred)
+
+    async def _dial_unless_barred(self, address: Address, tls: Any) -> Any:
+        if (_caller.get(), self._names[address]) in self.barred:
+            raise OSError("barred")
+        return await self._dial(address, tls)
+
+    async def join(self, stack: contextlib.AsyncExitStack, name: str) -> coterie.Coordinator:
+        _caller.set(name)  # tasks of its links keep it
+        return await stack.enter_async_context(coterie.join(self._config, node=name))
+
+
+def down(coordinator: coterie.Coordinator) -> list[int]:
+    """Return which processes that of the lock x takes for down, where it finds out by itself."""
+    assert isinstance(coordinator.engine, ClassicEngine)
+    facts = coordinator.engine.node.process("x").seat.process.facts()
+    found: list[int] = facts.get("down", [])
+    return found
+
+
+@pytest.mark.parametrize(("name", "variant"), GOING_ON)
+@pytest.mark.parametrize("strangers", ["b", "abc", "ab"])
+def test_a_node_that_ends_before_all_have_met_it_does_not_keep_the_others_waiting(
+    monkeypatch: pytest.MonkeyPatch, name: str, variant: str, strangers: str
+) -> None:
+    """Those that cannot call it have not met it, but it may have called them."""
+    config = convert(wish(name, variant))
+    ways = Ways(monkeypatch, config)
+    ways.barred = {(each, "d") for each in strangers}
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            others = [await ways.join(stack, name) for name in "abc"]
+            async with contextlib.AsyncExitStack() as life:
+                await ways.join(life, "d")
+                await passing(2 * LEASE)
+            for member in others:
+                async with member.lock("x"):
+                    pass
+            assert all(4 not in down(member) or down(member) == [4] for member in others)
+
+    run(monkeypatch, main)
+
+
+@pytest.mark.parametrize(("name", "variant"), GOING_ON)
+def test_one_that_has_not_been_there_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, name: str, variant: str
+) -> None:
+    """When it comes it could act on its own, as the others would without it."""
+    config = convert(wish(name, variant, 3))
+
+    async def main() -> None:
+        async with coterie.join(config, node="a") as one, coterie.join(config, node="b"):
+            with pytest.raises(coterie.Unavailable, match="c did not answer so far; start all"):
+                await one.lock("x").acquire(timeout=20 * LEASE)
+            async with coterie.join(config, node="c"), one.lock("x"):
+                pass
+
+    run(monkeypatch, main)
+
+
+def test_a_later_start_is_refused_by_nodes_that_have_only_heard_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = convert(wish("token-ring", "regenerating"))
+    ways = Ways(monkeypatch, config)
+    ways.barred = {("d", "b"), ("d", "c"), ("b", "d"), ("c", "d")}
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            others = [await ways.join(stack, name) for name in "bc"]
+            async with contextlib.AsyncExitStack() as knows:
+                await ways.join(knows, "a")
+                async with contextlib.AsyncExitStack() as life:
+                    await ways.join(life, "d")
+                    await passing(2 * LEASE)
+                await passing(4 * LEASE)
+            for member in others:
+                async with member.lock("x"):
+                    pass
+            ways.barred.clear()
+            again = await ways.join(stack, "d")
+            with pytest.raises(coterie.Unavailable, match="node 'd' was restarted"):
+                await again.lock("x").acquire()
+
+    run(monkeypatch, main)
+
+
+def test_no_node_begins_before_all_that_live_can_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would take one for dead that only waits for a third, and go on without it."""
+    config = convert(wish("fault-tolerant", "repaired", 3, lease=20.0))
+    ways = Ways(monkeypatch, config)
+    ways.barred = {("b", "c")}
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            taking = [await ways.join(stack, each) for each in "abc"]
+            with pytest.raises(coterie.Unavailable, match="b did not meet all others so far"):
+                await taking[0].lock("x").acquire(timeout=5.0)
+            ways.barred.clear()
+            for member in taking:
+                async with member.lock("x"):
+                    pass
+            assert [down(member) for member in taking] == [[], [], []]
+
+    run(monkeypatch, main)
+
+
+@pytest.mark.parametrize(("name", "variant"), GOING_ON)
+def test_a_node_begins_with_the_first_that_begins(
+    monkeypatch: pytest.MonkeyPatch, name: str, variant: str
+) -> None:
+    """That one has heard that all are able, of which one may not come to tell the others."""
+    config = convert(wish(name, variant, lease=20.0))
+    ways = Ways(monkeypatch, config)
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            taking = [await ways.join(stack, each) for each in "abc"]
+            await passing(2.0)
+            ways.barred = {("c", "b")}
+            assert isinstance(taking[2].engine, ClassicEngine)
+            taking[2].engine.node.peers[2].abort("cut by the test")
+            await passing(1.0)
+            taking.append(await ways.join(stack, "d"))
+            for member in taking:
+                async with member.lock("x", timeout=5.0):
+                    pass
+            assert [down(member) for member in taking] == [[], [], [], []]
+
+    run(monkeypatch, main)
 
 
 # Real processes

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 import coterie
+from coterie import system
 from coterie.cluster.admin.status import NO_QUORUM, ClusterState, inspect
 from coterie.cluster.config import convert
 from coterie.cluster.runtime import clock
@@ -33,7 +34,7 @@ _away: ContextVar[float] = ContextVar("away", default=0.0)
 @pytest.fixture(autouse=True)
 def _times_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whoever is started while `_away` is set read another time of day."""
-    monkeypatch.setattr(clock, "wall", lambda: time.time() + _away.get())
+    monkeypatch.setattr(system, "wall", lambda: time.time() + _away.get())
 
 
 def locked_by(seconds: float, changes: dict[str, str], folder: Path) -> int:
@@ -124,10 +125,10 @@ def test_a_claim_fails_after_a_lease_if_no_quorum_votes_and_says_why(
         nodes = await two_of_three_nodes_for_the_first_time(config)
         try:
             async with coterie.connect(url_of(config)) as c:
-                began = clock.now()
+                began = system.now()
                 with pytest.raises(coterie.NoQuorum) as caught:
                     await c.lock("x").acquire()
-                assert LEASE <= clock.now() - began < 1.5 * LEASE
+                assert LEASE <= system.now() - began < 1.5 * LEASE
                 with pytest.raises(coterie.NoQuorum, match="votes"):
                     await c.lock("x", timeout=LEASE / 2).acquire()
                 with pytest.raises(coterie.NoQuorum, match="votes"):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie import system
-from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, Unavailable
@@ -157,7 +156,7 @@ def test_a_memory_of_another_boot_or_configuration_or_a_torn_one_is_dropped(
 ) -> None:
     remember(storage)
     if change == "boot":
-        monkeypatch.setattr(clock, "boot", lambda: "another")
+        monkeypatch.setattr(system, "boot", lambda: "another")
     if change == "torn":
         path = tmp_path / "node" / "memory"
         path.write_bytes(path.read_bytes()[:-3])
@@ -202,6 +201,6 @@ def test_a_restart_whose_clock_shows_an_earlier_time_does_not_trust_its_memory(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remember(storage)
-    now = clock.now()
-    monkeypatch.setattr(clock, "now", lambda: now - 10.0)
+    now = system.now()
+    monkeypatch.setattr(system, "now", lambda: now - 10.0)
     assert storage.recall("configuration") is None

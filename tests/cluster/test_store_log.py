@@ -180,6 +180,25 @@ def test_a_snapshot_that_found_no_descriptor_is_put_on_disk_by_another_try(
     assert reopened(tmp_path) == (b"all", [b"two"])
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of file sizes")
+def test_what_did_not_fit_on_the_disk_is_not_written_later(tmp_path: Path) -> None:
+    """The frame was told as lost, or as unknown; a buffer would write the rest of it at the end."""
+    log = StoreLog(tmp_path)
+    log.append([b"one"])
+    path = next(tmp_path.glob("log.*"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            log.append([b"two, which is longer than what is left"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    written = path.read_bytes()
+    log.close()
+    assert path.read_bytes() == written
+    assert reopened(tmp_path)[1] == [b"one"]
+
+
 def test_a_directory_has_one_owner(tmp_path: Path) -> None:
     log = StoreLog(tmp_path)
     with pytest.raises(ConfigError, match="another process"):

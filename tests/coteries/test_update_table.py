@@ -172,7 +172,7 @@ def test_a_cycle_without_three_consecutive_collinear_points_has_no_bad_pair() ->
 def test_a_table_that_does_not_bear_the_failures_is_refused_with_the_reason() -> None:
     table = UpdateTable.of({1: 2, 2: 1, 3: 1})
     table.require(1)
-    with pytest.raises(ConfigError, match=r"does not bear 2 failures: .* \{1,2\} replace only"):
+    with pytest.raises(ConfigError, match=r"does not tolerate 2 failures: .* \{1,2\} replace only"):
         table.require(2)
 
 

@@ -71,7 +71,7 @@ def test_a_logarithmic_axis_spaces_equal_ratios_equally() -> None:
 
 
 def test_a_logarithmic_axis_refuses_zero() -> None:
-    with pytest.raises(UsageError, match="a logarithmic axis takes positive values only, not 0"):
+    with pytest.raises(UsageError, match="a logarithmic axis takes positive values only, got 0"):
         draw(Panel("messages", [Series("token", [(3.0, 0.0)])], log_y=True))
 
 

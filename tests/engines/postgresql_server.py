@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.cluster.ports import free_ports
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
 ENGINES = Path(__file__).parents[2] / ".venv" / "engines"
@@ -62,6 +64,45 @@ class PostgresqlServer:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
+
+    @contextlib.contextmanager
+    def standby(self, **settings: str) -> Iterator[PostgresqlServer]:
+        """Run a copy that follows this server, and can be promoted."""
+        copy = PostgresqlServer(**self._settings | settings)
+        try:
+            copy.follow(self)
+            copy.start()
+            yield copy
+        finally:
+            copy.remove()
+
+    def follow(self, primary: PostgresqlServer) -> None:
+        """Take over all that another server has, and what it will write."""
+        if os.geteuid() == 0:
+            shutil.chown(self._folder, UNPRIVILEGED)
+        source = f"host=127.0.0.1 port={primary.port} user={USER} password='{PASSWORD}'"
+        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "-d", source]
+        made = self._run("pg_basebackup", *options, "-D", str(self._folder / "data"))
+        assert made.returncode == 0, made.stdout
+
+    def promote(self) -> None:
+        """Let a standby become the primary."""
+        made = self._run("pg_ctl", "promote", "-D", str(self._folder / "data"))
+        assert made.returncode == 0, made.stdout
+
+    def suspend(self) -> None:
+        """Stop the server and all of its sessions for a moment, as a machine does that hangs."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="utf-8")
+        for pid in (self.pid, *map(int, children.split())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def url(self, lease: float | None = None, *, port: int | None = None) -> str:
         """Return the URL of the server, or of what stands before it at another port."""

@@ -11,8 +11,10 @@ import pytest
 import coterie
 from coterie.engines.etcd.channel import Channel
 from coterie.engines.postgresql.line import Line as PostgresqlLine
+from coterie.engines.queue import desk
 from coterie.engines.redis.server import Line as RedisLine
-from tests.cli.engine_servers import EngineServer, program
+from tests.cli.engine_servers import engine_server
+from tests.cluster.local_cluster import PATIENCE_SECONDS
 from tests.engines import postgresql_server
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ def requests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
     for name in names:
         monkeypatch.setattr(kind, name, counted(name, getattr(kind, name)))
+    # On a machine that is busy a turn takes long, and the next in line knocks: that is not counted here.
+    monkeypatch.setattr(desk, "KNOCK_LATE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(desk, "WANTED_SECONDS", PATIENCE_SECONDS)
     return sent
 
 
@@ -84,12 +89,10 @@ async def costs(url: str, requests: list[str]) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("kind", ["etcd", "valkey"])
 def test_costs_on_etcd_and_redis(kind: str, requests: list[str], tmp_path: Path) -> None:
-    if program(kind) is None:
-        pytest.skip("run `make .venv/engines/ready`")
-    with EngineServer(kind, tmp_path) as server:
+    with engine_server(kind, tmp_path) as server:
         fresh, again, turn = asyncio.run(costs(server.url, requests))
     assert (fresh, again) == NEARLY
-    assert turn < {"etcd": 5, "valkey": 4}[kind] + 1  # the next in line knocks if it takes long
+    assert turn < {"etcd": 1, "valkey": 2}[kind] + 0.5  # beside what the begin and the end cost
 
 
 @pytest.mark.skipif(bool(postgresql_server.MISSING), reason=postgresql_server.MISSING)
@@ -97,5 +100,6 @@ def test_costs_on_etcd_and_redis(kind: str, requests: list[str], tmp_path: Path)
 @pytest.mark.usefixtures("kind")
 def test_costs_on_postgresql(requests: list[str]) -> None:
     with postgresql_server.PostgresqlServer() as server:
-        fresh, again, _ = asyncio.run(costs(server.url(2), requests))
+        fresh, again, turn = asyncio.run(costs(server.url(2), requests))
     assert (fresh, again) == NEARLY
+    assert turn < 1 + 0.5

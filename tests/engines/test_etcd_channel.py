@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
-
 import coterie
-from tests.cli.engine_servers import EngineServer, program
+from tests.cli.engine_servers import engine_server
 from tests.cluster.proxy import DOWN, UP, Proxy
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.skipif(program("etcd") is None, reason="run `make .venv/engines/ready`")
 
 
 def test_a_member_on_another_continent_can_be_connected_to(tmp_path: Path) -> None:
@@ -28,5 +24,5 @@ def test_a_member_on_another_continent_can_be_connected_to(tmp_path: Path) -> No
         finally:
             await proxy.stop()
 
-    with EngineServer("etcd", tmp_path) as server:
+    with engine_server("etcd", tmp_path) as server:
         assert asyncio.run(take(server.port))

@@ -6,15 +6,15 @@ import asyncio
 import os
 import shutil
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import coterie
 from coterie import LockLost, MisuseError, Unavailable
-from coterie.engines.file import waiting_room, words
+from coterie.engines.file import byte_lock, waiting_room, words
 from coterie.engines.file.directory import Directory
-from coterie.engines.file.line import Ticket
+from coterie.engines.file.line import Line
 from coterie.engines.file.words import Word, Words
 from tests.locks.memory import in_loop
 
@@ -292,14 +292,14 @@ async def test_one_that_waits_long_does_next_to_nothing(
         second = asyncio.create_task(acquired(other, "a"))
         await until_waiting(one, "a", 2)
         looks = 0
-        looked = Ticket.is_next
+        looked = Line.is_next
 
-        def count(ticket: Ticket) -> bool:
+        def count(line: Line) -> bool:
             nonlocal looks
             looks += 1
-            return looked(ticket)
+            return looked(line)
 
-        monkeypatch.setattr(Ticket, "is_next", count)
+        monkeypatch.setattr(Line, "is_next", count)
         while looks < 20:  # noqa: ASYNC110 - files have no events
             await asyncio.sleep(0.001)
         await held.release()
@@ -327,4 +327,68 @@ async def test_a_waiter_that_is_stopped_when_its_turn_comes_is_passed_after_a_wh
         token = stopped.look(program.word("a"), shared=False)
         assert token is not None
         assert token > late.token
+        program.close()
+
+
+def test_a_waiter_stands_in_the_line_from_when_its_place_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, others = (Words(Directory(str(tmp_path)), f"host:{number}") for number in (1, 2))
+    word = program.word("a")
+    held, late, other = program.try_acquire("a"), program.seat(), others.seat()
+    call = byte_lock.call
+    assert held is not None
+
+    def interrupted(*arguments: Any) -> Any:
+        assert late.position is None, "it could still be overtaken"
+        call(*arguments)
+        if arguments[2] == byte_lock.request(byte_lock.ALONE, 0):
+            raise KeyboardInterrupt
+        return call(*arguments)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(byte_lock, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            late.join(word, 1, shared=False, owner=1, task=b"")
+    assert other.join(word, 1, shared=False, owner=1, task=b"")
+    held.release()
+    assert other.look(word, shared=False) is not None, "the interrupted one has left no place"
+    for opened in (program, others):
+        opened.close()
+
+
+def test_one_that_is_rung_for_before_its_turn_lets_the_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One takes the first place and is slow to lock it: those behind it do so, and one of them enters."""
+    programs = [Words(Directory(str(tmp_path)), f"host:{number}") for number in range(4)]
+    word = programs[0].word("a")
+    held = programs[0].try_acquire("a")
+    assert held is not None
+    slow, quick, last = (program.seat() for program in programs[1:])
+    bells = [program.bell() for program in programs]
+
+    def overtake(*arguments: Any) -> Any:
+        if arguments[2] == byte_lock.request(byte_lock.ALONE, 0):
+            hurried.undo()
+            assert quick.join(word, 1, shared=False, owner=1, task=b"")
+            held.release()
+            assert quick.look(word, shared=False) is not None
+            assert last.join(word, 1, shared=False, owner=1, task=b"")
+        return call(*arguments)
+
+    call = byte_lock.call
+    with monkeypatch.context() as hurried:
+        hurried.setattr(byte_lock, "call", overtake)
+        assert slow.join(word, 1, shared=False, owner=1, task=b"")
+    assert os.read(bells[2], 100)
+    quick.release()
+    assert os.read(bells[3], 100), "the one behind it is rung for"
+    assert last.look(word, shared=False) is None, "it is not its turn"
+    with pytest.raises(BlockingIOError):
+        os.read(bells[1], 100)
+    last.pass_on()
+    assert os.read(bells[1], 100)
+    assert slow.look(word, shared=False) is not None
+    for program in programs:
         program.close()

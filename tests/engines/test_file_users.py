@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -380,3 +380,21 @@ def test_only_the_user_of_a_board_says_what_its_owner_waits_for(tmp_path: Path) 
     assert read_wait(str(tmp_path), owner, os.geteuid()) is not None
     assert read_wait(str(tmp_path), owner, os.geteuid() + 1) is None
     notice.take_down()
+
+
+def test_two_that_make_a_folder_at_the_same_time_use_the_same_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that is empty and open must not be replaced: what is made in it would be lost."""
+    with Directory(str(tmp_path)).open() as parent:
+        make, faster = os.mkdir, []
+
+        def interleave(*arguments: Any, **options: Any) -> None:
+            monkeypatch.setattr(os, "mkdir", make)
+            faster.append(parent.enter("lines", make=True))
+            make(*arguments, **options)
+
+        monkeypatch.setattr(os, "mkdir", interleave)
+        with parent.enter("lines", make=True) as slower, faster[0] as first:
+            os.close(first.create("a"))
+            assert slower.names() == ["a"]

@@ -281,9 +281,7 @@ RULES = st.builds(
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     rules=st.lists(RULES, min_size=5 * STATES, max_size=5 * STATES),
     fuel=st.integers(0, 2),

@@ -43,12 +43,12 @@ def processes(size: int = 2) -> list[Process[Any]]:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: check([]), "takes 1 to 64 processes, not 0"),
-        (lambda: check(processes()[::-1]), "numbered 1 to 2 in order, not [2, 1]"),
-        (lambda: check(processes(), entries=-1), "entries must be 0 or more, not -1"),
-        (lambda: check(processes(), losses=-2), "losses must be 0 or more, not -2"),
-        (lambda: check(processes(), max_seconds=-1.0), "max_seconds must be 0 or more, not -1.0"),
-        (lambda: check(processes(), requesters=[1, 7]), "requesters must be among 1 to 2, not [7]"),
+        (lambda: check([]), "takes 1 to 64 processes, got 0"),
+        (lambda: check(processes()[::-1]), "numbered 1 to 2 in order, got [2, 1]"),
+        (lambda: check(processes(), entries=-1), "entries must be 0 or more, got -1"),
+        (lambda: check(processes(), losses=-2), "losses must be 0 or more, got -2"),
+        (lambda: check(processes(), max_seconds=-1.0), "max_seconds must be 0 or more, got -1.0"),
+        (lambda: check(processes(), requesters=[1, 7]), "requesters must be among 1 to 2, got [7]"),
     ],
 )
 def test_a_wrong_argument_is_named(call: Callable[[], Verdict], text: str) -> None:

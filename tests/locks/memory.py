@@ -47,6 +47,7 @@ class MemoryClaim:
 
     lifelines = ()
     shared = False
+    wakes_at_once = False
 
     def __init__(self, engine: MemoryEngine, name: str, owner: object, *, wait: bool) -> None:
         self.owner = owner

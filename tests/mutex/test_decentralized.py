@@ -197,11 +197,11 @@ def test_by_default_three_of_four_votes_are_needed(size: int, replicas: int, nee
         ({"replicas": "8"}, ConfigError, "8 replicas cannot be placed on 7 nodes"),
         ({"replicas": "4", "votes": "2"}, ConfigError, "2 of 4 votes .*so 3 to 4"),
         ({"replicas": "4", "votes": "5"}, ConfigError, "5 of 4 votes .*so 3 to 4"),
-        ({"replicas": "0"}, UsageError, "from 1 on, or 'auto', not '0'"),
-        ({"votes": "most"}, UsageError, "from 1 on, or 'auto', not 'most'"),
-        ({"patience": "0"}, UsageError, "greater than 0, or 'none', not '0'"),
-        ({"patience": "inf"}, UsageError, "not 'inf'"),
-        ({"abstention": "long"}, UsageError, "not 'long'"),
+        ({"replicas": "0"}, UsageError, "from 1 on, or 'auto', got '0'"),
+        ({"votes": "most"}, UsageError, "from 1 on, or 'auto', got 'most'"),
+        ({"patience": "0"}, UsageError, "greater than 0, or 'none', got '0'"),
+        ({"patience": "inf"}, UsageError, "got 'inf'"),
+        ({"abstention": "long"}, UsageError, "got 'long'"),
     ],
 )
 def test_choices_that_cannot_work_are_refused(
@@ -344,7 +344,7 @@ def test_the_probability_of_a_violation_is_that_of_the_literature(
 
 @pytest.mark.parametrize(("votes", "forgetting"), [(2, 0.1), (5, 0.1), (3, -0.1), (3, 1.1)])
 def test_there_is_no_probability_for_what_cannot_be(votes: int, forgetting: float) -> None:
-    with pytest.raises(UsageError, match=f"not {votes} of 4 and {forgetting}"):
+    with pytest.raises(UsageError, match=f"got {votes} of 4 and {forgetting}"):
         violation_probability(4, votes, forgetting)
 
 

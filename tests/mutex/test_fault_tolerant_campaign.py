@@ -56,7 +56,7 @@ def test_nobody_who_lives_is_ever_taken_for_dead() -> None:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A rule that is missing or wrong; so many runs must notice."""
+    """A rule that is missing or wrong; one of so many runs must notice."""
 
     process: type[FaultTolerant]
     seeds: int = 100
@@ -101,4 +101,4 @@ MUTANTS = {
 def test_a_missing_rule_is_noticed(name: str) -> None:
     mutant = MUTANTS[name]
     seeds = range(mutant.first, mutant.first + mutant.seeds)
-    assert campaign(mutant.draw(), seeds).failures
+    assert any(campaign(mutant.draw(), [seed]).failures for seed in seeds)

@@ -405,8 +405,8 @@ def test_a_welcome_by_who_has_crashed_since_makes_nobody_known() -> None:
 @pytest.mark.parametrize(
     ("parameters", "error", "text"),
     [
-        ({"t-max": "5"}, ConfigError, r"T_max must be longer than T_d = .* = 5, not 5"),
-        ({"t-max": "9", "t-limit": "8"}, ConfigError, "at least T_max = 9, not 8"),
+        ({"t-max": "5"}, ConfigError, r"T_max must be longer than T_d = .* = 5, got 5"),
+        ({"t-max": "9", "t-limit": "8"}, ConfigError, "at least T_max = 9, got 8"),
         ({"table": "1>2,2>1,3>4,4>5,5>6,6>7,7>3"}, ConfigError, r"6 failures: .*\{1,2\}"),
         ({"table": "1,2,3"}, ConfigError, "each of the processes 1 to 7 once"),
         ({"table": "1>2,3"}, UsageError, "a cycle of all processes"),

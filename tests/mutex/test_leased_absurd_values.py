@@ -117,7 +117,9 @@ def frames(draw: Any, kinds: Any, name: str) -> Any:
 
 def field_of(draw: Any, kind: Any, field: str, session: SessionName) -> Any:
     if field == "session":
-        return draw(st.sampled_from([session, session._replace(number=draw(integers))]))
+        return draw(
+            st.sampled_from([session, msgspec.structs.replace(session, number=draw(integers))])
+        )
     if field == "seq":
         return draw(st.one_of(st.sampled_from([1, 2, 3]), integers))
     if field == "bodies":
@@ -146,7 +148,7 @@ def body_field(draw: Any, name: str) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(1, 3), frames(Upward, "liar")), max_size=8))
 def test_whatever_a_program_sends_the_others_still_acquire(sent: list[tuple[int, Any]]) -> None:
     world = Voters()
@@ -160,7 +162,7 @@ def test_whatever_a_program_sends_the_others_still_acquire(sent: list[tuple[int,
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(frames(Downward, "honest"), max_size=8), st.booleans())
 def test_whatever_one_node_sends_a_program_still_acquires(sent: list[Any], early: bool) -> None:
     """The other two nodes are a quorum, and the first is not believed."""
@@ -230,7 +232,7 @@ def test_an_answer_to_what_was_not_sent_yet_renews_no_lease() -> None:
     world.step(HONEST, part.acquire, LOCK)
     session = SessionName("honest", 1, "v1/1")
     for voter in (1, 2):
-        frame = Ack(session._replace(nonce=f"v{voter}/1"), 1, 1, 1e9, grace=False)
+        frame = Ack(msgspec.structs.replace(session, nonce=f"v{voter}/1"), 1, 1, 1e9, grace=False)
         world.deliver(voter, HONEST, msgspec.msgpack.encode(frame))
     assert part.remaining(LOCK, world.now) <= SETTINGS.lease
 

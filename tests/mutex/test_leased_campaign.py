@@ -74,6 +74,7 @@ class Rule(NamedTuple):
     mixed: bool = False  # participants have leases of their own
     lock_delay: float = 0.0
     sharing: float | None = None
+    first: int = 0  # the seed that is known to notice
 
 
 MUTANTS: dict[str, Rule] = {
@@ -88,20 +89,28 @@ MUTANTS: dict[str, Rule] = {
         Voter, " or len(ballot.owners) > 1:", ":", "calm", sharing=0.8
     ),
     "restarted voter votes at once": Rule(
-        Voter, "if out.saved or self.cautious:", "if self.cautious:", "crash"
+        Voter,
+        "if out.saved or self.cautious:",
+        "if self.cautious:",
+        "crash",
+        first=22,
     ),
     "restarted voter forgets its token floor": Rule(
         Voter,
         'self.bound = self.floor = self.clock = int(out.saved or b"0")',
         'self.bound = int(out.saved or b"0")',
         "crash",
+        first=22,
     ),
-    "bound is not what was handed out": Rule(Voter, "str(self.bound).encode()", 'b"1"', "crash"),
+    "bound is not what was handed out": Rule(
+        Voter, "str(self.bound).encode()", 'b"1"', "crash", first=22
+    ),
     "revocation does not raise the floor to the end of the interval": Rule(
         Voter,
         "self._take_back(ballot, tenure, tenure.high)",
         "self._take_back(ballot, tenure, 0)",
         "wild",
+        first=5,
     ),
     "release does not raise the floor": Rule(
         Voter,
@@ -118,18 +127,29 @@ MUTANTS: dict[str, Rule] = {
         "            return\n",
         "            self.sessions[frame.session.participant] = Downlink(frame.session, sender)\n",
         "crash",
+        first=22,
     ),
     "lease counted from receipt of the acknowledgement": Rule(
-        Uplink, "min(frame.echo, now) + lease", "now + lease", "pause"
+        Uplink,
+        "min(frame.echo, now) + lease",
+        "now + lease",
+        "pause",
+        first=6,
     ),
     "voter expires sessions without the drift allowance": Rule(
         Settings,
         "return lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin",
         "return lease",
         "pause",
+        first=6,
     ),
     "voter expires a session sooner than its own lease": Rule(
-        Voter, "self.settings.expiry_of(link.lease)", "0.8 * link.lease", "pause", mixed=True
+        Voter,
+        "self.settings.expiry_of(link.lease)",
+        "0.8 * link.lease",
+        "pause",
+        mixed=True,
+        first=15,
     ),
     "participant counts another lease than it has told": Rule(
         Sessions,
@@ -137,6 +157,7 @@ MUTANTS: dict[str, Rule] = {
         "out.now, 1.25 * self.settings.lease)",
         "pause",
         mixed=True,
+        first=6,
     ),
     "an expired vote is given away at once despite a lock delay": Rule(
         Voter,
@@ -146,10 +167,18 @@ MUTANTS: dict[str, Rule] = {
         lock_delay=LOCK_DELAY,
     ),
     "participant does not look at leases": Rule(
-        Participant, "if share.vote and uplink.lease > out.now", "if share.vote", "mixed"
+        Participant,
+        "if share.vote and uplink.lease > out.now",
+        "if share.vote",
+        "mixed",
+        first=49,
     ),
     "holder does not look at leases": Rule(
-        Bid, "{voter: lease(voter) for", "{voter: 1e9 for", "net"
+        Bid,
+        "{voter: lease(voter) for",
+        "{voter: 1e9 for",
+        "net",
+        first=34,
     ),
     "no preempting inquiry": Rule(
         Ballot,
@@ -164,7 +193,11 @@ MUTANTS: dict[str, Rule] = {
         Participant, "elif bid.state is State.WAIT and level == 2:", "elif level == 2:", "calm"
     ),
     "participant accepts grants of withdrawn requests": Rule(
-        Participant, "if bid is None or body.number != bid.number:", "if bid is None:", "mixed"
+        Participant,
+        "if bid is None or body.number != bid.number:",
+        "if bid is None:",
+        "mixed",
+        first=9,
     ),
     "voter obeys a release of a request that is not the owner's": Rule(
         Voter,
@@ -173,13 +206,18 @@ MUTANTS: dict[str, Rule] = {
         "calm",
     ),
     "participant keeps beating on a session that does not answer": Rule(
-        Sessions, "uplink.silent = True", "pass", "mesh"
+        Sessions,
+        "uplink.silent = True",
+        "pass",
+        "mesh",
+        first=15,
     ),
     "participant without a reachable quorum keeps its votes": Rule(
         Participant,
         "self._withdraw_votes(lock)\n            bid.parked = True",
         "bid.parked = False",
         "mesh",
+        first=18,
     ),
     "no sequence check on replies": Rule(
         Sessions, "frame.seq == uplink.delivered + 1:", "True:", "mixed"
@@ -192,6 +230,7 @@ MUTANTS: dict[str, Rule] = {
         "bid.drop(voter)\n            if bid.state is State.WAIT:",
         "if bid.state is State.WAIT:",
         "net",
+        first=180,
     ),
     "a kept lock is taken again outside the granted intervals": Rule(
         Participant, " and vote.low <= token <= vote.high", "", "calm"
@@ -205,6 +244,7 @@ MUTANTS: dict[str, Rule] = {
         "bid.share(voter).frozen = 1e9",
         "crash",
         sharing=0.0,
+        first=31,
     ),
     "a sharer joins past an older request for the lock alone": Rule(
         Ballot,
@@ -254,12 +294,18 @@ MUTANTS: dict[str, Rule] = {
         "self._take_back(ballot, tenure, 0 if tenure.claim.shared else tenure.high)",
         "wild",
         sharing=0.5,
+        first=18,
     ),
     "votes that are kept to share serve one alone": Rule(
         Participant, " or bid.shared is not shared:", ":", "calm", sharing=0.5
     ),
     "a shared hold is passed on to one alone": Rule(
-        Participant, "if bid.shared is not shared:\n", "if False:\n", "calm", sharing=0.5
+        Participant,
+        "if bid.shared is not shared:\n",
+        "if False:\n",
+        "calm",
+        sharing=0.5,
+        first=5,
     ),
     "votes asked for again after a lapse are in the other mode": Rule(
         Participant,
@@ -267,6 +313,7 @@ MUTANTS: dict[str, Rule] = {
         "shared=True, age=bid.age",
         "mesh",
         sharing=0.5,
+        first=247,
     ),
 }
 SEEDS_MAX = 400
@@ -275,9 +322,10 @@ SEEDS_MAX = 400
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_rule_switched_off_is_found_out(name: str) -> None:
-    kind, old, new, profile, mixed, delay, sharing = MUTANTS[name]
+    """The seed that is known to notice comes first; where it does not any more, others do."""
+    kind, old, new, profile, mixed, delay, sharing, first = MUTANTS[name]
     kit = broken(kind, old, new)
-    for seed in range(SEEDS_MAX):
+    for seed in (first, *range(SEEDS_MAX)):
         try:
             world = World(seed, profile, kit, mixed_leases=mixed, lock_delay=delay, sharing=sharing)
             world.run()

@@ -152,7 +152,9 @@ def test_a_ring_that_cannot_be_is_refused(ring: str, error: type[Exception], tex
 
 @pytest.mark.parametrize("pause", ["0", "-1", "nan", "inf", "long"])
 def test_a_pause_is_a_positive_number(pause: str) -> None:
-    with pytest.raises(UsageError, match="the pause is a number of time units greater than 0, not"):
+    with pytest.raises(
+        UsageError, match="the pause must be a number of time units greater than 0, got"
+    ):
         algorithm("token-ring").setup(3, None, {"pause": pause})
 
 

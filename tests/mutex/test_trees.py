@@ -82,11 +82,11 @@ def test_a_graph_that_is_no_tree_is_refused_with_the_reason(text: str, error: st
         ("stars", r"unknown tree: 'stars' \(did you mean 'star'\?\); choose from: binary, chain,"),
         ("", "unknown tree: ''"),
         ("star:3", "unknown tree: 'star:3'"),
-        ("random", "a random tree takes a number as its seed: random:7, not 'random'"),
+        ("random", "a random tree takes a number as its seed: random:7, got 'random'"),
         ("random:x", "a random tree takes a number as its seed"),
-        ("1-2,2", "the links of a tree are written 1-2,2-3, not '1-2,2'"),
-        ("1-2,2-x", "the links of a tree are written"),
-        ("1-2-3", "the links of a tree are written"),
+        ("1-2,2", "expected the links of a tree, such as 1-2,2-3, got '1-2,2'"),
+        ("1-2,2-x", "expected the links of a tree, such as"),
+        ("1-2-3", "expected the links of a tree, such as"),
     ],
 )
 def test_a_text_that_names_no_tree_is_refused_with_the_choices(text: str, error: str) -> None:

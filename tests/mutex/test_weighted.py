@@ -83,9 +83,13 @@ def test_with_all_votes_on_itself_a_process_enters_without_a_message() -> None:
         ("1,1", ConfigError, "2 vote counts for 3 processes"),
         ("1,1,1,1", ConfigError, "4 vote counts for 3 processes"),
         ("3,-1,1", UsageError, "votes cannot be negative"),
-        ("3,one,1", UsageError, "votes are counts such as 3,1,1, or 'equal', not '3,one,1'"),
-        ("", UsageError, "not ''"),
-        ("1,,1", UsageError, "not '1,,1'"),
+        (
+            "3,one,1",
+            UsageError,
+            "expected counts of votes such as 3,1,1, or 'equal', got '3,one,1'",
+        ),
+        ("", UsageError, "got ''"),
+        ("1,,1", UsageError, "got '1,,1'"),
     ],
 )
 def test_votes_that_make_no_majority_are_refused(

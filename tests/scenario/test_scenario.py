@@ -136,11 +136,14 @@ def test_two_inside_together_are_a_violation() -> None:
     [
         ("", "an empty scenario"),
         ("# only words\n", "an empty scenario"),
-        ("ricart-agrawala\n", "line 1: an algorithm and a size, such as"),
-        ("ricart-agrawala many\n", "line 1: an algorithm and a size, such as"),
+        ("ricart-agrawala\n", "line 1: expected an algorithm and a size, such as"),
+        ("ricart-agrawala many\n", "line 1: expected an algorithm and a size, such as"),
         ("ricart-agrawala 0\n", "line 1: the number of processes must be at least 1"),
         ("ricart-agrawalla 2\n", "line 1: unknown algorithm: .*did you mean 'ricart-agrawala'"),
-        ("ricart-agrawala 2 plain\n", "line 1: name=value, such as 'variant=plain', not 'plain'"),
+        (
+            "ricart-agrawala 2 plain\n",
+            "line 1: expected name=value, such as 'variant=plain', got 'plain'",
+        ),
         ("ricart-agrawala 2 variant=odd\n", "line 1: unknown variant of ricart-agrawala: 'odd'"),
         ("ricart-agrawala 2 depth=1\n", "line 1: unknown parameter of ricart-agrawala: 'depth'"),
         ("ricart-agrawala 2 channel=lossy\n", "line 1: unknown channel: 'lossy'; choose from"),

@@ -75,7 +75,7 @@ def test_latency_models_are_read_from_text(text: str, model: Latency) -> None:
         ("uniform:2,1", "0 <= LOW <= HIGH"),
         ("-1", "at least 0"),
         ("exponential:0", "greater than 0"),
-        ("lognormal:0,1", "MEDIAN is > 0"),
+        ("lognormal:0,1", "MEDIAN must be > 0"),
         ("matrix:1,2;3", "as many delays in each row"),
         ("matrix:1,-2;3,1", "at least 0"),
     ],

@@ -114,7 +114,7 @@ def test_processes_are_numbered_in_order() -> None:
 @pytest.mark.parametrize("limit", ["until", "max_time", "max_events"])
 def test_a_limit_is_greater_than_nothing(limit: str) -> None:
     options: dict[str, Any] = {limit: 0}
-    with pytest.raises(UsageError, match=f"{limit} must be greater than 0, not 0"):
+    with pytest.raises(UsageError, match=f"{limit} must be greater than 0, got 0"):
         Simulation([Postman(1)], **options)
 
 

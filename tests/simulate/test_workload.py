@@ -123,7 +123,7 @@ def test_one_that_asks_nothing_lets_processes_work_by_themselves() -> None:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: OneAtATime(0), "entries must be at least 1, not 0"),
+        (lambda: OneAtATime(0), "entries must be at least 1, got 0"),
         (lambda: OneAtATime(1, repeat=0), "repeat must be at least 1"),
         (lambda: Closed(0), "entries per process must be at least 1"),
         (lambda: Burst(0), "rounds must be at least 1"),

@@ -131,7 +131,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a memory is used after a reboot": Bug(
         Storage,
-        "memory.boot == clock.boot() and memory.written_at <= clock.now()",
+        "memory.boot == system.boot() and memory.written_at <= system.now()",
         "True",
         "shutdowns",
     ),
@@ -139,6 +139,24 @@ BUGS: dict[str, Bug] = {
         StoreLog,
         "        self._syncer.begin(self._file.fileno(), done)",
         "        done(None)",
+        "store-disks",
+    ),
+    "a log that was read is not put on disk": Bug(
+        StoreLog,
+        "        replace(path, sound)\n",
+        "        with path.open('ab') as file:\n"
+        "            file.truncate(len(sound))\n"
+        "        sync_folder(self._folder)\n",
+        "store-disks",
+        first=8,
+    ),
+    "a log that was read is synced, as if no sync had failed before": Bug(
+        StoreLog,
+        "        replace(path, sound)\n",
+        "        with path.open('ab') as file:\n"
+        "            file.truncate(len(sound))\n"
+        "            system.sync(file.fileno())\n"
+        "        sync_folder(self._folder)\n",
         "store-disks",
     ),
     # Frames and connections
@@ -210,6 +228,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a classic node acts before the others let it in": Bug(
         Classic, "return not self._strangers or", "return True or", "classic-returns", first=27
+    ),
+    "nodes that never met a lost one do not hear of it": Bug(
+        Classic,
+        "        self._tell_nodes(Absent(peer), but=peer)\n",
+        "",
+        "classic-crashes",
+        first=90685,
+        details="token-ring/regenerating",
     ),
     "what is not acknowledged is lost with its connection": Bug(
         Voter,

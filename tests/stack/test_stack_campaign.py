@@ -59,6 +59,17 @@ def test_promises_hold_where_one_kind_of_fault_comes_again_and_again(workload: s
         assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
 
 
+@pytest.mark.parametrize("workload", ["pauses", "classic-long"])
+def test_to_wait_for_a_long_hold_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, workload: str
+) -> None:
+    monkeypatch.setattr("coterie.stack.workload.END_SECONDS", 4)
+    monkeypatch.setattr("coterie.stack.workload.END_LEASES", 1)
+    for seed in range(6):
+        outcome = run_plan(draw(seed, workload).keeping([]))[0]
+        assert not outcome.violation, f"{outcome.command}: {outcome.text}"
+
+
 @pytest.mark.parametrize("first", [0, 10])
 def test_classic_locks_keep_their_promises(first: int) -> None:
     for seed in range(first, first + 10):
@@ -102,6 +113,12 @@ def test_the_last_letters_of_a_node_are_no_fault_when_its_next_start_has_been_re
     for seed in range(12):
         outcome = run_seed(seed, "classic-returns", "ricart-agrawala/plain")
         assert not outcome.violation, f"{outcome.command}: {outcome.text}"
+
+
+def test_a_classic_node_that_dies_while_all_meet_does_not_keep_the_others_waiting() -> None:
+    outcome = run_seed(90685, "classic-crashes", "token-ring/regenerating", keep=[0])
+    assert not outcome.violation, f"{outcome.command}: {outcome.text}"
+    assert outcome.counts["killed for good"] == 1
 
 
 def test_the_1996_algorithm_lets_nobody_in_beside_a_long_hold() -> None:

@@ -111,6 +111,37 @@ def test_what_a_failed_sync_did_not_write_is_gone_in_part_and_a_later_sync_does_
     assert len(sizes) > 3
 
 
+def test_what_can_be_read_after_a_failed_sync_is_lost_with_the_power_and_so_is_what_follows() -> (
+    None
+):
+    def write(folder: Path) -> None:
+        replace(folder / "log", b"synced")
+        disk.is_full = True
+        with (folder / "log").open("ab") as file:
+            with pytest.raises(OSError, match="No space left"):
+                append(file, b" and not")
+            disk.is_full = False
+            append(file, b"!")
+        read.append((folder / "log").read_bytes())
+
+    lost = 0
+    for seed in range(40):
+        read: list[bytes] = []
+        with World(seed) as world:
+            disk = world.machine("m").disk
+
+            async def main(process: Process) -> None:
+                write(process.machine.disk.folder)
+
+            assert run_alone(world, main).error is None
+            disk.lose_power()
+            left = (disk.folder / "log").read_bytes()
+            assert left.startswith(b"synced")
+            assert read[0].startswith(left)
+            lost += left != read[0]
+    assert 0 < lost < 40
+
+
 def append(file: IO[bytes], content: bytes) -> None:
     file.write(content)
     file.flush()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie import system
-from coterie.cluster.runtime import clock
 from coterie.stack.world import World
 from tests.stack.echo import run_alone
 
@@ -53,10 +52,10 @@ def test_a_sleeping_machine_stops_its_monotonic_clock_and_not_that_of_leases() -
         seen = []
 
         async def main(process: Process) -> None:
-            seen.append((system.monotonic(), clock.now()))
+            seen.append((system.monotonic(), system.now()))
             world.at(world.now + 1, process.machine.sleep, 100.0)
             await asyncio.sleep(5)
-            seen.append((system.monotonic(), clock.now()))
+            seen.append((system.monotonic(), system.now()))
 
         run_alone(world, main, seconds=200)
         (monotonic, leases), (monotonic_after, leases_after) = seen
@@ -103,7 +102,7 @@ def test_each_process_has_its_own_identity_and_randomness() -> None:
 
         async def main(_: Process) -> None:
             key, drawn = system.secret(4), system.random().random()
-            seen.append((system.pid(), system.host_name(), key, drawn, clock.boot()))
+            seen.append((system.pid(), system.host_name(), key, drawn, system.boot()))
 
         for name in ("x", "y"):
             world.machine(name)
@@ -125,7 +124,7 @@ def test_a_reboot_is_another_run_of_the_machine_with_a_clock_from_zero() -> None
         seen = []
 
         async def main(_: Process) -> None:
-            seen.append((clock.boot(), clock.now()))
+            seen.append((system.boot(), system.now()))
             await asyncio.sleep(1000)
 
         machine = world.machine("m")

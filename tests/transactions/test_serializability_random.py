@@ -30,21 +30,21 @@ def judge(history: History) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(interleavings("none"))
 def test_clients_observations_are_judged_as_every_serial_order_would(history: History) -> None:
     assert judge(history) == serializable(history)
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(interleavings("all"))
 def test_stated_versions_are_judged_as_every_serial_order_would(history: History) -> None:
     assert judge(history) == serializable(history)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(interleavings("some"))
 def test_keys_with_and_without_versions_are_judged_together(history: History) -> None:
     assert judge(history) == serializable(history)

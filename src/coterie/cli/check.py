@@ -74,6 +74,12 @@ if TYPE_CHECKING:
     "--canonical", is_flag=True, help="Merge states that differ only by a shift of all clocks."
 )
 @trace_option
+@click.option(
+    "--open",
+    "opened",
+    is_flag=True,
+    help="Play the counterexample in the browser (see coterie lab).",
+)
 @output_option
 def command(
     *,
@@ -82,6 +88,7 @@ def command(
     size: int,
     variant: str | None,
     trace_file: Path | None,
+    opened: bool,
     output: str,
     **options: Any,
 ) -> int:
@@ -108,7 +115,20 @@ def command(
     if output == "json":
         facts = [_facts(*pair) for pair in zip(choices, verdicts, strict=True)]
         print_json(facts if everything else facts[0])
+    if opened:
+        _open(verdicts)
     return _exit_status(verdicts)
+
+
+def _open(verdicts: Sequence[Verdict]) -> None:
+    """Show the first counterexample in the laboratory, until Ctrl-C."""
+    found = next((verdict.counterexample for verdict in verdicts if verdict.counterexample), None)
+    if found is None:
+        click.echo("nothing to play: no property is violated", err=True)
+        return
+    from coterie.cli.lab import show_trace  # noqa: PLC0415 - an extra
+
+    show_trace(found)
 
 
 SEARCH_OPTIONS = (

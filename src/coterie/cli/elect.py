@@ -65,10 +65,8 @@ async def _follow(url: str | None, node: str | None, name: str, output: str) -> 
                 _show(name, elected, output)
             return 0
         async with enter(url, node) as coordinator:
-            if isinstance(coordinator.engine, Elector):
-                async for elected in coordinator.leaders():
-                    _show(name, elected, output)
-            async for leader in coordinator.observe(name):
+            elects = isinstance(coordinator.engine, Elector)
+            async for leader in coordinator.leaders() if elects else coordinator.observe(name):
                 _show(name, leader, output)
     return 0
 

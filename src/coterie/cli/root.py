@@ -23,6 +23,7 @@ COMMANDS = {
     "simulate-stack": ("simulate.stack", "Simulate a whole cluster as it is shipped."),
     "compare": ("compare", "Measure algorithms beside their formulas."),
     "check": ("check", "Explore every interleaving of an algorithm."),
+    "lab": ("lab", "Play an algorithm by hand in the browser."),
     "compare-schemes": ("compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
     "history": ("history", "Check whether a history is serializable."),

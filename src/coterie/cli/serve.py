@@ -7,10 +7,11 @@ import contextlib
 import logging
 import signal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from coterie import system
 from coterie.aio import new_event_loop
 from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
@@ -18,13 +19,13 @@ from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.config import Config, convert, load
 from coterie.cluster.membership import PORT
 from coterie.cluster.ports import free_ports
-from coterie.cluster.runtime import clock, descriptors
+from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.voter.node import Node
 from coterie.errors import ConfigError, Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
 QUIET_SECONDS = 60.0  # between two lines that no connection can be accepted
 
@@ -69,6 +70,12 @@ logger = logging.getLogger("coterie.cluster")
     show_default=True,
     help="Format of the log on stderr.",
 )
+@click.option(
+    "--web",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Show the whole cluster in the browser, at this port of this machine; 0: any.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
 def command(
     *,
@@ -81,6 +88,7 @@ def command(
     new_cluster: bool,
     until_eof: bool,
     log: str,
+    web: int | None,
     quiet: bool,
 ) -> None:
     """Run a voting node until SIGTERM or SIGINT.
@@ -99,12 +107,15 @@ def command(
             dev, PORT if port is None else port, 10.0 if lease is None else lease, data
         )
         names = [member.name for member in config.membership.members]
-        ready = partial(_introduce, config)
-        run(_serve(config, names, ready, new_cluster=True, until_eof=until_eof))
+        url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
+        ready = partial(_introduce, url, len(names))
+        pages = _Pages(url, web)
+        run(_serve(config, names, pages, ready, new_cluster=True, until_eof=until_eof))
         return
     config = load(path, {"COTERIE_DATA": data} if data else None)
     names = [_choose(config, node)]
-    run(_serve(config, names, lambda: None, new_cluster=new_cluster, until_eof=until_eof))
+    pages = _Pages(f"coterie:{path or ''}", web)
+    run(_serve(config, names, pages, lambda: None, new_cluster=new_cluster, until_eof=until_eof))
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -130,14 +141,44 @@ class AcceptErrors:
         if not isinstance(error, OSError) or error.errno not in descriptors.EXHAUSTED:
             loop.default_exception_handler(context)
             return
-        if clock.now() >= self._quiet_until:
-            self._quiet_until = clock.now() + QUIET_SECONDS
+        if system.now() >= self._quiet_until:
+            self._quiet_until = system.now() + QUIET_SECONDS
             logger.warning(
                 "connections have to wait: %s; at most %d files and connections may be open here"
                 " (ulimit -n)",
                 error.strerror,
                 descriptors.limit(),
             )
+
+
+class _Pages(NamedTuple):
+    """The dashboard of the cluster that a URL names, at a port; None: there is none."""
+
+    url: str
+    port: int | None
+
+    @contextlib.asynccontextmanager
+    async def served(self) -> AsyncIterator[None]:
+        """Serve the pages beside the node."""
+        if self.port is None:
+            yield
+            return
+        from coterie import web  # noqa: PLC0415 - an extra
+
+        web.require()
+        from coterie.web.app import make_app  # noqa: PLC0415 - as above
+        from coterie.web.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
+        from coterie.web.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
+        from coterie.web.server import WebServer  # noqa: PLC0415 - as above
+
+        server = WebServer(make_app(dashboard_routes(Monitor(self.url))), self.port)
+        logger.info("dashboard at %s", server.address("/cluster"))
+        serving = asyncio.create_task(server.serve(), name="coterie dashboard")
+        try:
+            yield
+        finally:
+            server.stop()
+            await serving
 
 
 def _choose(config: Config, node: str | None) -> str:
@@ -152,6 +193,7 @@ def _choose(config: Config, node: str | None) -> str:
 async def _serve(
     config: Config,
     names: Sequence[str],
+    pages: _Pages,
     ready: Callable[[], None],
     *,
     new_cluster: bool,
@@ -176,6 +218,7 @@ async def _serve(
             stack.push_async_callback(node.stop)
         if until_eof:
             on_end_of_input(over.set)
+        await stack.enter_async_context(pages.served())
         ready()
         await over.wait()
         if failures:
@@ -199,12 +242,11 @@ def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:
     return convert(document)
 
 
-def _introduce(config: Config) -> None:
+def _introduce(url: str, nodes: int) -> None:
     """Print the URL, and on stderr what to do with it."""
-    url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
     click.echo(url)
     click.echo(
-        f"{len(config.membership.members)} nodes are voting. In another terminal:\n"
+        f"{nodes} nodes are voting. In another terminal:\n"
         f"  export COTERIE_URL={url}\n"
         "  coterie lock nightly -- echo mine\n"
         "  coterie status",

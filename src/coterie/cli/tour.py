@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.catalogue import algorithms, mutexes
-from coterie.cli.common.output import print_table, sentence
+from coterie.cli.common.output import print_table, sentence, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.compare import print_comparisons
 from coterie.diagram import space_time
@@ -46,7 +46,7 @@ def command(path: Path) -> int:
     for section in (_measured(), _verified(), *_broken()):
         click.echo(f"\n{click.style(section.title, bold=True)}\n{section.text}\n\n{section.output}")
         sections.append(section)
-    path.write_text(report("Processes that share no memory", sections), encoding="utf-8")
+    write_file(path, report("Processes that share no memory", sections))
     click.echo(f"The same with pictures: {path}")
     click.echo("Try next: coterie check maekawa -N 4 --coterie grid")
     click.echo("          coterie simulate ricart-agrawala --fault 'crash 2 @ 5' --trace crash.svg")

@@ -65,7 +65,7 @@ def synchronised_clocks(
     """Build the clocks of the processes 1 to N, given the neighbours that each sends to."""
     if not period > 0 or not least_delay >= 0:
         raise UsageError(
-            f"the period must be above 0 and the least delay not below, not {period}, {least_delay}"
+            f"the period must be above 0 and the least delay not below, got {period}, {least_delay}"
         )
     return [
         PhysicalClock(process, tuple(sorted(graph[process])), period, least_delay)

@@ -55,7 +55,7 @@ def sampled(
 ) -> Availability:
     """Estimate the availability from random sets of live members."""
     if samples < 1:
-        raise UsageError(f"an estimate needs at least one sample, not {samples}")
+        raise UsageError(f"an estimate needs at least one sample, got {samples}")
     draw = random.Random(seed).random
     places = {member: 1 << place for place, member in enumerate(members)}
     masks = sorted(

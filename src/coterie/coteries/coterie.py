@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Quorum: TypeAlias = frozenset[int]
 
 LISTED_IDS_MAX = 5_000_000  # ids in all quorums together; a few hundred megabytes
+TABLE_QUORUMS_MAX = 100
 EXACT_MEMBERS_MAX = 20  # an exact availability looks at every subset of the members
 
 
@@ -80,6 +81,18 @@ class Coterie:
             return f"<{type(self).__name__} of {len(self.members)} members>"
         return f"<{type(self).__name__} {self}>"
 
+    def _repr_html_(self) -> str | None:
+        """List the quorums, a column for each member, where a notebook shows it; not of a large one."""
+        if len(self.members) > EXACT_MEMBERS_MAX or len(self.quorums) > TABLE_QUORUMS_MAX:
+            return None
+        head = "".join(f"<th>{member}</th>" for member in self.members)
+        rows = (
+            "".join(f"<td>{'●' if member in quorum else ''}</td>" for member in self.members)
+            for quorum in self.quorums
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
     def check(self) -> None:
         """Raise `ConfigError` naming two quorums that do not meet or are nested, if there are such."""
         for one, other in itertools.combinations(self.quorums, 2):
@@ -123,7 +136,7 @@ class Coterie:
         from `samples` random sets of live members; the answer says which.
         """
         if not 0 <= p <= 1:
-            raise UsageError(f"a probability lies between 0 and 1, so {p} is none")
+            raise UsageError(f"p must be a probability between 0 and 1, got {p}")
         return self._availability(p, samples, seed)
 
     def load(self) -> Load:

@@ -38,7 +38,7 @@ def _colourable(quorums: Sequence[int], red: int, blue: int) -> bool:
 
 
 def _propagate(quorums: Sequence[int], red: int, blue: int) -> tuple[list[int], int, int] | None:
-    """Colour what has no choice; give the quorums that lack a colour, or None if one always will."""
+    """Colour what has no choice; return the quorums that lack a colour, or None if one always will."""
     while True:
         before = red, blue
         lacking = [quorum for quorum in quorums if not (quorum & red and quorum & blue)]

@@ -42,7 +42,7 @@ def relaxed_plane(size: int) -> Coterie:
     more quorums than others.
     """
     if size < 1:
-        raise UsageError(f"a coterie needs at least one member, not {size}")
+        raise UsageError(f"a coterie needs at least one member, got {size}")
     if size == 2:
         return majority([1, 2])  # a point of the triangle cannot be stood in for
     order = 1

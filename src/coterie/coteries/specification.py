@@ -29,7 +29,7 @@ def parse_coterie(text: str, size: int) -> Coterie:
         ConfigError: it does not fit the size, or two of the quorums do not meet.
     """
     if size < 1:
-        raise UsageError(f"a coterie needs at least one member, not {size}")
+        raise UsageError(f"a coterie needs at least one member, got {size}")
     name, colon, parameter = text.strip().partition(":")
     if not colon and name in _NAMED:
         return _NAMED[name](size)

@@ -98,7 +98,7 @@ class UpdateTable(msgspec.Struct, frozen=True):
         shortest = min(self.cycles(), key=len)
         if len(shortest) <= failures:
             raise ConfigError(
-                f"the update table does not bear {failures} failures: the members of"
+                f"the update table does not tolerate {failures} failures: the members of"
                 f" {show(shortest)} replace only each other"
             )
 

@@ -120,7 +120,7 @@ class Votes(Coterie):
         )
 
     def load(self) -> Load:
-        """Give, among equals, the share of the members that a quorum takes."""
+        """Return, among equals, the share of the members that a quorum takes."""
         if not self._equal_voters:
             return super().load()
         share = Fraction(self._quorum_size, len(self._equal_voters))

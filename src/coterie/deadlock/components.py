@@ -54,7 +54,7 @@ def _close(open_nodes: dict[Node, None], root: Node) -> list[Node]:
 
 
 def cyclic_components(edges: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
-    """Components that contain a cycle: more than one node, or one that leads to itself."""
+    """Return the components that contain a cycle: more than one node, or one that leads to itself."""
     return [
         component
         for component in strong_components(edges)
@@ -63,7 +63,7 @@ def cyclic_components(edges: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
 
 
 def knots(edges: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
-    """Components with a cycle that no edge leaves: from there, one only gets to where one was.
+    """Return the components with a cycle that no edge leaves: from there, one only gets to where one was.
 
     Nodes that are no keys lie outside: they are processes that run.
     """
@@ -75,7 +75,7 @@ def knots(edges: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
 
 
 def sinks(edges: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
-    """Components from which no edge leads to another component."""
+    """Return the components from which no edge leads to another component."""
     found = []
     for component in strong_components(edges):
         inside = set(component)

@@ -35,7 +35,7 @@ class Condition(msgspec.Struct, Generic[NodeT], frozen=True, array_like=True):
         return count + sum(group.holds(granting) for group in self.groups) >= self.needed
 
     def targets(self) -> tuple[NodeT, ...]:
-        """All nodes that it names, each once, in order."""
+        """Return all nodes that it names, each once, in order."""
         names = dict.fromkeys(self.nodes)
         for group in self.groups:
             names |= dict.fromkeys(group.targets())
@@ -48,7 +48,7 @@ class Condition(msgspec.Struct, Generic[NodeT], frozen=True, array_like=True):
         return Condition(self.needed - len(self.nodes) + len(nodes), nodes, groups)
 
     def blockers(self, stuck: Container[NodeT]) -> tuple[NodeT, ...]:
-        """As few of the stuck nodes as keep it from holding; none if it can still hold.
+        """Return as few of the stuck nodes as keep it from holding; none if it can still hold.
 
         A condition that needs k of n parts fails for good when n - k + 1 of them do.
         """

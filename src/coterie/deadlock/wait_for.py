@@ -31,23 +31,29 @@ class Graph(Generic[NodeT]):
     resources: frozenset[NodeT] = frozenset()  # nodes that stand for something held
     running: tuple[NodeT, ...] = ()  # nodes to be shown though none may wait for them
 
+    def _repr_svg_(self) -> str:
+        """Draw the graph where a notebook shows it."""
+        from coterie.diagram.wait_for import draw_wait_for  # noqa: PLC0415 - for notebooks alone
+
+        return draw_wait_for(self)
+
     def nodes(self) -> tuple[NodeT, ...]:
-        """All nodes, those that wait first."""
+        """Return all nodes, those that wait first."""
         names = dict.fromkeys(self.waits)
         for condition in self.waits.values():
             names |= dict.fromkeys(condition.targets())
         return tuple(names | dict.fromkeys(self.running))
 
     def edges(self) -> dict[NodeT, tuple[NodeT, ...]]:
-        """For each node that waits, the nodes that its condition names."""
+        """Return for each node that waits the nodes that its condition names."""
         return {node: condition.targets() for node, condition in self.waits.items()}
 
     def deadlocked(self) -> tuple[NodeT, ...]:
-        """Nodes that can never go on, by reduction."""
+        """Return the nodes that can never go on, by reduction."""
         return self.stuck(self.waits)
 
     def stuck(self, within: Iterable[NodeT]) -> tuple[NodeT, ...]:
-        """The nodes among these that could not go on even if all others ran.
+        """Return the nodes among these that could not go on even if all others ran.
 
         It is the largest set of them in which no condition holds without the set.
         """
@@ -67,15 +73,15 @@ class Graph(Generic[NodeT]):
         return tuple(left)
 
     def cycles(self) -> list[list[NodeT]]:
-        """Components with a cycle: where all conditions are AND, deadlock means that there is one."""
+        """Return components with a cycle: where all conditions are AND, deadlock means that there is one."""
         return cyclic_components(self.edges())
 
     def knots(self) -> list[list[NodeT]]:
-        """Where all conditions are OR, deadlock means that there is one of these."""
+        """Return the knots: where all conditions are OR, deadlock means that there is one."""
         return knots(self.edges())
 
     def cores(self) -> list[tuple[NodeT, ...]]:
-        """Smallest sets that are deadlocked by themselves, one for each end of the waits.
+        """Return smallest sets that are deadlocked by themselves, one for each end of the waits.
 
         Abort any one member of a core, and all its other members can go on: if some could not, they
         would be a smaller deadlocked set. All that see the same end find the same core.

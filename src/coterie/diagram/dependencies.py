@@ -123,7 +123,7 @@ def _edge(sheet: Sheet, edge: Dependency, centre: Point, start: Point, end: Poin
 
 
 def _leave(box: Point, towards: Point, name: str) -> Point:
-    """The point where the line from a box's middle leaves the room around it."""
+    """Return the point where the line from a box's middle leaves the room around it."""
     across, down = abs(towards[0] - box[0]) or 1e-9, abs(towards[1] - box[1]) or 1e-9
     share = min((_half_width(name) + 2) / across, (HEIGHT / 2 + 2) / down, 1.0)
     return box[0] + share * (towards[0] - box[0]), box[1] + share * (towards[1] - box[1])

@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 def draw_legend(
     sheet: Sheet, left: float, top: float, width: float, entries: Sequence[Entry]
 ) -> float:
-    """Draw the entries in as many rows as the width asks for, and give the height used."""
+    """Draw the entries in as many rows as the width asks for, and return the height used."""
     x, y = left, top + ROW / 2
     for entry in entries:
         needed = SAMPLE + 6 + text_width(entry.name, SIZE)

@@ -77,7 +77,7 @@ class History:
     violations: list[Violated] = field(default_factory=list)
 
     def kinds(self) -> list[str]:
-        """The kinds of messages, in the order of their first use."""
+        """Return the kinds of messages, in the order of their first use."""
         return list(dict.fromkeys(flight.kind for flight in self.flights.values()))
 
 

@@ -82,7 +82,7 @@ def arrow(
 
 
 def _head(sheet: Sheet, way: Arrow, colour: str, length: float) -> tuple[float, float]:
-    """Draw the head just short of the lane, and give the point where the line meets it."""
+    """Draw the head just short of the lane, and return the point where the line meets it."""
     along, down = way.direction(1.0)
     tip_x, tip_y = way.x2 - 2 * along, way.y2 - 2 * down
     foot_x, foot_y = tip_x - length * along, tip_y - length * down

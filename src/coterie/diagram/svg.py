@@ -1,7 +1,9 @@
 """A sheet to draw on: SVG elements with short numbers, in the order drawn.
 
-The pictures stand alone: no scripts, style sheets, fonts or ids, so that several may share a page.
-The sheet is white with a border, and so reads on light and dark pages alike.
+The pictures stand alone: no scripts, fonts or ids, so that several may share a page. A sheet is white
+with a border, and so reads on light and dark pages alike; or it is themed: then it is dark where
+readers prefer that, and a page that holds it may choose each colour by a variable, such as
+`--coterie-ink`. Programs that know no variables draw a themed sheet in its light colours.
 """
 
 from __future__ import annotations
@@ -17,6 +19,17 @@ SOFT = "#616e7c"
 FAINT = "#cbd2d9"
 GRID = "#eef1f4"
 ALARM = "#c81e1e"
+PAPER = "#ffffff"
+PALE = "#fdecec"
+DARK = {  # of each colour: the name of its variable, and what it is on dark paper
+    INK: ("ink", "#e6eaee"),
+    SOFT: ("soft", "#a9b4bf"),
+    FAINT: ("line", "#4a5661"),
+    GRID: ("raised", "#2a323b"),
+    ALARM: ("alarm", "#ff8a80"),
+    PAPER: ("paper", "#14181d"),
+    PALE: ("pale", "#4a2422"),
+}
 # Okabe and Ito's colours, which colour-blind readers can tell apart, darkened for thin lines.
 PALETTE = ("#0072b2", "#d55e00", "#00875f", "#b4559b", "#b97f00", "#3a9fd6", "#7a5c3e", "#5b5bd6")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -45,12 +58,15 @@ def number(value: float) -> str:
 class Sheet:
     """Elements drawn so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, themed: bool = False) -> None:
         """Start empty."""
         self._elements: list[str] = []
+        self._themed = themed
 
     def add(self, name: str, content: str = "", /, **attributes: float | str) -> None:
         """Draw an element; `content` is XML, and `stroke_width` becomes `stroke-width`."""
+        if self._themed:
+            attributes = {**attributes, **_classes(attributes)}
         written = "".join(
             f" {key.rstrip('_').replace('_', '-')}={quoteattr(_value(value))}"
             for key, value in attributes.items()
@@ -88,15 +104,42 @@ class Sheet:
     def finish(self, width: float, height: float, title: str) -> str:
         """Return the picture as the text of a file."""
         size = f'width="{number(width)}" height="{number(height)}"'
+        shape = f'width="{number(width - 1)}" height="{number(height - 1)}" rx="8"'
+        look, paper = "", ""
+        if self._themed:
+            look, paper = ' class="coterie-picture fill-ink"', ' class="fill-paper stroke-line"'
         head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size}'
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size}{look}'
             f' viewBox="0 0 {number(width)} {number(height)}" role="img"'
             f' font-family="{FONT}" font-size="12" fill="{INK}">\n'
-            f"<title>{escape(title)}</title>\n"
-            f'<rect x="0.5" y="0.5" width="{number(width - 1)}" height="{number(height - 1)}"'
-            f' rx="8" fill="#ffffff" stroke="{FAINT}"/>\n'
+            f"<title>{escape(title)}</title>\n{_theme() if self._themed else ''}"
+            f'<rect x="0.5" y="0.5" {shape} fill="{PAPER}" stroke="{FAINT}"{paper}/>\n'
         )
         return head + "\n".join(self._elements) + "\n</svg>\n"
+
+
+def _classes(attributes: dict[str, float | str]) -> dict[str, float | str]:
+    """Name the colours of an element as classes, which a style sheet prevails by."""
+    named = [
+        f"{part}-{DARK[str(attributes[part])][0]}"
+        for part in ("fill", "stroke")
+        if attributes.get(part) in DARK
+    ]
+    return {"class_": " ".join(named)} if named else {}
+
+
+def _theme() -> str:
+    """Write the style sheet of a themed picture; all pictures have the same, so they do not quarrel."""
+    chosen = [(name, light, dark) for light, (name, dark) in DARK.items()]
+    light = "".join(f"--{name}:var(--coterie-{name},{colour});" for name, colour, _ in chosen)
+    dark = "".join(f"--{name}:var(--coterie-{name},{colour});" for name, _, colour in chosen)
+    rules = "".join(
+        f".coterie-picture .{part}-{name},.coterie-picture.{part}-{name}{{{part}:var(--{name})}}"
+        for part in ("fill", "stroke")
+        for name, *_ in chosen
+    )
+    preferred = f"@media (prefers-color-scheme:dark){{.coterie-picture{{{dark}}}}}"
+    return f"<style>.coterie-picture{{{light}}}{preferred}{rules}</style>\n"
 
 
 def _value(value: float | str) -> str:

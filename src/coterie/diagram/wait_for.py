@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from coterie.diagram.svg import ALARM, GRID, INK, SOFT, Sheet, number, text_width, tip
+from coterie.diagram.layers import Point, lay_out
+from coterie.diagram.svg import (
+    ALARM,
+    GRID,
+    INK,
+    PALE,
+    PAPER,
+    SOFT,
+    Sheet,
+    number,
+    text_width,
+    tip,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -17,59 +29,41 @@ if TYPE_CHECKING:
 SIZE = 12.5  # of the font
 HEIGHT = 26.0  # of a node
 GATE = 11.0  # radius
-REACH = 48.0  # from a node to its gate
-ROOM = 136.0  # along the ring, for each node
-MARGIN = 28.0
-PALE = "#fdecec"
+REACH = 40.0  # from a gate to the next; from a node it is nearer by the radius
+MARGIN = 40.0
 
 
-class Point(NamedTuple):
-    """A place on the sheet."""
-
-    x: float
-    y: float
-
-    def towards(self, other: Point, distance: float) -> Point:
-        """Go that far in the direction of another point."""
-        length = math.hypot(other.x - self.x, other.y - self.y) or 1.0
-        share = distance / length
-        return Point(self.x + share * (other.x - self.x), self.y + share * (other.y - self.y))
-
-
-def draw_wait_for(graph: Graph[Hashable]) -> str:
+def draw_wait_for(graph: Graph[Any]) -> str:
     """Draw a wait-for graph as SVG: cores in red, what waits for them pale, gates for conditions."""
     picture = _Picture(graph)
     for node, condition in graph.waits.items():
         picture.wait(node, condition)
     for node in picture.places:
         picture.node(node)
-    side = 2 * (picture.radius + MARGIN + HEIGHT)
-    width = side + max((_half_width(node) for node in picture.places), default=0.0)
     stuck = len(graph.deadlocked())
     return picture.sheet.finish(
-        width, side, f"Wait-for graph: {stuck} of {len(picture.places)} deadlocked"
+        picture.layout.width + 2 * MARGIN,
+        picture.layout.height + 2 * MARGIN,
+        f"Wait-for graph: {stuck} of {len(picture.places)} deadlocked",
     )
 
 
 @dataclass
 class _Picture:
-    """A sheet with the nodes in a ring, in their order in the graph."""
+    """A sheet with the nodes in layers: what waits stands left of what it waits for."""
 
-    graph: Graph[Hashable]
-    sheet: Sheet = field(default_factory=Sheet)
+    graph: Graph[Any]
+    sheet: Sheet = field(default_factory=lambda: Sheet(themed=True))
 
     def __post_init__(self) -> None:
         nodes = self.graph.nodes()
         self.core = {node for core in self.graph.cores() for node in core}
         self.stuck = set(self.graph.deadlocked())
-        self.radius = max(ROOM * len(nodes) / (2 * math.pi), 105.0)
-        middle = self.radius + MARGIN + HEIGHT
-        centre = Point(middle + max(map(_half_width, nodes), default=0.0) / 2, middle)
-        self.places: dict[Hashable, Point] = {}
-        for index, node in enumerate(nodes):
-            turn = 2 * math.pi * index / len(nodes) - math.pi / 2
-            x, y = self.radius * math.cos(turn), self.radius * math.sin(turn)
-            self.places[node] = Point(centre.x + x, centre.y + y)
+        widths = {node: 2 * _half_width(node) for node in nodes}
+        self.layout = lay_out(self.graph.edges(), self.graph.cycles(), widths, HEIGHT)
+        self.places = {
+            node: Point(x + MARGIN, y + MARGIN) for node, (x, y) in self.layout.places.items()
+        }
 
     def node(self, node: Hashable) -> None:
         x, y = self.places[node]
@@ -87,7 +81,7 @@ class _Picture:
             width=2 * half,
             height=HEIGHT,
             rx=3.0 if node in self.graph.resources else HEIGHT / 2,
-            fill=PALE if node in self.stuck else GRID if node in self.graph.waits else "#ffffff",
+            fill=PALE if node in self.stuck else GRID if node in self.graph.waits else PAPER,
             stroke=ALARM if red else SOFT,
             stroke_width=2.0 if red else 1.2,
         )
@@ -120,7 +114,11 @@ class _Picture:
             sum(target.x for target in targets) / len(targets),
             sum(target.y for target in targets) / len(targets),
         )
-        return start.towards(middle, REACH)
+        box = next((node for node, place in self.places.items() if place == start), None)
+        if box is None:  # a gate hangs on another gate
+            return start.towards(middle, REACH)
+        border = _border(start, middle, _half_width(box), HEIGHT / 2)
+        return border.towards(middle, REACH - GATE)
 
     def _gate(self, place: Point, condition: Condition[Hashable], colour: str) -> None:
         self.sheet.add(
@@ -129,7 +127,7 @@ class _Picture:
             cx=place.x,
             cy=place.y,
             r=GATE,
-            fill="#ffffff",
+            fill=PAPER,
             stroke=colour,
         )
         self.sheet.text(
@@ -143,6 +141,7 @@ class _Picture:
         if math.hypot(end.x - start.x, end.y - start.y) < 1.0:
             self._loop(end, colour)
             return
+        way, start = self._way(start, gap, owner, target)
         bend = 0.12
         control = Point(
             (start.x + end.x) / 2 - bend * (end.y - start.y),
@@ -150,13 +149,28 @@ class _Picture:
         )
         tip_point = _border(end, control, _half_width(target) + 2, HEIGHT / 2 + 2)
         foot = tip_point.towards(control, 9.0)
-        points = [number(value) for value in (*start.towards(control, gap), *control, *foot)]
+        first = "" if way else f"M{_pair(start.towards(control, gap))}"
         width = 1.9 if colour == ALARM else 1.2
-        path = "M{} {}Q{} {} {} {}".format(*points)
+        path = f"{way}{first}Q{_pair(control)} {_pair(foot)}"
         self.sheet.add("path", d=path, fill="none", stroke=colour, stroke_width=width)
         across = Point(foot.x - (tip_point.y - foot.y), foot.y + (tip_point.x - foot.x))
         left, right = foot.towards(across, 3.6), foot.towards(across, -3.6)
         self.sheet.polygon([tip_point, left, right], fill=colour)
+
+    def _way(
+        self, start: Point, gap: float, owner: Hashable, target: Hashable
+    ) -> tuple[str, Point]:
+        """Lead a long arrow through the places that it keeps, and return the last of them."""
+        way = ""
+        for x, y in self.layout.passes.get((owner, target), ()):
+            point = Point(x + MARGIN, y + MARGIN)
+            middle = (start.x + point.x) / 2
+            way = way or f"M{_pair(start.towards(point, gap))}"
+            way += (
+                f"C{_pair(Point(middle, start.y))} {_pair(Point(middle, point.y))} {_pair(point)}"
+            )
+            start = point
+        return way, start
 
     def _loop(self, place: Point, colour: str) -> None:
         """Draw a wait for oneself."""
@@ -176,18 +190,22 @@ class _Picture:
         return SOFT if owner in self.stuck else INK
 
 
+def _pair(point: Point) -> str:
+    return f"{number(point.x)} {number(point.y)}"
+
+
 def _half_width(node: Hashable) -> float:
     return max(text_width(str(node), SIZE) / 2 + 10, HEIGHT / 2)
 
 
 def _border(node: Point, outside: Point, half_width: float, half_height: float) -> Point:
-    """The point where the line from outside meets the box round a node."""
+    """Return the point where the line from outside meets the box round a node."""
     across, down = abs(outside.x - node.x) or 1e-9, abs(outside.y - node.y) or 1e-9
     length = math.hypot(across, down)
     return node.towards(outside, length * min(half_width / across, half_height / down, 1.0))
 
 
-def dot(graph: Graph[Hashable]) -> str:
+def dot(graph: Graph[Any]) -> str:
     """Write a wait-for graph in Graphviz' language, with the same colours and gates."""
     core = {node for members in graph.cores() for node in members}
     lines = ["digraph wait_for {", '  node [shape=box, style="rounded", fontname="sans-serif"];']

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from coterie.explore.verdict import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.explore.search import Search
+    from coterie.explore.tables.hashing import HashIndex
+
+
+class Searching(Protocol):
+    """What a watch needs to know of a search."""
+
+    index: HashIndex  # of the states seen
+    transitions: int
+    depth: int
 
 
 @dataclass(frozen=True)
@@ -21,6 +29,7 @@ class Budget:
     max_states: int | None = None
     max_seconds: float | None = None
     progress: Callable[[Progress], None] | None = None
+    cancelled: Callable[[], bool] | None = None  # asked often, maybe set by another thread
 
 
 class Watch:
@@ -39,7 +48,7 @@ class Watch:
         """Time since the start."""
         return time.perf_counter() - self._began
 
-    def spent(self, search: Search) -> bool:
+    def spent(self, search: Searching) -> bool:
         """Report if it is time to, and return whether to stop."""
         seconds, states = self.seconds, search.index.size
         if self._budget.progress and seconds - self._reported[0] >= self.INTERVAL_SECONDS:
@@ -53,6 +62,8 @@ class Watch:
                 states_per_second=max(0, states - states_before) / (seconds - before),
             )
             self._budget.progress(progress)
+        if self._budget.cancelled is not None and self._budget.cancelled():
+            return True
         max_states, max_seconds = self._budget.max_states, self._budget.max_seconds
         return (max_states is not None and states > max_states) or (
             max_seconds is not None and seconds > max_seconds

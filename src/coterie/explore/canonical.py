@@ -83,7 +83,7 @@ class Canonical:
             self._link_earliest.append(min(known, default=_NEVER))
 
     def _shift_seat(self, by: int, number: int) -> int:
-        """Number of a local state as it was so much earlier, plus 1, which makes it positive."""
+        """Return the number of a local state as it was so much earlier, plus 1, which makes it positive."""
         seats = self._moves.seats
         place, _, standing = seats.locals[number]
         seat = seats.restore(number)
@@ -115,7 +115,7 @@ class Canonical:
 
 
 def _effects(outcome: Outcome, by: int) -> tuple[object, ...]:
-    """What came of a step, so much later, in a form that can be compared."""
+    """Return what came of a step, so much later, in a form that can be compared."""
     seat, standing, sends, error = outcome
     if error is not None:
         return ("raised",)

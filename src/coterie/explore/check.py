@@ -95,7 +95,7 @@ def needs_clock(processes: Sequence[Process[Any]]) -> bool:
 
 
 def declared_channel(processes: Sequence[Process[Any]]) -> Channel:
-    """The weakest links that all these processes are correct on."""
+    """Return the weakest links that all these processes are correct on."""
     fifo = any(process.channel is Channel.FIFO for process in processes)
     return Channel.FIFO if fifo else Channel.UNORDERED
 
@@ -187,10 +187,10 @@ def _validate(
     processes: Sequence[Process[Any]], entries: int | None, faults: Faults, budget: Budget
 ) -> None:
     if not 1 <= len(processes) <= SIZE_MAX:
-        raise UsageError(f"the explorer takes 1 to {SIZE_MAX} processes, not {len(processes)}")
+        raise UsageError(f"the explorer takes 1 to {SIZE_MAX} processes, got {len(processes)}")
     ids = [process.me for process in processes]
     if ids != list(range(1, len(ids) + 1)):
-        raise UsageError(f"the processes must be numbered 1 to {len(ids)} in order, not {ids}")
+        raise UsageError(f"the processes must be numbered 1 to {len(ids)} in order, got {ids}")
     if any(process.delay_max() is not None for process in processes):
         raise ConfigError(
             "these processes rely on a bound on the delay of messages, and here a message may take"
@@ -201,7 +201,7 @@ def _validate(
     amounts |= {"max_states": budget.max_states}
     for name, amount in (*amounts.items(), ("max_seconds", budget.max_seconds)):
         if amount is not None and amount < 0:
-            raise UsageError(f"{name} must be 0 or more, not {amount}")
+            raise UsageError(f"{name} must be 0 or more, got {amount}")
 
 
 def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
@@ -216,7 +216,7 @@ def _requesters(requesters: Iterable[ProcessId] | None, size: int) -> set[Proces
     everyone = set(range(1, size + 1))
     asking = everyone if requesters is None else set(requesters)
     if asking - everyone:
-        raise UsageError(f"requesters must be among 1 to {size}, not {sorted(asking - everyone)}")
+        raise UsageError(f"requesters must be among 1 to {size}, got {sorted(asking - everyone)}")
     return asking
 
 

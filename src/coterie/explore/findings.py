@@ -85,12 +85,12 @@ class Inspector:
             return
         ends = np.flatnonzero(~busy)
         for item in self.possible:
-            owed = self._owed(item, rows[:, ends])
+            owed = self._judge.owed(item.predicate, rows[:, ends])
             stuck = np.flatnonzero(owed.any(axis=0))
             if stuck.size:
                 places = np.flatnonzero(owed[:, stuck[0]]).tolist()
                 wait = "waits" if len(places) == 1 else "wait"
-                reason = f"no message or timer is pending; {_processes(places)} {wait} forever"
+                reason = f"no message or timer is pending; {name_processes(places)} {wait} forever"
                 self.finding = Finding(DEADLOCK, reason, first + int(ends[stuck[0]]))
                 return
         for settles in self._settles:
@@ -105,13 +105,13 @@ class Inspector:
         """Report the first state from which a process can never get what it is owed."""
         graph = Backward(rows.shape[1], sources, targets)
         for item in self.possible:
-            for place, owed in enumerate(self._owed(item, rows)):
+            for place, owed in enumerate(self._judge.owed(item.predicate, rows)):
                 hopeless = np.flatnonzero(~graph.can_reach(~owed))
                 if not hopeless.size:
                     continue
                 state = int(hopeless[0])
                 if self.finding is None or state < self.finding.state:
-                    reason = f"{_processes([place])} {item.text}"
+                    reason = f"{name_processes([place])} {item.text}"
                     self.finding = Finding(item.name, reason, state)
         for settles in self._settles:
             rest = np.ones(rows.shape[1], np.bool_)
@@ -121,29 +121,18 @@ class Inspector:
                 reason = "from here on it never comes to rest"
                 self.finding = Finding(settles.name, reason, int(restless[0]))
 
-    def _owed(self, item: CanAlwaysStill, rows: Rows) -> Flags:
-        """Return for each process and state whether it lives and does not fulfil the predicate."""
-        happy = self._judge.marks(item.predicate)
-        alive = self._judge.marks(_alive)
-        seats = rows[: self._moves.size]
-        owed: Flags = alive.take(seats) > happy.take(seats)
-        return owed
-
     def _explain(self, always: Always, state: Rows) -> str:
         """Name the processes that fulfil a predicate too often."""
         for condition in always.conditions:
             if isinstance(condition, Count) and condition.high is not None:
                 places = self._judge.places(condition.predicate, state)
                 if len(places) > condition.high:
-                    return f"{always.text}: {_processes(places)}"
+                    return f"{always.text}: {name_processes(places)}"
         return always.text
 
 
-def _alive(_: object) -> bool:
-    return True
-
-
-def _processes(places: Sequence[int]) -> str:
+def name_processes(places: Sequence[int]) -> str:
+    """Write the processes at these places: `processes 1, 2 and 3`."""
     ids = [str(place + 1) for place in places]
     if len(ids) == 1:
         return f"process {ids[0]}"

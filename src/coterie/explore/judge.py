@@ -62,6 +62,13 @@ class Judge:
             self._marks[predicate] = self._seats.mark(predicate)
         return self._marks[predicate]
 
+    def owed(self, predicate: SeatPredicate, rows: Rows) -> Flags:
+        """Return for each process and state whether it lives and does not fulfil the predicate."""
+        happy, alive = self.marks(predicate), self.marks(_alive)
+        seats = rows[: self._size]
+        owed: Flags = alive.take(seats) > happy.take(seats)
+        return owed
+
     def _together(self, predicate: RowPredicate, rows: Rows) -> Flags:
         known = self._combinations.setdefault(predicate, {})
         combinations, which = np.unique(
@@ -75,3 +82,7 @@ class Judge:
                 known[key] = bool(predicate(seats))
             verdicts.append(known[key])
         return np.array(verdicts, np.bool_)[which.reshape(-1)]
+
+
+def _alive(_: object) -> bool:
+    return True

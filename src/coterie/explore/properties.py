@@ -33,6 +33,20 @@ class Together(msgspec.Struct, frozen=True):
 Condition: TypeAlias = Count | Together
 
 
+def holds(conditions: Sequence[Condition], seats: Sequence[Seat | None]) -> bool:
+    """Return whether all conditions hold in one state; a crashed process has no seat."""
+    for condition in conditions:
+        match condition:
+            case Count(predicate, low, high):
+                count = sum(seat is not None and predicate(seat) for seat in seats)
+                if not low <= count <= (len(seats) if high is None else high):
+                    return False
+            case Together(row_predicate):
+                if not row_predicate(seats):
+                    return False
+    return True
+
+
 class Always(msgspec.Struct, frozen=True):
     """All conditions hold in every reachable state. The text says what is wrong when not."""
 

@@ -91,7 +91,7 @@ class Search:
             self.inspector.look_back(np.concatenate(self._locals, axis=1), sources, targets)
 
     def canonical(self, rows: Rows) -> Rows:
-        """The states that stand for these in the search."""
+        """Return the states that stand for these in the search."""
         return rows if self._canonical is None else self._canonical(rows)
 
     def _look(self, level: Level, first: int) -> None:

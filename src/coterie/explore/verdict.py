@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Literal
 
 import msgspec
@@ -27,6 +28,13 @@ class Verdict(msgspec.Struct, kw_only=True):
     collision_probability: float  # at most
     sometimes: dict[str, bool] = {}  # which of these were reached
     counterexample: Trace | None = None
+
+    def _repr_html_(self) -> str:
+        """Say the verdict where a notebook shows it, and draw the counterexample."""
+        said = f"<p><strong>{self.verdict}</strong>: {html.escape(self.reason)}</p>"
+        numbers = f"<p>{self.states:,} states, {self.transitions:,} moves, depth {self.depth}</p>"
+        found = self.counterexample
+        return said + numbers + ("" if found is None else found._repr_svg_())
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ class Body:
         self._cancelling = task.cancelling()
         self._interrupted = False
         self._ended = False
-        holding.lost.call(self._interrupt)
+        holding.call_if_lost(self._interrupt)
 
     def end(self, error: BaseException | None) -> bool:
         """Stop watching; return True if the loss is to be raised in place of this outcome of the body."""

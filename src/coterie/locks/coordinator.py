@@ -82,9 +82,9 @@ class Coordinator:
         Args:
             name: 1 to 255 of `A-Za-z0-9._/-`.
             timeout: Seconds to wait; None waits forever, 0 tries once. Never the lease.
-            ttl: Length of the lease in seconds: the cluster's, which is also the longest, or less.
-                With `file:` it means nothing, for there the system frees a lock when its process
-                ends.
+            ttl: Length of the lease in seconds: that of the cluster or server, which is also the
+                longest, or less. With `file:` it means nothing, for there the system frees a lock
+                when its process ends.
             shared: Many may hold it in shared mode together, but none beside an exclusive holder.
             reentrant: Let a task that holds it enter again, with the same token.
             on_lost: Called with what was held when it is lost.

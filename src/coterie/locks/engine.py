@@ -52,6 +52,13 @@ class Claim(Protocol):
     shared: bool
     """Whether others that share may hold the lock at the same time."""
 
+    wakes_at_once: bool
+    """Whether a task awaits `granted` itself, which saves it a turn of the event loop.
+
+    Only where a grant comes turns after the loss of the hold before it was told: so the body of
+    that hold, if it is in this process, is out before the next is in. A task that is cancelled then
+    cancels `granted`, and releases the claim a turn later: a grant in between has none to tell."""
+
     @property
     def awaits(self) -> Wanted:
         """What it waits for, as deadlock detection sees it."""
@@ -115,12 +122,28 @@ class Elector(Protocol):
 
 @runtime_checkable
 class Prompt(Protocol):
-    """An engine that takes a lock which is free without its event loop, in the thread of the caller."""
+    """An engine that needs no event loop to take a lock, or to wait for one, in the thread of the caller."""
 
     def place_now(self, name: str, *, owner: Owner, shared: bool) -> Claim | None:
         """Return a claim that is granted; None if the lock is not free, and nothing is left behind.
 
         Its `release` may be called in any thread, and returns None.
+        """
+
+    def join(self, name: str, *, owner: Owner, shared: bool) -> Claim:
+        """Ask for a lock that was not free a moment ago, and wait for it in the event loop."""
+
+    def call_if_lost(self, claim: Claim, callback: Callable[[], object]) -> None:
+        """Call back when a claim that is granted is lost; once for each claim."""
+
+    def holds_any(self, owner: Owner) -> bool:
+        """Return True if an owner holds a lock: then it has to wait where deadlocks are found."""
+
+    def wait_now(self, name: str, *, owner: Owner, shared: bool, until: float) -> Claim | None:
+        """Wait in this thread, and return a claim that is granted; the owner holds nothing else.
+
+        None if that takes longer than `until`, by `system.monotonic()`; then, and if it fails or is
+        interrupted, nothing is left behind.
         """
 
     def withdraw_now(self, name: str, owner: Owner) -> None:

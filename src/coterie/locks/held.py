@@ -113,6 +113,18 @@ class Holding(ABC):
     async def give_back(self, owner: Owner) -> None:
         """Release on behalf of an owner."""
 
+    def give_back_now(self, owner: Owner) -> bool:
+        """Release without the event loop; return False, with nothing done, if that is impossible."""
+        return False
+
+    def should_yield(self) -> bool:
+        """Return True if the event loop should run other tasks after a release without it."""
+        return False
+
+    def call_if_lost(self, callback: Callable[[], object]) -> None:
+        """Call back when it is lost, at once if it is."""
+        self.lost.call(callback)
+
     async def release(self) -> None:
         """Give it back; done to the end even if this task is cancelled meanwhile.
 
@@ -125,7 +137,7 @@ class Holding(ABC):
 class Held(Holding):
     """A lock that is held."""
 
-    __slots__ = ("_claim", "_depth", "_lost", "_owner", "_session", "shared", "token")
+    __slots__ = ("_callback", "_claim", "_depth", "_lost", "_owner", "_session", "shared", "token")
 
     def __init__(
         self, session: Session, claim: Claim, name: str, owner: Owner, *, shared: bool
@@ -140,6 +152,9 @@ class Held(Holding):
         self._owner = owner
         self._depth = 1
         self._lost: LossEvent | None = None
+        self._callback: Callable[[], object] | None = (
+            None  # until there is an event to be called by
+        )
 
     def __repr__(self) -> str:
         """Show the name, the token and how it stands."""
@@ -151,12 +166,23 @@ class Held(Holding):
         """Is set when it is lost; made on first use, since most holds end well."""
         if self._lost is None:
             self._lost = LossEvent()
+            if self._callback is not None:
+                self._lost.call(self._callback)
             told = self._claim.lost
             if told.done():
                 self._lose(told)
             else:
                 told.add_done_callback(self._lose)
         return self._lost
+
+    def call_if_lost(self, callback: Callable[[], object]) -> None:
+        """Call back when it is lost, at once if it is."""
+        prompt = self._session.prompt
+        if prompt is None or self._lost is not None or self._callback is not None:
+            self.lost.call(callback)
+        else:
+            self._callback = callback
+            prompt.call_if_lost(self._claim, self._hear)
 
     @property
     def tokens(self) -> Mapping[str, int]:
@@ -218,25 +244,40 @@ class Held(Holding):
             return
         if self._session.held.get((self._owner, self.name)) is self:
             del self._session.held[self._owner, self.name]
-        await to_the_end(self._claim.release())
+        work = self._claim.release()
+        if work is not None:
+            await to_the_end(work)
         if self._is_known_lost():
             raise self.loss()
         if self._session.should_yield():
             await asyncio.sleep(0)
 
     def give_back_now(self, owner: Owner) -> bool:
-        """Release without the event loop what `Lock.take_now` has acquired.
+        """Release without the event loop, where the engine needs none.
 
         Return False, with nothing done, if that takes more than a release: a loss, or another owner.
         """
         self._session.check_process()
-        if self._depth != 1 or owner is not self._owner or not self._claim.valid():
+        if self._session.prompt is None or self._depth != 1 or owner is not self._owner:
+            return False
+        if self._is_known_lost() or not self._claim.valid():
             return False
         self._depth = 0
+        self._callback = None  # or we would be in a circle with the body, for the garbage collector
         if self._session.held.get((owner, self.name)) is self:
             del self._session.held[owner, self.name]
         self._claim.release()
         return True
+
+    def should_yield(self) -> bool:
+        """Return True if the event loop should run other tasks after a release without it."""
+        return self._session.should_yield()
+
+    def _hear(self) -> None:
+        """Take note of a loss, and call back, unless the hold has ended."""
+        lost = self.lost
+        if self._depth:
+            lost.set()
 
     def _is_known_lost(self) -> bool:
         return self._lost is not None and self._lost.is_set()

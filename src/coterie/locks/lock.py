@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from coterie import system
-from coterie.aio import first_done, to_the_end
+from coterie.aio import FirstDone, to_the_end
 from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
 from coterie.locks.body import Body
 from coterie.locks.engine import Prompt
@@ -226,6 +226,10 @@ class Acquirable(ABC, Generic[Kept_co]):
         task = asyncio.current_task()
         assert task is not None, "async with runs in a task"
         holding = await self.take(task, self.patience())
+        return self.begin_body(task, holding)
+
+    def begin_body(self, task: asyncio.Task[object], holding: Kept_co | None) -> Kept_co:
+        """Watch over the body from now on; raise `AcquireTimeout` if nothing is held."""
         if holding is None:
             raise self.timed_out()
         self._bodies.setdefault(task, []).append(Body(holding, task))
@@ -244,8 +248,12 @@ class Acquirable(ABC, Generic[Kept_co]):
         if not self._bodies[task]:
             del self._bodies[task]
         gives_way = body.end(error)
+        holding = body.holding
         try:
-            await body.holding.give_back(task)
+            if not holding.give_back_now(task):
+                await holding.give_back(task)
+            elif holding.should_yield():
+                await asyncio.sleep(0)
         except LockLost as loss:
             if gives_way:
                 raise loss from error
@@ -275,13 +283,29 @@ class Lock(Acquirable[Held]):
         self._shared = shared
         self._reentrant = reentrant
 
+    async def __aenter__(self) -> Held:
+        """Acquire, or raise `AcquireTimeout`; a lock that is free takes no turn of the event loop."""
+        if not self.is_prompt:
+            return await super().__aenter__()
+        task = asyncio.current_task()
+        assert task is not None, "async with runs in a task"
+        self._session.check()
+        held = self.take_now(task) or await self._obtain(task, self.patience(), is_free=False)
+        return self.begin_body(task, held)
+
     async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
         """Acquire on behalf of an owner; return None if it was not obtained in time."""
         self._session.check()
+        return await self._obtain(owner, patience)
+
+    async def _obtain(
+        self, owner: Owner, patience: Patience, *, is_free: bool = True
+    ) -> Held | None:
+        """Acquire; one that was not free a moment ago need not be tried before waiting."""
         mine = self._session.held.get((owner, self.name))
         if mine is not None:
             return self._enter_again(mine)
-        claim = await self._claim(owner, patience)
+        claim = await self._claim(owner, patience, is_free=is_free)
         if claim is None:
             return None
         held = Held(self._session, claim, self.name, owner, shared=self._shared)
@@ -298,14 +322,39 @@ class Lock(Acquirable[Held]):
     def take_now(self, owner: Owner) -> Held | None:
         """Acquire without the event loop, in any thread, if the lock is free and not held already.
 
-        None decides nothing: ask again in the event loop.
+        None decides nothing: ask again, in the event loop or by `wait_now`.
         """
-        session, key = self._session, (owner, self.name)
+        session = self._session
         prompt = session.prompt
-        if prompt is None or not session.is_open or key in session.held:
+        if prompt is None or not session.is_open or (owner, self.name) in session.held:
             return None
+        return self._hold_now(prompt, owner, None)
+
+    def can_wait_now(self, owner: Owner) -> bool:
+        """Return True if the owner can wait without the event loop: no deadlock can come of it."""
+        session = self._session
+        return (
+            session.prompt is not None and session.is_open and not session.prompt.holds_any(owner)
+        )
+
+    def wait_now(self, owner: Owner, patience: Patience) -> Held | None:
+        """Wait without the event loop, in the thread of the owner, which holds nothing.
+
+        Return None if it was not obtained in time.
+        """
+        prompt = self._session.prompt
+        assert prompt is not None, "it was asked before"
+        return self._hold_now(prompt, owner, patience)
+
+    def _hold_now(self, prompt: Prompt, owner: Owner, patience: Patience | None) -> Held | None:
+        session, key = self._session, (owner, self.name)
         try:
-            claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
+            if patience is None or not patience.wait:
+                claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
+            else:
+                claim = prompt.wait_now(
+                    self.name, owner=owner, shared=self._shared, until=patience.deadline
+                )
             if claim is None:
                 return None
             held = session.held[key] = Held(session, claim, self.name, owner, shared=self._shared)
@@ -344,11 +393,15 @@ class Lock(Acquirable[Held]):
         mine.enter_again()
         return mine
 
-    async def _claim(self, owner: Owner, patience: Patience) -> Claim | None:
+    async def _claim(self, owner: Owner, patience: Patience, *, is_free: bool) -> Claim | None:
+        prompt = None if is_free else self._session.prompt
         while True:
-            claim = self._session.engine.place(
-                self.name, owner=owner, shared=self._shared, ttl=self._ttl, wait=patience.wait
-            )
+            if prompt is not None and patience.wait:
+                claim = prompt.join(self.name, owner=owner, shared=self._shared)
+            else:
+                claim = self._session.engine.place(
+                    self.name, owner=owner, shared=self._shared, ttl=self._ttl, wait=patience.wait
+                )
             if claim.token is not None:
                 return claim
             if not await self._is_granted(owner, claim, patience):
@@ -382,6 +435,9 @@ class Lock(Acquirable[Held]):
         try:
             # Not wait_for: it may cancel a grant that has just arrived.
             limit = patience.remaining() if patience.wait else None
-            await first_done((claim.granted, *patience.spoilt), limit)
+            if claim.wakes_at_once and limit is None and not patience.spoilt:
+                await claim.granted  # a task that is cancelled here cancels it, and then the claim
+            else:
+                await FirstDone((claim.granted, *patience.spoilt), limit)
         finally:
             waits.end(owner, claim)

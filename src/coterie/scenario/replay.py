@@ -42,7 +42,7 @@ def replay(trace: Trace) -> None:
     Records are numbered from 1. Processes are built by the catalogue from the header of the trace;
     those whose start is not recorded are started first.
     """
-    again = _Replay(trace)
+    again = Replay(trace)
     for number, record in enumerate(trace.records, 1):
         try:
             again.follow(record)
@@ -52,10 +52,11 @@ def replay(trace: Trace) -> None:
         raise ReplayError(f"record {len(trace.records) + 1}: missing: {_text(again.due[0])}")
 
 
-class _Replay:
+class Replay:
     """Processes that are led through a trace."""
 
     def __init__(self, trace: Trace) -> None:
+        """Build them, and start those whose start is not recorded."""
         self.world = Manual(trace.header)
         self.letters: dict[int, Letter] = {}  # by their numbers in the trace
         self.due: deque[AnyRecord | Exception] = deque()  # what must be recorded next

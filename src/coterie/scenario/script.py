@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from coterie.trace import AnyRecord, Trace
 
 
+def commands(trace: Trace) -> list[str]:
+    """Return the first line and the commands that lead through a run, and nothing else."""
+    script = Script(trace)
+    for record in trace.records:
+        script.write(record)
+    lines = script.text().splitlines()
+    return [line for line in lines if line != "show" and not line.startswith("#")]
+
+
 class Script:
     """The commands that lead through the records of a trace."""
 
@@ -81,14 +90,21 @@ class Script:
         if not keep:
             del link[place]
 
-    def text(self) -> str:
-        """Return the scenario, without what the commands cause; a violation is shown at the end."""
+    def first_line(self) -> str:
+        """Return the line that builds the processes and chooses the links."""
         header = self.trace.header
         choices = {"variant": header.variant, **header.parameters}
         if self.reorders and algorithm(header.algorithm).channel is Channel.FIFO:
             choices["channel"] = Channel.UNORDERED.value
+        if header.clock == "none" and algorithm(header.algorithm).reads_clock:
+            choices["clock"] = header.clock
         first = [header.algorithm, str(header.size)]
         first += [f"{name}={value}" for name, value in choices.items() if value]
+        return shlex.join(first)
+
+    def text(self) -> str:
+        """Return the scenario, without what the commands cause; a violation is shown at the end."""
+        header = self.trace.header
         title = [f"# {header.title}"] if header.title else []
         shows = any(isinstance(record, Violated) for record in self.trace.records)
-        return "\n".join([*title, shlex.join(first), *self.commands, *["show"] * shows])
+        return "\n".join([*title, self.first_line(), *self.commands, *["show"] * shows])

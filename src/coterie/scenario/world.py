@@ -6,10 +6,13 @@ it is told to. Scenarios are written in this world, and traces are replayed in i
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from coterie.catalogue import algorithm
-from coterie.process import Outbox, seat
+from coterie.process import Channel, Outbox, SeatCodec, seat
 from coterie.trace import (
     AnyRecord,
     Called,
@@ -19,15 +22,18 @@ from coterie.trace import (
     Noticed,
     Rang,
     Started,
+    label,
     sent,
     told,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from coterie.process import Payload, ProcessId, Seat
     from coterie.trace import Header
+
+FAULTS = frozenset({"drop", "repeat", "suspect", "crash", "restart"})
 
 
 class Letter(NamedTuple):
@@ -37,6 +43,27 @@ class Letter(NamedTuple):
     sender: ProcessId
     receiver: ProcessId
     message: Payload
+
+
+class Move(msgspec.Struct, frozen=True):
+    """Something that can happen next, with the command of a scenario that makes it happen."""
+
+    text: str
+    kind: str  # call, deliver, ring, down, drop, repeat, suspect, crash or restart
+    process: int  # that calls, receives, hears, crashes or begins again
+    peer: int = 0  # the sender of the message, or the process that is reported as down
+    name: str = ""  # of the call or the timer; or the message, as people write it
+
+    @property
+    def is_fault(self) -> bool:
+        """Return whether a network and processes without faults never do this."""
+        return self.kind in FAULTS
+
+
+def pick(link: Sequence[Letter], which: str) -> Letter | None:
+    """Return the oldest message of that kind or with that text; of no name, the oldest of all."""
+    names = ((letter, type(letter.message).__name__) for letter in link)
+    return next((x for x, kind in names if which in ("", kind) or which == label(x.message)), None)
 
 
 class Manual:
@@ -62,7 +89,68 @@ class Manual:
         self.crashed: set[ProcessId] = set()
         self.records: list[AnyRecord] = []
         self._letters = 0
-        self._lives: dict[ProcessId, int] = dict.fromkeys(self.seats, -1)  # starts without memory
+        self.lives: dict[ProcessId, int] = dict.fromkeys(self.seats, -1)  # starts without memory
+        self._codecs = {me: SeatCodec(seat) for me, seat in self.seats.items()}
+
+    def fork(self) -> Manual:
+        """Make a second world that is as this one is now; what happens in one is not seen in the other."""
+        other = copy.copy(self)
+        other.seats = {
+            me: codec.restore(codec.save(self.seats[me])) for me, codec in self._codecs.items()
+        }
+        other.transit = [*self.transit]
+        other.timers = {me: {**timers} for me, timers in self.timers.items()}
+        other.watched = {me: {*peers} for me, peers in self.watched.items()}
+        other.crashed = {*self.crashed}
+        other.records = [*self.records]
+        other.lives = {**self.lives}
+        return other
+
+    def enabled(self, channel: Channel) -> list[Move]:
+        """List what can happen next on such links, each thing once; faults come last."""
+        alive = [me for me in self.seats if me not in self.crashed]
+        letters = list(self._letter_moves(channel))
+        moves = [
+            Move(f"{name} {me}", "call", me, name=name)
+            for me in alive
+            for name in self.seats[me].user.calls()
+        ]
+        moves += [move for move in letters if move.kind == "deliver"]
+        moves += [
+            Move(f"ring {me} {name}", "ring", me, name=name)
+            for me in alive
+            for name in self.timers[me]
+        ]
+        watches = [(me, peer) for me in alive for peer in sorted(self.watched[me])]
+        moves += [
+            Move(f"down {me} {peer}", "down", me, peer)
+            for me, peer in watches
+            if peer in self.crashed
+        ]
+        moves += [move for move in letters if move.kind != "deliver"]
+        moves += [
+            Move(f"suspect {me} {peer}", "suspect", me, peer)
+            for me, peer in watches
+            if peer not in self.crashed
+        ]
+        moves += [Move(f"crash {me}", "crash", me) for me in alive]
+        moves += [Move(f"restart {me}", "restart", me) for me in sorted(self.crashed)]
+        return moves
+
+    def _letter_moves(self, channel: Channel) -> Iterator[Move]:
+        """List what can happen to messages; those of one link that read the same are one."""
+        links: dict[tuple[ProcessId, ProcessId], list[Letter]] = {}
+        for letter in self.transit:
+            links.setdefault((letter.sender, letter.receiver), []).append(letter)
+        for (sender, receiver), link in links.items():
+            for letter, which in _named(link):
+                command = f"{sender} > {receiver}" + f" {which}" * bool(which)
+                about = (receiver, sender, label(letter.message))
+                first = letter is link[0] or channel is not Channel.FIFO
+                if first and receiver not in self.crashed:
+                    yield Move(f"deliver {command}", "deliver", *about)
+                    yield Move(f"repeat {command}", "repeat", *about)
+                yield Move(f"drop {command}", "drop", *about)
 
     def start(self, time: float, process: ProcessId, *, amnesia: bool = True) -> Outbox[Any]:
         """Let a process begin, or begin again with its memory as it was or without any."""
@@ -73,7 +161,7 @@ class Manual:
                 self.seats[process] = seat(self._algorithm.build(self._setup)[process - 1])
         if not amnesia:
             return Outbox(process, time)
-        self._lives[process] += 1
+        self.lives[process] += 1
         return self._step(time, process, self.seats[process].start)
 
     def call(self, time: float, process: ProcessId, name: str) -> Outbox[Any]:
@@ -119,7 +207,7 @@ class Manual:
         self, time: float, process: ProcessId, handler: Callable[[Outbox[Any]], None]
     ) -> Outbox[Any]:
         out: Outbox[Any] = Outbox(process, time if self._has_clock else 0.0)
-        out.incarnation = self._lives[process]
+        out.incarnation = self.lives[process]
         handler(out)
         for receiver, message in out.sends:
             self._letters += 1
@@ -135,3 +223,15 @@ class Manual:
                 self.watched[process].add(peer)
         self.records.extend(told(time, process, event) for event in out.events)
         return out
+
+
+def _named(link: Sequence[Letter]) -> Iterator[tuple[Letter, str]]:
+    """Name each message of a link that differs from those before it, as shortly as can be."""
+    seen: set[str] = set()
+    for letter in link:
+        text = label(letter.message)
+        names = ("", type(letter.message).__name__, text)
+        name = next((name for name in names if pick(link, name) is letter), None)
+        if text not in seen and name is not None:
+            seen.add(text)
+            yield letter, name

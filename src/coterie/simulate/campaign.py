@@ -210,7 +210,7 @@ def random_crashes(
     come back without memory, at once or later, and some of them crash once more.
     """
     if not 0 <= crashes < size:
-        raise UsageError(f"of {size} processes 0 to {size - 1} may crash, not {crashes}")
+        raise UsageError(f"of {size} processes 0 to {size - 1} may crash, got {crashes}")
     random = Random(f"{seed}/crashes")
     faults: list[Fault] = []
     for process in random.sample(range(1, size + 1), crashes):

@@ -11,6 +11,7 @@ crashed, and one of the others notices, or all of them do.
 
 from __future__ import annotations
 
+import html
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         handover = self.synchronisation_delay
         return all(measure.agrees for measure in measures) and (not handover or handover.agrees)
 
+    def _repr_html_(self) -> str:
+        """List the costs beside theory where a notebook shows it."""
+        return _table(
+            f"{self.algorithm} ({self.variant}), {self.processes} processes",
+            {
+                "messages per entry, one at a time": self.idle,
+                "messages per entry, the same again": self.again,
+                "messages per entry, saturated": self.saturated,
+                "client delay": self.client_delay,
+                "synchronisation delay": self.synchronisation_delay,
+            },
+        )
+
 
 class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The messages of one election algorithm with so many processes, the highest having crashed."""
@@ -91,6 +105,29 @@ class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
     def agrees(self) -> bool:
         """Whether everything measured is what theory says."""
         return all(measure.agrees for measure in (self.best, self.worst, self.together))
+
+    def _repr_html_(self) -> str:
+        """List the messages beside theory where a notebook shows it."""
+        return _table(
+            f"{self.algorithm} ({self.variant}), {self.processes} processes",
+            {
+                "messages, at least": self.best,
+                "messages, at most": self.worst,
+                "messages, all notice": self.together,
+            },
+        )
+
+
+def _table(title: str, measures: dict[str, Measure | None]) -> str:
+    rows = [
+        f"<tr><td>{name}</td><td>{found.measured:g}</td><td>{html.escape(found.formula)}</td>"
+        f"<td>{'yes' if found.agrees else 'no'}</td></tr>"
+        for name, found in measures.items()
+        if found is not None
+    ]
+    head = "<tr><th>cost</th><th>measured</th><th>theory</th><th>agrees</th></tr>"
+    caption = f"<caption>{html.escape(title)}</caption>"
+    return f"<table>{caption}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def compare(algorithm: Algorithm, setup: Setup, seed: int = 0) -> Comparison:

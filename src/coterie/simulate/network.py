@@ -30,7 +30,7 @@ class Constant:
 
     def __post_init__(self) -> None:
         """Refuse a delay that goes back in time."""
-        _require(self.value >= 0, "a constant delay is at least 0", self.value)
+        _require(self.value >= 0, "a constant delay must be at least 0", self.value)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -46,7 +46,7 @@ class Uniform:
 
     def __post_init__(self) -> None:
         """Refuse bounds that are crossed or go back in time."""
-        _require(0 <= self.low <= self.high, "uniform bounds satisfy 0 <= LOW <= HIGH", self)
+        _require(0 <= self.low <= self.high, "uniform bounds must satisfy 0 <= LOW <= HIGH", self)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -67,7 +67,7 @@ class Exponential:
 
     def __post_init__(self) -> None:
         """Refuse a mean that is no delay."""
-        _require(self.mean > 0, "an exponential mean is greater than 0", self.mean)
+        _require(self.mean > 0, "an exponential mean must be greater than 0", self.mean)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -84,7 +84,7 @@ class LogNormal:
 
     def __post_init__(self) -> None:
         """Refuse what is no log-normal distribution."""
-        _require(self.median > 0 and self.sigma >= 0, "MEDIAN is > 0 and SIGMA >= 0", self)
+        _require(self.median > 0 and self.sigma >= 0, "MEDIAN must be > 0 and SIGMA >= 0", self)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -105,9 +105,9 @@ class Matrix:
     def __post_init__(self) -> None:
         """Refuse what is no square of delays."""
         square = len(self.rows) > 0 and all(len(row) == len(self.rows) for row in self.rows)
-        _require(square, "a matrix has as many delays in each row as it has rows", self.rows)
+        _require(square, "a matrix must have as many delays in each row as it has rows", self.rows)
         positive = all(delay >= 0 for row in self.rows for delay in row)
-        _require(positive, "the delays of a matrix are at least 0", self.rows)
+        _require(positive, "the delays of a matrix must be at least 0", self.rows)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -120,7 +120,7 @@ Latency: TypeAlias = Constant | Uniform | Exponential | LogNormal | Matrix
 
 def _require(holds: bool, demand: str, got: object) -> None:
     if not holds:
-        raise UsageError(f"{demand}, not {got}")
+        raise UsageError(f"{demand}, got {got}")
 
 
 def parse_latency(text: str) -> Latency:
@@ -164,7 +164,7 @@ def _numbers(text: str, part: str) -> tuple[float, ...]:
 def check_probability(name: str, value: float) -> None:
     """Refuse what is no probability."""
     if not 0 <= value <= 1:
-        raise UsageError(f"{name} must be a probability between 0 and 1, not {value}")
+        raise UsageError(f"{name} must be a probability between 0 and 1, got {value}")
 
 
 @dataclass(frozen=True)

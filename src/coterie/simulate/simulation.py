@@ -244,4 +244,4 @@ def _check_numbering(processes: Sequence[Process[Any]]) -> None:
 def _check_limits(**limits: float | None) -> None:
     for name, limit in limits.items():
         if limit is not None and not limit > 0:
-            raise UsageError(f"{name} must be greater than 0, not {limit}")
+            raise UsageError(f"{name} must be greater than 0, got {limit}")

@@ -215,7 +215,7 @@ class Poisson(Workload):
     def __post_init__(self) -> None:
         """Refuse a workload without entries."""
         if not (0 < self.rate < math.inf and 0 < self.duration < math.inf):
-            raise UsageError(f"rate and duration must be positive and finite, not {self}")
+            raise UsageError(f"rate and duration must be positive and finite, got {self}")
 
     def start(self, world: World) -> None:
         """Wait for the first arrival."""
@@ -269,4 +269,4 @@ def _draw(duration: float | Latency, world: World, process: ProcessId) -> float:
 
 def _at_least(least: int, value: int, name: str) -> None:
     if value < least:
-        raise UsageError(f"{name} must be at least {least}, not {value}")
+        raise UsageError(f"{name} must be at least {least}, got {value}")

@@ -2,13 +2,16 @@
 
 A power loss cuts each file to what was synced and a random part of the rest, and each name in a
 folder is the synced one or the latest. A killed process loses nothing that it has written: the
-kernel has it. A sync that fails loses the same part of its file at once, as the kernel forgets
-what it could not write: the next sync may succeed, and does not bring it back.
+kernel has it. A sync that fails loses a part of what it should have written, as the kernel forgets
+what it could not write: the next sync may succeed, and does not bring it back. On some file systems
+that part is gone at once. On others it can still be read, and is gone after a power loss, with all
+that was written behind it in the same file.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -35,6 +38,7 @@ class Disk:
         self._random = random
         self._kept = folder.with_name(folder.name + "-synced")  # links to what names stood for
         self._sizes: dict[int, int] = {}  # synced, by inode
+        self._doomed: dict[int, int] = {}  # by inode, from where on no sync reaches the disk
         self._names: dict[Path, dict[str, int]] = {}  # synced, by folder
         self._locks: dict[int, tuple[Process, IO[bytes]]] = {}  # by inode
         self._locked: list[IO[bytes]] = []  # ever, by processes that may have been killed since
@@ -62,14 +66,25 @@ class Disk:
             return
         if self.is_full:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                self._cut(Path(f"/proc/self/fd/{descriptor}").readlink())
+                self._forget(descriptor)
             raise OSError(errno.ENOSPC, "No space left on device")
         self._note(descriptor)
+
+    def _forget(self, descriptor: int) -> None:
+        """Lose a part of what was to be synced: at once, or with the power."""
+        if self._random.random() < 0.5:
+            self._cut(Path(f"/proc/self/fd/{descriptor}").readlink())
+        else:
+            inode = os.fstat(descriptor).st_ino
+            self._doomed.setdefault(inode, self._sizes.get(inode, 0))
 
     def _note(self, descriptor: int) -> None:
         about = os.fstat(descriptor)
         if not stat.S_ISDIR(about.st_mode):
-            self._sizes[about.st_ino] = about.st_size
+            if not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
+                self._doomed.pop(about.st_ino, None)  # it was written from its beginning
+            lasting = self._doomed.get(about.st_ino, about.st_size)
+            self._sizes[about.st_ino] = min(lasting, about.st_size)
             return
         folder = Path(f"/proc/self/fd/{descriptor}").readlink()
         names: dict[str, int] = {}
@@ -119,6 +134,7 @@ class Disk:
             shutil.rmtree(folder)
             folder.mkdir()
         self._sizes.clear()
+        self._doomed.clear()
         self._names.clear()
         self._locks.clear()
 
@@ -138,7 +154,8 @@ class Disk:
 
     def _renumber(self, new: dict[int, int], paths: dict[Path, int]) -> None:
         """Know copies of files by their new numbers."""
-        self._sizes |= {new[old]: size for old, size in self._sizes.items() if old in new}
+        for sizes in (self._sizes, self._doomed):
+            sizes |= {new[old]: size for old, size in sizes.items() if old in new}
         for folder, names in self._names.items():
             self._names[folder] = {name: new.get(old, old) for name, old in names.items()}
         for path, old in paths.items():

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from coterie.transactions import Transaction
 
 PORT, STORE_PORT = 7420, 7421
-END_LEASES, END_SECONDS = 15, 30  # that everything may take to come to an end after the last fault
+END_LEASES, END_SECONDS = 15, 30  # to come to an end after the last fault and the last hold
 TAIL_SPREADS = 24  # of two latencies one in some 10^9 is above this, as exponential ones are
 ACCOUNTS, BALANCE = 6, 100
 
@@ -65,6 +65,7 @@ class Workload(ABC):
         self.programs = program_names(scene.plan)
         self.config = self._config()
         self.stop_at = 0.0
+        self._holds_until = 0.0  # what has been taken so far, as those that took it mean to
 
     def _config(self) -> dict[str, Any]:
         return {"cluster": "stack", "lease": self.plan.lease, "nodes": {}}
@@ -104,8 +105,8 @@ class Workload(ABC):
 
     def run(self) -> None:
         """Let everything happen, and see that it comes to an end."""
-        limit = self.stop_at + END_SECONDS + END_LEASES * self.plan.lease
-        self.world.run(limit, lambda: not self.scene.programs_left())
+        while self.scene.programs_left() and self.world.now < self._limit():
+            self.world.run(self._limit(), lambda: not self.scene.programs_left())
         left = self.scene.programs_left()
         if left and not self.must_end:
             return
@@ -117,6 +118,19 @@ class Workload(ABC):
         left = self.scene.nodes_left()
         if left:
             raise ViolationError("ending", f"{', '.join(left)} did not end when asked to")
+
+    def _limit(self) -> float:
+        """Return when all programs have to have come to an end.
+
+        The lengths of holds are drawn, and have no bound: to wait for one that goes on is no fault.
+        """
+        calm_from = max(self.stop_at, self._holds_until)
+        return calm_from + END_SECONDS + END_LEASES * self.plan.lease
+
+    async def hold(self, seconds: float) -> None:
+        """Let time pass in which a program has what it has taken."""
+        self._holds_until = max(self._holds_until, self.world.now + seconds)
+        await asyncio.sleep(seconds)
 
     @contextlib.asynccontextmanager
     async def held(
@@ -251,7 +265,7 @@ class LeasedLocks(Workload):
         lease = self.plan.lease
         holds = lease * random.expovariate(0.7 if random.random() < self.long_share else 20)
         async with wanted as held, self.held(process, held, shared=use == "shared"):
-            await asyncio.sleep(holds)
+            await self.hold(holds)
 
     def finish(self) -> None:
         """See that all locks are to be had, by a program that comes after all others."""
@@ -476,7 +490,7 @@ class ClassicLocks(Workload):
             await asyncio.sleep(random.expovariate(1) * lease * 0.2)
             self.world.recorder.called(process.true_now(), process.number, "acquire")
             async with coordinator.lock(random.choice("aab")) as held, self.held(process, held):
-                await asyncio.sleep(random.expovariate(1) * lease * self.hold_leases)
+                await self.hold(random.expovariate(1) * lease * self.hold_leases)
 
 
 class CrashingClassics(ClassicLocks):
@@ -584,6 +598,9 @@ class Bank(Workload):
             self.scene.counts[type(error).__name__] += 1
             if isinstance(error, Unavailable):
                 note(process, name, "abort")
+                # The disk has failed. Some programs end then, and the next life reads what is there.
+                if self.scene.random(process, "ends").random() < 0.5:
+                    raise
                 await asyncio.sleep(0.1)
         else:
             note(process, name, "commit")

@@ -84,6 +84,11 @@ class Acquirable(Generic[Kept_co]):
         return None if held is None else cast("Kept_co", Held(self._loop, held))
 
     def _take(self, owner: threading.Thread, patience: Patience) -> Kept_co | None:
+        """Acquire, waiting if necessary: in this thread if that is possible, else in the event loop."""
+        if self._prompt is not None and self._prompt.can_wait_now(owner):
+            held = self._prompt.wait_now(owner, patience)
+            return None if held is None else cast("Kept_co", Held(self._loop, held))
+
         async def take() -> Holding | None:
             inner = await self.inner.take(owner, patience)
             return None if inner is None else wrap(self._loop, inner)

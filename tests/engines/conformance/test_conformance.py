@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -63,6 +64,16 @@ async def taken(c: coterie.Coordinator, name: str, **options: Any) -> Held:
 async def waiting(c: coterie.Coordinator, name: str, count: int) -> None:
     """Wait until so many tasks wait for a lock."""
     while len(await c.waiters(name)) < count:  # noqa: ASYNC110 - of other programs there are no events
+        await asyncio.sleep(0.01)
+
+
+async def closed_to_readers(c: coterie.Coordinator, name: str) -> None:
+    """Wait until the servers know of a writer that waits for those that share a lock.
+
+    Its own program says that it waits as soon as it asks, and may be asked before its request arrives.
+    """
+    while (held := await c.lock(name, shared=True).acquire(blocking=False)) is not None:
+        await held.release()
         await asyncio.sleep(0.01)
 
 
@@ -202,12 +213,17 @@ async def test_the_end_of_a_coordinator_ends_its_waits_and_its_holds(
 # Shared
 
 
+@pytest.mark.parametrize(
+    ("writer", "reader"), [(2, 3), (1, 3), (1, 1)], ids=["apart", "of a reader", "of one program"]
+)
 @in_loop
 async def test_sharers_hold_together_and_none_overtakes_a_writer(
-    supplier: Supplier, name: str
+    supplier: Supplier, name: str, writer: int, reader: int
 ) -> None:
+    """Whether the writer, and the reader that comes after it, are of a program that reads or not."""
     order: list[str] = []
-    async with programs(supplier, 4) as (ann, bob, joe, eve):
+    async with programs(supplier, 4) as several:
+        ann, bob, *_ = several
 
         async def enter(c: coterie.Coordinator, word: str, *, shared: bool) -> None:
             async with c.lock(name, shared=shared):
@@ -216,9 +232,9 @@ async def test_sharers_hold_together_and_none_overtakes_a_writer(
         one, two = await taken(ann, name, shared=True), await taken(bob, name, shared=True)
         assert one.valid
         assert two.valid
-        writes = asyncio.create_task(enter(joe, "write", shared=False))
-        await waiting(eve, name, 1)
-        reads = asyncio.create_task(enter(eve, "read", shared=True))
+        writes = asyncio.create_task(enter(several[writer], "write", shared=False))
+        await closed_to_readers(several[3], name)
+        reads = asyncio.create_task(enter(several[reader], "read", shared=True))
         await waiting(ann, name, 2)
         assert not order
         await one.release()
@@ -567,12 +583,14 @@ async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: 
     need(supplier, RESTARTS)
     async with programs(supplier, 2) as (ann, bob):
         held = await taken(ann, name)
-        task = asyncio.create_task(bob.lock(name).acquire())
+        task = asyncio.create_task(get_at_last(bob, name))
         await waiting(ann, name, 1)
+        killed = time.monotonic()
         await asyncio.to_thread(supplier.kill)
         await asyncio.to_thread(supplier.start)
-        if REMEMBERS in supplier.can:
-            assert held.valid
+        # Where it took long to start, the lease of a hold that it remembers may be over.
+        was_quick = time.monotonic() - killed < supplier.lease / 3
+        if REMEMBERS in supplier.can and (was_quick or held.valid):
             await held.release()
         else:
             await held.lost
@@ -585,6 +603,13 @@ async def test_a_server_that_is_killed_and_comes_back(supplier: Supplier, name: 
         await got.release()
         async with ann.lock(name) as again:
             assert again.token > got.token
+
+
+async def get_at_last(c: coterie.Coordinator, name: str) -> coterie.Held | None:
+    """Wait for a lock, also where a server is away for longer than a lease."""
+    while True:
+        with contextlib.suppress(coterie.Unavailable):
+            return await c.lock(name).acquire()
 
 
 @in_loop

@@ -6,12 +6,16 @@ import asyncio
 import base64
 import contextlib
 import subprocess
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 import coterie
 from coterie.engines.etcd.channel import Channel
+from coterie.engines.etcd.messages import Change
+from coterie.engines.etcd.watches import GONE_MAX, EntryWatch, KeyWait
+from coterie.engines.queue import desk
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import (
@@ -82,6 +86,107 @@ async def test_requests_for_each_hand_off_are_few_whatever_number_waits(
             assert len(set(await asyncio.gather(*tasks))) == waiters
             costs.append((count - before) / waiters)
     assert costs[1] <= costs[0] + 1, costs
+
+
+@in_loop
+async def test_a_line_that_takes_turns_needs_no_more_than_its_writes(
+    server: EtcdSupplier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry is left and joined again in one write, and its end is heard of by the watch of before."""
+    sent, call = Counter[str](), Channel.call
+
+    async def counting(self: Channel, method: str, request: bytes, limit: float) -> bytes:
+        sent[method] += 1
+        return await call(self, method, request, limit)
+
+    monkeypatch.setattr(Channel, "call", counting)
+    # A turn may take long on a busy machine, and the next in line would knock.
+    monkeypatch.setattr(desk, "KNOCK_LATE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(desk, "WANTED_SECONDS", PATIENCE_SECONDS)
+    url, rounds = server.url().replace("lease=2", "lease=20"), 20
+
+    async def turns(c: coterie.Coordinator) -> None:
+        for _ in range(rounds):
+            await hold(c, "turns")
+
+    async with contextlib.AsyncExitStack() as stack:
+        line = [await stack.enter_async_context(coterie.connect(url)) for _ in range(4)]
+        await asyncio.gather(*map(turns, line))
+        sent.clear()
+        await asyncio.gather(*map(turns, line))
+    holds = rounds * len(line)
+    assert sent["KV/Txn"] <= holds + len(line), sent
+    # There are reads at the beginning and the end, where the line is not complete.
+    assert sent.total() - sent["KV/Txn"] < holds / 2, sent
+
+
+@in_loop
+async def test_the_end_of_an_entry_that_only_waited_lets_none_in(server: EtcdSupplier) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        ann, bob, eve = [
+            await stack.enter_async_context(coterie.connect(server.url())) for _ in range(3)
+        ]
+        held = await ann.lock("given-up").acquire()
+        assert held is not None
+        waits = []
+        for place, c in enumerate((bob, eve), 2):
+            waits.append(asyncio.create_task(hold(c, "given-up")))
+            while await asyncio.to_thread(entries, server, "given-up") < place:  # noqa: ASYNC110 - no events
+                await asyncio.sleep(0.01)
+        waits[0].cancel()
+        while await asyncio.to_thread(entries, server, "given-up") > 2:  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        await asyncio.wait([waits[1]], timeout=0.1)
+        assert not waits[1].done()
+        await held.release()
+        assert await waits[1] > held.token
+
+
+@in_loop
+async def test_one_of_several_sharers_that_shares_again_lets_no_writer_in(
+    server: EtcdSupplier,
+) -> None:
+    """It was inside, as one that passes a lock on is; but so are the others."""
+    async with contextlib.AsyncExitStack() as stack:
+        ann, bob, eve = [
+            await stack.enter_async_context(coterie.connect(server.url())) for _ in range(3)
+        ]
+        first = await ann.lock("shares", shared=True).acquire()
+        second = await bob.lock("shares", shared=True).acquire()
+        assert first is not None
+        assert second is not None
+        writing = asyncio.create_task(hold(eve, "shares"))
+        while await asyncio.to_thread(entries, server, "shares") < 3:  # noqa: ASYNC110 - no events
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(
+            0.1
+        )  # bob has heard that the lock is wanted, so it leaves and joins at once
+        await second.release()
+        again = asyncio.create_task(bob.lock("shares", shared=True).acquire())
+        await asyncio.wait([writing], timeout=0.2)
+        assert not writing.done()
+        await first.release()
+        assert await writing > first.token
+        third = await again
+        assert third is not None
+        await third.release()
+
+
+def test_an_end_that_a_watch_has_forgotten_is_looked_for() -> None:
+    """A watch remembers few ends; for a key that was there before the last forgotten one it knows nothing."""
+
+    async def forgotten() -> list[tuple[float, bool]]:
+        entries = EntryWatch(2, b"q:x.1.")
+        entries.start(5)
+        found = []
+        for revision in range(6, 6 + GONE_MAX + 1):
+            entries.hear([Change(True, b"q:x.1.%d" % revision, b"", revision)])
+            wait = KeyWait(entries, b"q:x.1.6")
+            found.append((await wait.since(), wait.ended.done()))
+            wait.give_up()
+        return found
+
+    assert asyncio.run(forgotten()) == [(5, True)] * GONE_MAX + [(6, False)]
 
 
 @in_loop

@@ -36,7 +36,8 @@ trace_option = click.option(
     "trace_file",
     type=click.Path(dir_okay=False),
     callback=to_path,
-    help="Write the trace to a file: .jsonl, .svg (space-time diagram), .shiviz or .perfetto.json.",
+    help="Write the trace to a file: .jsonl, .html (a page to step through), .svg (space-time diagram),"
+    " .shiviz or .perfetto.json.",
 )
 
 
@@ -133,12 +134,25 @@ def sizes(text: str) -> list[int]:
         raise UsageError(f"-N must be numbers such as 3,7,13, got {text!r}") from None
 
 
+def _page(trace: Trace) -> str:
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - needs numpy
+    from coterie.scenario.script import commands  # noqa: PLC0415 - as above
+    from coterie.web.lab.file import run_page  # noqa: PLC0415 - as above
+
+    first, *moves = commands(trace)
+    page = run_page(first, moves)
+    if isinstance(page, Refusal):
+        raise UsageError(page.error)
+    return page
+
+
 def write_trace(trace: Trace, path: Path) -> None:
     """Write a trace in the format that the suffix of the file names."""
     from coterie.diagram import perfetto, shiviz, space_time  # noqa: PLC0415 - only when drawing
 
     formats: dict[str, Callable[[Trace], str]] = {
         ".jsonl": Trace.to_lines,
+        ".html": _page,
         ".svg": space_time,
         ".shiviz": shiviz,
         ".perfetto.json": perfetto,

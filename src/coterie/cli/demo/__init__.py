@@ -28,6 +28,8 @@ TRY_NEXT = """
 Try next:
   coterie lock nightly -- echo mine    hold a lock while a command runs, on this machine
   coterie serve --dev 3                a cluster of your own to try things on
+  coterie status --web                 locks, waits and deadlocks, live in the browser
+  coterie lab                          play an algorithm by hand, and see where each move leads
   coterie tour                         the classic algorithms measured, verified and broken"""
 
 

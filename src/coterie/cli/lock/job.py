@@ -53,7 +53,7 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--ttl",
             type=duration,
             metavar="DUR",
-            help="Length of the lease, if shorter than the cluster's.",
+            help="Length of the lease, if shorter than that of the cluster or server.",
         ),
         click.option("-c", "shell", metavar="STR", help="Run STR with `sh -c`."),
         click.option(
@@ -79,7 +79,7 @@ def enter(url: str | None, node: str | None) -> Coordinator:
         return connect(url)
     chosen = choose_url(url)
     if scheme_of(chosen) != "coterie" or chosen.startswith("coterie://"):
-        raise UsageError(f"--node needs the cluster file: --url coterie:FILE, not {chosen}")
+        raise UsageError(f"--node needs the cluster file: --url coterie:FILE, got {chosen}")
     from coterie.cluster.config import load  # noqa: PLC0415 - not for locks of this machine
     from coterie.cluster.join import join  # noqa: PLC0415 - as above
 

@@ -2,6 +2,8 @@
 
 Whatever is unusual (other options, help, mistakes, a lock that is not free, a cluster) is left to the
 full command before anything has been done.
+
+A test reads thousands of command lines both ways, and another runs the same ones both ways.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from coterie.cli.lock.group import Group
 from coterie.cli.lock.program import Job, environment, failure, read_program
 from coterie.errors import CoterieError, UsageError
 from coterie.locks.loss import NOT_IN_FORCE, loss
-from coterie.locks.names import check_name
+from coterie.locks.names import LENGTH_MAX, check_name
 from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
@@ -28,14 +30,15 @@ if TYPE_CHECKING:
 
 WATCH_SECONDS = 0.25  # between two looks whether the lock is lost
 FOREVER = float("inf")
+HOLDERS_MAX = 1000  # of a semaphore, whose slots are tried one after the other
 
 
 class Request(NamedTuple):
     """What the arguments ask for."""
 
-    name: str
+    wanted: tuple[tuple[str, ...], ...]  # the locks, for each the names of which one will do
     url: str | None
-    shared: bool
+    shared: bool  # the first of them
     job: Job
 
 
@@ -53,11 +56,17 @@ def hold_at_once(arguments: Sequence[str]) -> int | None:
         words.close()
 
 
-# Arguments: a part of the options of the full command, written in the plainest way
+# Arguments: the options of the full command, as far as they mean something to a lock that is free
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise UsageError(text)
+    return int(text)
 
 
 def _status(text: str) -> int:
-    if not text.isdecimal() or int(text) > 255:
+    if _number(text) > 255:
         raise UsageError(text)
     return int(text)
 
@@ -74,6 +83,9 @@ VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--wait": ("wait", duration),
     "-E": ("conflict", _status),
     "--conflict-exit-code": ("conflict", _status),
+    "-k": ("holders", _number),
+    "--holders": ("holders", _number),
+    "--also": ("also", check_name),
     "-c": ("shell", str),
     "--ttl": ("ttl", duration),
     "--url": ("url", str),
@@ -84,28 +96,64 @@ VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def read_arguments(arguments: Sequence[str]) -> Request | None:
     """Read what stands behind `coterie lock`; None if the full command has to."""
-    options: dict[str, Any] = {}
     rest = list(arguments)
     try:
-        while rest and rest[0].startswith("-"):
-            option = rest.pop(0)
-            if option in FLAGS:
-                options[FLAGS[option]] = True
-            elif option in VALUES and rest and not rest[0].startswith("-"):
-                name, convert = VALUES[option]
-                options[name] = convert(rest.pop(0))
-            else:
-                return None
+        options = _read_options(rest)
         if not rest or ("nonblock" in options and "wait" in options):
             return None
         program = read_program(tuple(rest[1:]), options.get("shell"))
-        name = check_name(rest[0])
+        wanted = _wanted(rest[0], options)
     except UsageError:
         return None
     if not program:  # it only holds
         return None
     job = Job(program, options.get("on_lost", "term"), options.get("kill_after", 5.0))
-    return Request(name, options.get("url"), options.get("shared", False), job)
+    return Request(wanted, options.get("url"), options.get("shared", False), job)
+
+
+def _read_options(rest: list[str]) -> dict[str, Any]:
+    """Take the options off the front; raise `UsageError` if the full command has to read them."""
+    options: dict[str, Any] = {}
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option.startswith("--"):
+            option, is_given, value = option.partition("=")
+        else:  # -n, -ns, -w5 or -nw5
+            while option[:2] in FLAGS and len(option) > 2:
+                options[FLAGS[option[:2]]] = True
+                option = f"-{option[2:]}"
+            option, is_given, value = option[:2], option[2:], option[2:]
+        if option in FLAGS and not is_given:
+            options[FLAGS[option]] = True
+            continue
+        if option not in VALUES:
+            raise UsageError(option)
+        if not is_given:
+            if not rest or rest[0].startswith("-"):
+                raise UsageError(option)
+            value = rest.pop(0)
+        name, convert = VALUES[option]
+        if name == "also":
+            options.setdefault(name, []).append(convert(value))
+        else:
+            options[name] = convert(value)
+    return options
+
+
+def _wanted(name: str, options: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """Name the locks to be held, as `Coordinator.semaphore` and `lock_all` do."""
+    holders, also = options.get("holders"), options.get("also", [])
+    if holders is None:
+        first: tuple[str, ...] = (check_name(name),)
+    else:
+        if not 1 <= holders <= HOLDERS_MAX or "shared" in options:
+            raise UsageError("-k")
+        check_name(name, LENGTH_MAX - len(f"/permit-{holders}"))
+        first = tuple(f"{name}/permit-{number}" for number in range(1, holders + 1))
+    names = [*first, *also]
+    if len(set(names)) < len(names):
+        raise UsageError("--also")  # a name twice
+    return (first, *((each,) for each in also))
 
 
 # Signals wait in the kernel until they are asked for, so that none is missed and none interrupts
@@ -156,10 +204,10 @@ def _hold(words: Words, request: Request) -> int | None:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         began = time.monotonic()
-        seat = _acquire(words, request)
-        if seat is None:
+        seats = _acquire(words, request)
+        if seats is None:
             return None
-        status = _run(seat, request, time.monotonic() - began, numbers, mask)
+        status = _run(words, seats, request.job, time.monotonic() - began, numbers, mask)
         while _next_signal(numbers, 0.0) is not None:
             pass  # there is no program any more that it could be for
         return status
@@ -167,38 +215,58 @@ def _hold(words: Words, request: Request) -> int | None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _acquire(words: Words, request: Request) -> Seat | None:
+def _acquire(words: Words, request: Request) -> dict[str, Seat] | None:
+    """Take all locks; None, with nothing held, if one of them is not free."""
     from coterie.engines.file.words import ReplacedError  # noqa: PLC0415 - not on Windows
 
+    seats: dict[str, Seat] = {}
     try:
-        return words.try_acquire(request.name, shared=request.shared, owner=1)
+        for number, names in enumerate(request.wanted):
+            shared = request.shared and not number
+            for name in names:
+                seat = words.try_acquire(name, shared=shared, owner=1)
+                if seat is not None:
+                    seats[name] = seat
+                    break
+            else:
+                break
+        else:
+            return seats
     except (ReplacedError, CoterieError, OSError):
-        return None
+        pass
+    for seat in seats.values():
+        seat.release()
+    return None
 
 
-def _run(
-    seat: Seat, request: Request, waited: float, numbers: Sequence[int], mask: set[int]
+def _run(  # noqa: PLR0917 - all of it is needed
+    words: Words,
+    seats: dict[str, Seat],
+    job: Job,
+    waited: float,
+    numbers: Sequence[int],
+    mask: set[int],
 ) -> int:
     """Run the program, release, and return the exit status."""
-    token = seat.token
-    assert token is not None, "the lock is held"
-    reason = ""
+    tokens = {name: seat.token or 0 for name, seat in seats.items()}
+    lost, reason = next(iter(tokens)), ""
     try:
-        surroundings = environment({request.name: token}, waited)
-        group = Group(request.job.program, surroundings, seat.lend(), mask)
+        lifelines = [each for seat in seats.values() for each in seat.lend()]
+        group = Group(job.program, environment(tokens, waited), lifelines, mask)
     except OSError as error:
-        _complain(f"{request.job.program[0]}: {error.strerror}")
+        _complain(f"{job.program[0]}: {error.strerror}")
         status = failure(error)
     else:
-        status, reason = _wait(group, seat.words, request.job, numbers)
+        status, reason = _wait(group, words, job, numbers)
     # A loss that has not been noticed yet must not pass for a good release.
-    if not reason and not seat.words.in_place():
-        reason = NOT_IN_FORCE
-    seat.release()
+    if not reason and not words.in_place():
+        lost, reason = next(reversed(tokens)), NOT_IN_FORCE  # the first that is released
+    for seat in reversed(seats.values()):
+        seat.release()
     if reason:
-        lost = loss(request.name, token, reason)
-        _complain(str(lost))
-        return lost.exit_status
+        error_of_loss = loss(lost, tokens[lost], reason)
+        _complain(str(error_of_loss))
+        return error_of_loss.exit_status
     return status
 
 

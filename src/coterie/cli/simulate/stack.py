@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.common.options import write_trace
-from coterie.cli.common.output import number, output_option, print_json
+from coterie.cli.common.output import number, output_option, print_json, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.simulate.workers import workers
 from coterie.errors import UsageError
@@ -110,7 +110,7 @@ def _run_one(plan: Plan, trace_file: Path | None, output: str, *, shrinks: bool)
         plan = smaller
     if trace_file is not None:
         if trace_file.suffix == ".log":
-            trace_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            write_file(trace_file, "\n".join(lines) + "\n")
         else:
             write_trace(trace, trace_file)
     if output == "json":

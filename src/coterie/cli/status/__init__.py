@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 VIEWS = ("nodes", "locks", "waiters", "graph")
 DRAWN = ("svg", "dot")
+WEB_PORT = 8420
 
 
 class Source(Protocol):
@@ -66,7 +67,24 @@ class Source(Protocol):
     show_default=True,
     help="How to print the result; svg and dot draw the graph.",
 )
-def command(*, view: str | None, url: str | None, watch: bool, every: float, output: str) -> int:
+@click.option("--web", is_flag=True, help="Show it in the browser, live, until interrupted.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"Where --web listens on this machine, {WEB_PORT} or the next free port by default; 0: any.",
+)
+@click.option("--no-open", is_flag=True, help="With --web: print the address, open no browser.")
+def command(
+    *,
+    view: str | None,
+    url: str | None,
+    watch: bool,
+    every: float,
+    output: str,
+    web: bool,
+    port: int | None,
+    no_open: bool,
+) -> int:
     """Show the nodes, locks, waiters or wait-for graph of a cluster, a server or a lock directory.
 
     graph shows which task waits for which lock, which task holds it, and which waits can never end.
@@ -76,10 +94,16 @@ def command(*, view: str | None, url: str | None, watch: bool, every: float, out
     A cluster that runs a classic algorithm shows its nodes, their locks and the leader if it elects
     one.
 
+    --web shows all of it on a page of this machine, which changes as the locks do.
+
     Exits with 0 if all nodes vote, no program has lost its connection and graph shows no deadlock;
     with 1 if one of these fails but a quorum votes; with 69 if no quorum votes or the directory
     cannot be read. Servers: 0 if all that the URL names answer, 1 if some do, 69 if none does.
     """
+    if web:
+        return _show_pages(url, WEB_PORT if port is None else port, browser=not no_open)
+    if port is not None or no_open:
+        raise UsageError("--port and --no-open belong to --web")
     if output in DRAWN and (view != "graph" or watch):
         raise UsageError(f"-o {output} draws the graph, once: coterie status graph -o {output}")
     source = _source(url)
@@ -90,6 +114,20 @@ def command(*, view: str | None, url: str | None, watch: bool, every: float, out
         if not watch:
             return health
         time.sleep(every)
+
+
+def _show_pages(url: str | None, port: int, *, browser: bool) -> int:
+    from coterie import web  # noqa: PLC0415 - an extra
+
+    web.require()
+    from coterie.locks.url import choose_url  # noqa: PLC0415 - as above
+    from coterie.web.app import make_app  # noqa: PLC0415 - as above
+    from coterie.web.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
+    from coterie.web.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
+    from coterie.web.server import show  # noqa: PLC0415 - as above
+
+    show(make_app(dashboard_routes(Monitor(choose_url(url)))), port, "/cluster", browser=browser)
+    return 0
 
 
 def _source(url: str | None) -> Source:

@@ -1,4 +1,4 @@
-"""The status of a lock directory on this machine, read from its tickets."""
+"""The status of a lock directory on this machine, read without taking a lock in it."""
 
 from __future__ import annotations
 

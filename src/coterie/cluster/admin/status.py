@@ -65,6 +65,24 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
     async with _asking(visit, locks=locks) as (membership, states, consultations):
         names = _names(states) if locks else []
         surveyed = await _survey(consultations, names, itertools.count())
+    return _cluster_state(membership, states, surveyed)
+
+
+async def inspect_all(visit: Visit) -> tuple[ClusterState, Graph[str]]:
+    """Ask once for everything: the nodes, the locks, and which waits last."""
+    async with _asking(visit, locks=True) as (membership, states, consultations):
+        locks, questions = _names(states), itertools.count()
+        first = await _collect(consultations, locks, questions)
+        surveyed = await _survey(consultations, locks, questions)
+        second = await _collect_further(consultations, surveyed, questions)
+    return _cluster_state(membership, states, surveyed), lasting_graph(first, second)
+
+
+def _cluster_state(
+    membership: Membership,
+    states: list[NodeState],
+    surveyed: list[tuple[Survey, list[Wanted]]],
+) -> ClusterState:
     settings = membership.settings
     known = [
         LockState(lock, survey.holders(lock), survey.silent(lock), survey.waiters(lock))
@@ -102,6 +120,15 @@ async def _collect(
 ) -> Collection:
     """Ask about all locks, then what blocks each request to share one."""
     surveyed = await _survey(consultations, locks, questions)
+    return await _collect_further(consultations, surveyed, questions)
+
+
+async def _collect_further(
+    consultations: dict[int, Consultation],
+    surveyed: list[tuple[Survey, list[Wanted]]],
+    questions: Iterator[int],
+) -> Collection:
+    """Put the answers together, and ask what blocks each request to share a lock."""
     known = [(survey, lock) for survey, part in surveyed for lock in part]
     collection = Collection(owner for survey, lock in known for owner in survey.waiting(lock.lock))
     for survey, lock in known:

@@ -38,6 +38,7 @@ class ClassicClaim:
     expires_at = math.inf
     lifelines: tuple[int, ...] = ()
     shared = False
+    wakes_at_once = False
 
     def __init__(self, engine: ClassicEngine, lock: str, owner: Owner) -> None:
         """Prepare to wait."""
@@ -135,10 +136,9 @@ class ClassicEngine:
     def obstacle(self, name: str) -> Unavailable | None:
         """Return which nodes are missing for a lock to be granted."""
         if not self.node.is_ready:
-            missing = ", ".join(self.node.strangers)
             return Unavailable(
                 f"lock {name!r}: {self.node.algorithm.name} grants locks when all nodes have met,"
-                f" and {missing} did not answer so far; start all nodes"
+                f" and {self.node.missing}; start all nodes"
             )
         if not self._is_in_doubt():
             return None

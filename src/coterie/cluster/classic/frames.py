@@ -1,4 +1,4 @@
-"""What a node of a classic algorithm is asked, and answers, about itself."""
+"""What nodes of a classic algorithm tell each other about nodes, and what one is asked about itself."""
 
 from __future__ import annotations
 
@@ -31,8 +31,20 @@ class ClassicStatus(Service, frozen=True):
     figures: ClassicFigures
 
 
+class Able(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """I have met all nodes but those that I know to be lost."""
+
+
+class Absent(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A node has been here, and is lost."""
+
+    process: int
+
+
+Note: TypeAlias = Able | Absent
 Question: TypeAlias = GetMembership | GetClassicStatus
 Answer: TypeAlias = MembershipReply | ClassicStatus
 
+decode_note = msgspec.msgpack.Decoder(Note).decode
 decode_question = msgspec.msgpack.Decoder(Question).decode
 decode_answer = msgspec.msgpack.Decoder(Answer).decode

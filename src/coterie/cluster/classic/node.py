@@ -1,5 +1,11 @@
 """A node of a classic algorithm: one process of it for every lock that a program has named.
 
+No node acts before all have met. A crash in that time must not keep those waiting that live, where the
+algorithm goes on without lost nodes. So nodes tell each other of those that they lose, and count as
+met one that any of them has met before it was lost; and each begins when all others that live have
+met all as well. An algorithm that finds out by time which nodes are down would take a node for dead
+that has let it in, and waits itself.
+
 A node of an election has a single process. It takes each of its starts for a return, so it begins with
 an election: with it nothing depends on what an earlier start has promised, and no node waits until all
 others have been there once.
@@ -13,13 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from coterie import system
 from coterie.catalogue import Algorithm, Setup, algorithm
 from coterie.cluster.classic.frames import (
+    Able,
+    Absent,
     ClassicFigures,
     ClassicStatus,
+    decode_note,
     decode_question,
 )
-from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.durable import FolderLock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
@@ -31,6 +40,7 @@ from coterie.process import Elected, Election, ElectionUser, Seat, SeatCodec, en
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie.cluster.classic.frames import Note
     from coterie.cluster.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Letter
@@ -40,6 +50,7 @@ if TYPE_CHECKING:
 CRASH, RETURN = "crash", "recovery without memory"  # as the catalogue calls them
 NUMBER_MAX = 1 << 62  # that a message may name: as many are left to count on from it
 LEADERSHIP = "leadership"  # what letters of an election name in the place of a lock
+NODES = ""  # what letters about nodes name there; no lock is called so
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -162,9 +173,14 @@ class Classic:
         self.lost: set[ProcessId] = set()  # peers that are away, or were
         self.has_failed = False  # the others do not have it any more
         self._program = program
-        self._began = clock.now()
+        self._began = system.now()
         self._patience: asyncio.TimerHandle | None = None  # with nodes that have not been met
-        self._strangers = set(range(1, self.setup.size + 1)) - {self.me}  # not met so far
+        others = set(range(1, self.setup.size + 1)) - {self.me}
+        self._goes_on = self.tolerates(CRASH) and not self.elects  # without nodes that are lost
+        self._strangers = set(others)  # not met so far
+        self._unable = others if self._goes_on else set()  # not known to have met all others
+        self._is_announced = False  # all others are told that it may act
+        self._has_begun = False
         self._early: list[tuple[ProcessId, Letter]] = []  # came before we were ready
         self._data = config.options(name).data
         self._folder = None if self._data is None else FolderLock(self._data, "node")
@@ -207,9 +223,11 @@ class Classic:
         return self.membership.members[user.leader - 1].name
 
     @property
-    def strangers(self) -> list[str]:
-        """The nodes that have not let this one in so far."""
-        return [self.peers[peer].name for peer in sorted(self._strangers)]
+    def missing(self) -> str:
+        """Which nodes this one waits for before it acts, and what they have not done so far."""
+        lack = "did not answer" if self._strangers else "did not meet all others"
+        names = [self.peers[peer].name for peer in sorted(self._strangers or self._unable)]
+        return f"{', '.join(names)} {lack} so far"
 
     @property
     def away(self) -> list[str]:
@@ -217,14 +235,24 @@ class Classic:
         return [self.peers[peer].name for peer in sorted(self.lost)]
 
     @property
-    def is_ready(self) -> bool:
-        """Whether processes can be used: all nodes know each other, or this one returns.
+    def _is_able(self) -> bool:
+        """Whether this node may act: all nodes know it, or it returns.
 
         A node that was restarted cannot know it. So none acts before every other one has let it
-        in: those that know an earlier start of it do not. A node whose disk says that it was here
+        in, or is known to have been here and to be lost: those that know an earlier start of it do
+        not let it in. A node whose disk says that it was here
         before is let in, and begins with the rule of its algorithm for that.
         """
-        return not self._strangers or (self._incarnation > 0 and self.tolerates_restarts)
+        return not self._strangers or self._returns
+
+    @property
+    def _returns(self) -> bool:
+        return self._incarnation > 0 and self.tolerates_restarts
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether processes can be used."""
+        return self._has_begun
 
     async def start(self) -> None:
         """Listen, call the others, and say what this algorithm tolerates."""
@@ -245,8 +273,7 @@ class Classic:
         )
         lease = self.membership.settings.lease
         self._patience = asyncio.get_running_loop().call_later(lease, self._miss_strangers)
-        if self.is_ready:
-            self._begin()
+        self._begin_if_able()
 
     def _number_of_start(self) -> int:
         """Return a number that no earlier start of this node had; 0 for the very first.
@@ -257,14 +284,28 @@ class Classic:
         """
         counted = None if self._data is None else count_start(self._data)
         if self.elects and self.tolerates_restarts:
-            return int(clock.wall() * 1000) if counted is None else counted + 1
+            return int(system.wall() * 1000) if counted is None else counted + 1
         return counted or 0
 
-    def _begin(self) -> None:
-        """Let processes be used; the one of an election begins by itself."""
+    def _begin_if_able(self) -> None:
+        """Let processes be used if this node may act, and so may all others that live.
+
+        A node that returns does not wait for others: its algorithm has a rule for that.
+        """
+        if self._has_begun or not self._is_able:
+            return
+        if self._goes_on and not self._is_announced:
+            self._is_announced = True
+            self._tell_nodes(Able())
+        if self._unable and not self._returns:
+            return
+        self._has_begun = True
+        early, self._early = self._early, []
         if self.elects:
             self._make(LEADERSHIP)
         self._program.ready()
+        for sender, letter in early:
+            self._deliver(sender, letter)
 
     async def stop(self) -> None:
         """End; the others find this node lost."""
@@ -307,8 +348,16 @@ class Classic:
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
         if self.elects and letter.lock != LEADERSHIP:
             raise ProtocolError(f"a letter about {letter.lock!r}: this cluster has no locks")
+        if letter.lock == NODES:
+            self._take_note(peer, decode_note(letter.content))
+            return
         if not self.is_ready:
             self._early.append((peer, letter))
+            if not (self.tolerates_restarts and self.peers[peer].incarnation):  # or it returns
+                # It has begun, so it has heard of all that live that they are able. One of them
+                # may have ended before it has told us.
+                self._unable.clear()
+                self._begin_if_able()
             return
         if letter.lock not in self.processes:
             self._make(letter.lock)
@@ -318,29 +367,45 @@ class Classic:
     # Nodes that come, go, and come back
 
     def _meet(self, peer: ProcessId) -> None:
-        was_ready = self.is_ready
-        self._strangers.discard(peer)
+        if peer in self._strangers:
+            self._strangers.remove(peer)
+            if not self._strangers:
+                logger.info("node %s has met all others", self.name)
         self._find(peer)  # it was connected before it was missed, and lets us in after that
-        if was_ready or not self.is_ready:
+        self._begin_if_able()
+
+    def _tell_nodes(self, note: Note, *, but: ProcessId | None = None) -> None:
+        content = msgspec.msgpack.encode(note)
+        for peer in range(1, self.setup.size + 1):
+            if peer not in (self.me, but):
+                self.peers[peer].send(NODES, content)
+
+    def _take_note(self, sender: ProcessId, note: Note) -> None:
+        if not self._goes_on:
+            raise ProtocolError("a note about nodes, which this algorithm does not go on without")
+        if isinstance(note, Able):
+            self._unable.discard(sender)
+            self._begin_if_able()
             return
-        logger.info("node %s has met all others", self.name)
-        early, self._early = self._early, []
-        self._begin()
-        for sender, letter in early:
-            self._deliver(sender, letter)
+        if not 1 <= note.process <= self.setup.size or note.process == self.me:
+            raise ProtocolError(f"process {note.process} is no node that could be lost to this one")
+        if note.process in self._strangers:
+            # It would let us in if it is started again, and could act when those that know its
+            # first start are gone: with its initial state, beside what we do without it.
+            self.peers[note.process].rule_out()
+            self._lose(note.process)
 
     def _miss_strangers(self) -> None:
         """Do something about nodes that have not been there for a lease since this one began."""
         if self.is_ready:
             for peer in sorted(self._strangers):
                 self._lose(peer)
-        elif self._strangers:
-            missing = ", ".join(self.strangers)
+        else:
             logger.warning(
-                "node %s has not met %s: %s grants locks when all nodes have met",
+                "node %s waits: %s grants locks when all nodes have met, and %s",
                 self.name,
-                missing,
                 self.algorithm.name,
+                self.missing,
             )
 
     def _lose(self, peer: ProcessId) -> None:
@@ -351,6 +416,20 @@ class Classic:
         self.lost.add(peer)
         self._report(peer)
         self._program.lost(name)
+        if self._goes_on and self.peers[peer].is_known:
+            self._go_on_without(peer)
+
+    def _go_on_without(self, peer: ProcessId) -> None:
+        """Wait no more for a lost node, and let those that have not met it do the same.
+
+        A node that has not been started is waited for: it could act on its own when it comes, as the
+        others would without it. This one has been here, so each later start of it is refused: by
+        the nodes that know it, and by those that hear of it here.
+        """
+        self._strangers.discard(peer)
+        self._unable.discard(peer)
+        self._tell_nodes(Absent(peer), but=peer)
+        self._begin_if_able()
 
     def _report(self, peer: ProcessId) -> None:
         """Let the processes that watch a peer know that it is down."""
@@ -425,7 +504,7 @@ class Classic:
     def figures(self) -> ClassicFigures:
         """Return how the node is."""
         return ClassicFigures(
-            clock.now() - self._began,
+            system.now() - self._began,
             self.is_ready,
             tuple(self.away),
             self.leader,

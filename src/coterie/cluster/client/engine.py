@@ -149,12 +149,7 @@ class ClusterEngine:
         self.search.plan(owner)
 
     def _report(self, group: ClusterGroup, asked: AskOwner) -> OwnerReport:
-        """Answer for a group; an owner that another's search has found searches soon, too."""
-        if asked.search:
-            for wanted in asked.locks:
-                for claim in group.in_force(wanted.lock):
-                    self.search.nudge(claim.owner)
-        return blockers.report(group, self.waits, asked)
+        return blockers.answer(group, self.waits, self.search, asked)
 
     @property
     def round_trip(self) -> float:

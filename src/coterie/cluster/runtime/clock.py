@@ -1,8 +1,4 @@
-"""The clock that leases are counted on, and the one that numbers start from.
-
-Leases need a clock that counts the time in which the machine sleeps: a holder that slept through
-its lease must find it over. `time.monotonic` does not do that on Linux.
-"""
+"""Numbers that follow the time: where tokens start from, and logical clocks that go on while idle."""
 
 from __future__ import annotations
 
@@ -12,17 +8,12 @@ YEAR_2020 = 1_577_836_800
 NUMBERS_PER_SECOND = 1 << 22  # below 2**53 until the year 2088
 
 
-now = system.now  # what leases are counted on
-wall = system.wall  # where numbers start from
-boot = system.boot  # the run of the machine, in which readings of `now` can be compared
-
-
 def number() -> int:
     """Return a number that grows with the time of day, faster than tokens are used up.
 
     It is 0 before 2020: a clock that shows that was never set.
     """
-    return max(0, int((wall() - YEAR_2020) * NUMBERS_PER_SECOND))
+    return max(0, int((system.wall() - YEAR_2020) * NUMBERS_PER_SECOND))
 
 
 def error_borne(lease: float) -> float:
@@ -52,11 +43,11 @@ class RunningClock:
     def __init__(self) -> None:
         """Begin with 0."""
         self._number = 0
-        self._read_at = now()
+        self._read_at = system.now()
 
     def read(self, logical: int) -> int:
         """Return a number that is not below the logical clock, nor below any reading before."""
-        time_now = now()
+        time_now = system.now()
         self._number = max(logical, self._number + passed(time_now - self._read_at))
         self._read_at = time_now
         return self._number

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from coterie import system
 from coterie.alarm import Alarm
-from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.descriptors import EXHAUSTED
 from coterie.process import Outbox
 
@@ -170,7 +170,7 @@ class Host:
 
     def start(self, incarnation: int) -> None:
         """Begin from what is on disk; `incarnation` is a number that no earlier start had."""
-        out: Outbox[Any] = Outbox(self._me, clock.now())
+        out: Outbox[Any] = Outbox(self._me, system.now())
         out.incarnation = incarnation
         if self._storage is not None:
             out.saved, out.log = self._storage.load()
@@ -198,7 +198,7 @@ class Host:
         """
         if self._stopped:
             return
-        out: Outbox[Any] = Outbox(self._me, clock.now())
+        out: Outbox[Any] = Outbox(self._me, system.now())
         handler(*arguments, out)
         self._carry_out(out)
 
@@ -362,7 +362,7 @@ class Host:
             after = max(0.0, after)
             due = loop.time() + after
             handle = loop.call_at(due, self._ring_or_drain, name, due)
-            self._timers[name] = Timer(handle, clock.now() + after)
+            self._timers[name] = Timer(handle, system.now() + after)
             self._set_alarm()
 
     def _set_alarm(self) -> None:
@@ -374,7 +374,7 @@ class Host:
 
     def _ring_late_timers(self) -> None:
         """Let the timers ring that the machine has slept through."""
-        latest = clock.now() - LATE_SECONDS
+        latest = system.now() - LATE_SECONDS
         for name, timer in list(self._timers.items()):
             if timer.due <= latest and not timer.is_late:
                 timer.handle.cancel()
@@ -392,13 +392,13 @@ class Host:
             self._ring(name)
 
     def _drain_first(self, name: str) -> None:
-        now = clock.now()
+        now = system.now()
         self._delay = Delay(now - self._timers[name].due, now)
         self._drain(name, self._steps, 0, DRAIN_TURNS_MAX)
 
     def delay(self, memory: float) -> float:
         """Return for how long the event loop did not run, now or within the last seconds."""
-        now = clock.now()
+        now = system.now()
         dues = [timer.due for timer in self._timers.values() if not timer.is_late]
         before = self._delay.seconds if now - self._delay.until <= memory else 0.0
         return max(before, now - min(dues, default=now))

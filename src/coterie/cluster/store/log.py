@@ -1,8 +1,13 @@
 """The log of a site on disk: a snapshot, and the records that were appended to it since.
 
 The records of one write are a frame: its length, its checksum, then the records. A frame is synced
-before anything leaves that rests on it, and before the next one is written. What a crash has torn is the end of the file, and no message has
-spoken of it: it is cut off. Damage anywhere else is not repaired but reported.
+before anything leaves that rests on it, and before the next one is written. What a crash has torn is
+the end of the file, and no message has spoken of it: it is cut off. Damage anywhere else is not repaired
+but reported.
+
+The last frame may also be whole and not on disk: its process was killed before the sync, or the sync
+has failed. No message has spoken of it either, but a site that goes on from it does. So a start writes
+the whole log to a new file before anything comes of it.
 
 A snapshot is a new file that takes the name when it is complete. It names the log that goes with
 it, so an old log is never played after a new snapshot.
@@ -10,7 +15,6 @@ it, so an old log is never played after a new snapshot.
 
 from __future__ import annotations
 
-import contextlib
 import struct
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -24,6 +28,7 @@ from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from io import FileIO
     from pathlib import Path
 
 HEAD = struct.Struct(">II")  # length and checksum of what follows
@@ -48,11 +53,9 @@ class StoreLog:
         try:
             snapshot = self._read_snapshot()
             self._number = snapshot.number
-            records, end = self._read_log()
+            records, sound = self._read_log()
             self._loaded = snapshot.value, records
-            self._file = self._path(self._number).open("ab")
-            self._file.truncate(end)
-            sync_folder(self._folder)
+            self._file = self._renew(sound)
         except BaseException:
             self._lock.release()
             raise
@@ -79,8 +82,9 @@ class StoreLog:
 
     def append(self, records: Sequence[bytes]) -> None:
         """Write records, all of them or none; they last when they are synced."""
-        self._file.write(framed(msgspec.msgpack.encode(list(records))))
-        self._file.flush()
+        frame = memoryview(framed(msgspec.msgpack.encode(list(records))))
+        while frame:  # no buffer: what a full disk has not taken is not written later by a close
+            frame = frame[self._file.write(frame) :]
 
     def sync(self, done: Callable[[OSError | None], None]) -> None:
         """Put on disk what was appended; `done` hears on the event loop how it went."""
@@ -95,7 +99,7 @@ class StoreLog:
         old, number = self._path(self._number), self._number + 1
         content = framed(msgspec.msgpack.encode(Snapshot(number, value)))
         with self._reserve.lent():
-            new = self._path(number).open("wb")
+            new = self._path(number).open("wb", buffering=0)
             try:
                 sync_folder(self._folder)  # the new log is there before the snapshot that names it
                 replace(self._snapshot, content)
@@ -126,8 +130,8 @@ class StoreLog:
             raise _damaged(self._snapshot, end)
         return msgspec.msgpack.decode(frames[0], type=Snapshot)
 
-    def _read_log(self) -> tuple[list[bytes], int]:
-        """Return the records, and where the last complete frame ends."""
+    def _read_log(self) -> tuple[list[bytes], bytes]:
+        """Return the records, and the complete frames with them."""
         path = self._path(self._number)
         content = path.read_bytes() if path.exists() else b""
         frames, end = unframed(content)
@@ -136,11 +140,24 @@ class StoreLog:
         records: list[bytes] = []
         for frame in frames:
             records += msgspec.msgpack.decode(frame, type=list[bytes])
+        return records, content[:end]
+
+    def _renew(self, sound: bytes) -> FileIO:
+        """Put on disk what was read, and return the file that goes on from there."""
+        path = self._path(self._number)
+        # What can be read need not be on disk. The life before may have been killed before its sync,
+        # or have ended because that failed: the record was not told then, but this life tells what it
+        # has read, such as a decision, and a power loss would take it back. Nor is a sync of the
+        # same file enough: one that fails may leave pages that can be read, pass for written, and are
+        # left out by the next. A new file has no such pages. The folder is synced with it, so the
+        # name of the snapshot lasts as well.
+        replace(path, sound)
         for other in self._folder.glob("log.*"):
-            if other != path:  # of a snapshot that was replaced, or never completed
-                with contextlib.suppress(FileNotFoundError):
-                    other.unlink()
-        return records, end
+            # Of a snapshot that was replaced, or never completed. The one that was read is on disk
+            # under its name by now, so a power loss brings no other back, whose log is needed.
+            if other != path:
+                other.unlink(missing_ok=True)
+        return path.open("ab", buffering=0)
 
 
 def framed(content: bytes) -> bytes:

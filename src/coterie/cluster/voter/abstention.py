@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.cluster.voter.frames import Abstention
 from coterie.cluster.wire.complaints import legible
 
@@ -30,7 +30,7 @@ def abstention(voting: VoterHost) -> Abstention:
         awaited = ", ".join(voting.awaited) or "the others"
         reason = f"its data directory is empty, and it has to hear from {awaited} first"
         return Abstention(math.inf, reason)
-    return Abstention(max(0.0, voter.abstains_until - clock.now()), RESTARTED)
+    return Abstention(max(0.0, voter.abstains_until - system.now()), RESTARTED)
 
 
 def no_votes(abstentions: Mapping[str, Abstention], troubles: Sequence[str]) -> str:

@@ -90,6 +90,7 @@ class Figures(msgspec.Struct, frozen=True):
     locks: tuple[LockReport, ...]
     abstains_because: str = ""
     locks_left_out: int = 0  # that the list would have if it were not cut
+    messages: dict[str, int] = {}  # received and sent since the start, by kind
 
 
 class NodeStatus(Service, frozen=True):

@@ -148,7 +148,7 @@ class VoterHost:
         """Prepare; without storage, numbers go on from the time of day."""
         self.membership = membership
         self.node = node
-        self.started = clock.now()
+        self.started = system.now()
         self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.labels: dict[str, str] = {}  # of participants with a session or a connection
         self.lines: dict[ProcessId, Line] = {}  # by number
@@ -190,7 +190,7 @@ class VoterHost:
 
     def start(self) -> None:
         """Go on from an orderly end, or begin; maybe by abstaining."""
-        self.started = clock.now()
+        self.started = system.now()
         memory = None if self._storage is None else self._storage.recall(self.membership.digest)
         if memory is not None:
             self._hosted.resume(memory.voter)
@@ -317,7 +317,8 @@ class VoterHost:
                     raise ProtocolError(
                         f"a frame in the name of another participant, {frame.session.participant!r}"
                     )
-                voter, reading = self.voter, self.clock()
+                voter = self._hosted.voter
+                reading = self._time.read(voter.clock)
                 voter.advance(reading)
                 self.host.step(voter.receive, number, frame)
                 if voter.clock > reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.cluster.voter.abstention import abstention
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def node_metrics(voting: VoterHost, program: Iterable[Metric] = ()) -> str:
 
 
 def _voter(voting: VoterHost) -> list[Metric]:
-    voter, now = voting.voter, clock.now()
+    voter, now = voting.voter, system.now()
     ballots = list(voter.ballots.values())
     known = abstention(voting)
     reasons = {

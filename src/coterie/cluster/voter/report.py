@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import Figures, SessionReport
 from coterie.deadlock.service.lock_waits import Wanted
@@ -20,7 +20,7 @@ LOCKS_MAX = 10_000  # that one report lists
 
 def report(voting: VoterHost, *, locks: bool) -> Figures:
     """Describe a node, with its locks if they are asked for."""
-    voter, now = voting.voter, clock.now()
+    voter, now = voting.voter, system.now()
     known = abstention(voting)
     ballots = list(voter.ballots.values())
     return Figures(
@@ -34,6 +34,7 @@ def report(voting: VoterHost, *, locks: bool) -> Figures:
         _locks(voting) if locks else (),
         known.reason,
         max(0, len(ballots) - LOCKS_MAX) if locks else 0,
+        dict(voting.received + voting.sent),
     )
 
 

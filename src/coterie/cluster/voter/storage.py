@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.runtime import clock
+from coterie import system
 from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError
@@ -84,7 +84,7 @@ class Storage:
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""
         with self._reserve.lent():
-            memory = Memory(clock.boot(), configuration, voter, labels, clock.now())
+            memory = Memory(system.boot(), configuration, voter, labels, system.now())
             if memory.boot:
                 replace(self._memory, msgspec.msgpack.encode(memory))
 
@@ -98,7 +98,7 @@ class Storage:
         sync_folder(self._folder)
         with contextlib.suppress(msgspec.MsgspecError):
             memory = msgspec.msgpack.decode(content, type=Memory)
-            is_comparable = memory.boot == clock.boot() and memory.written_at <= clock.now()
+            is_comparable = memory.boot == system.boot() and memory.written_at <= system.now()
             if is_comparable and memory.configuration == configuration:
                 return memory
         return None

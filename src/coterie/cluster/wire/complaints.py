@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from coterie.cluster.runtime import clock
+from coterie import system
 
 if TYPE_CHECKING:
     from coterie.cluster.wire.connection import Connection
@@ -34,13 +34,13 @@ class Complaints:
 
     def __init__(self) -> None:
         """Begin with nothing logged."""
-        self._since = clock.now()
+        self._since = system.now()
         self._lines: Counter[str] = Counter()  # of this period, by address; bounded by `LINES_MAX`
         self._left_out = 0
 
     def log(self, connection: Connection, reason: str) -> None:
         """Log a line about a connection, unless there have been too many."""
-        if clock.now() - self._since >= PERIOD_SECONDS:
+        if system.now() - self._since >= PERIOD_SECONDS:
             self.close()
         address = connection.peer.rpartition(":")[0]
         lines = self._lines.get(address, 0)
@@ -59,6 +59,6 @@ class Complaints:
                 self._left_out,
                 LINES_PER_ADDRESS_MAX,
             )
-        self._since = clock.now()
+        self._since = system.now()
         self._lines.clear()
         self._left_out = 0

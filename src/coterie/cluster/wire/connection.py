@@ -14,6 +14,7 @@ import logging
 import socket
 import struct
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -46,6 +47,33 @@ def _complain(connection: Connection, reason: str) -> None:
     logger.warning("connection with %s refused: %s", connection.peer, reason)
 
 
+class EndOfTurn:
+    """Lets all connections of one event loop write at the end of a turn, in one callback."""
+
+    def __init__(self) -> None:
+        """Begin with nothing to write."""
+        self._waiting: list[Connection] = []
+
+    def add(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        """Have a connection write what it has gathered until then."""
+        if not self._waiting:
+            loop.call_soon(self._flush, loop)
+        self._waiting.append(connection)
+
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting, self._waiting = self._waiting, []
+        for place, connection in enumerate(waiting, 1):
+            try:
+                connection.flush()
+            except BaseException:  # the others must not wait for it
+                for other in waiting[place:]:
+                    self.add(other, loop)
+                raise
+
+
+_ends: WeakKeyDictionary[asyncio.AbstractEventLoop, EndOfTurn] = WeakKeyDictionary()
+
+
 class Connection(asyncio.Protocol):
     """A connection. It has one user at a time: the handshake first, then what `use` names."""
 
@@ -73,9 +101,11 @@ class Connection(asyncio.Protocol):
         self._complain = complain
         self._is_over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._end_of_turn = _ends.setdefault(self._loop, EndOfTurn())
         self._incoming = bytearray()  # an incomplete frame
         self._awaited = LENGTH.size  # bytes of it, to begin with those of its length
         self._outgoing = bytearray()
+        self._is_unread = False  # the peer does not read: more than a little waits to be written
         self._is_reading = False  # what is sent meanwhile leaves when all that has come is handled
         self._why = "the peer closed it"
 
@@ -115,7 +145,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._is_reading = False
         if self._outgoing:
-            self._flush()
+            self.flush()
 
     def _take(self, data: bytes) -> None:
         """Cut what came into frames and hand them on.
@@ -161,10 +191,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Stop reading from a peer that does not read."""
+        self._is_unread = True
         self.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Go on."""
+        self._is_unread = False
         if not self.closed:
             self.transport.resume_reading()
 
@@ -187,18 +219,19 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         if not self._outgoing and not self._is_reading:
-            self._loop.call_soon(self._flush)
+            self._end_of_turn.add(self, self._loop)
         start = len(self._outgoing)
         self._outgoing += b"\0\0\0\0"
         _encoder.encode_into(frame, self._outgoing, -1)
         LENGTH.pack_into(self._outgoing, start, len(self._outgoing) - start - 4)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was sent so far."""
         if self.closed or not self._outgoing:
             return
         outgoing, self._outgoing = self._outgoing, bytearray()
         self.transport.write(outgoing)
-        if self.transport.get_write_buffer_size() > BACKLOG_BYTES_MAX:
+        if self._is_unread and self.transport.get_write_buffer_size() > BACKLOG_BYTES_MAX:
             self.refuse("the peer does not read what it is sent")
             self.transport.abort()
 
@@ -213,7 +246,7 @@ class Connection(asyncio.Protocol):
 
     def close(self, reason: str) -> None:
         """End the connection; what was sent before still leaves."""
-        self._flush()
+        self.flush()
         if not self.closed:
             self._why = reason
             self.closed = True

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
-from coterie.cluster.runtime import clock
 from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.cluster.wire.frames import (
@@ -101,7 +100,7 @@ class Caller:
         self._identity = identity
         self._node = node
         self._clock_error = clock_error
-        self._called_at = clock.wall()
+        self._called_at = system.wall()
         self.hello = Hello(
             PROTOCOL,
             credentials.cluster,
@@ -161,7 +160,7 @@ class Caller:
         """7: numbers of a node without a disk rest on its time of day, which it read on the way."""
         if wall is None:
             return None
-        away = max(self._called_at - wall, wall - clock.wall())
+        away = max(self._called_at - wall, wall - system.wall())
         if away <= self._clock_error:
             return None
         return (
@@ -218,7 +217,7 @@ class Greeter:
             mine.cluster,
             mine.configuration,
             self._number(),
-            clock.wall() if self._diskless else None,
+            system.wall() if self._diskless else None,
             self._start,
             challenge,
             b"",

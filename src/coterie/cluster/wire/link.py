@@ -7,7 +7,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.cluster.runtime import clock
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError
@@ -83,7 +82,7 @@ class Link:
         self._silence_seconds_max = lease
         self._pause_seconds_max = min(PAUSE_SECONDS_MAX, lease / CALLS_PER_LEASE)
         self._unanswered_since: float | None = None
-        self._sent = clock.now()
+        self._sent = system.now()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -122,7 +121,7 @@ class Link:
         connection = self._connection
         if connection is None:
             return
-        now = clock.now()
+        now = system.now()
         # A session that waits for an answer sends again and again; after a long break the count
         # starts over.
         if self._unanswered_since is None or now - self._sent > self._silence_seconds_max:
@@ -143,12 +142,12 @@ class Link:
         pause = FIRST_PAUSE_SECONDS
         while True:
             address = self._addresses[attempt % len(self._addresses)]
-            began = clock.now()
+            began = system.now()
             try:
                 await self._use(*await self._call(address))
             except (OSError, ProtocolError) as error:
                 self._note(explain_at(address, error))
-            if clock.now() - began > LASTED_SECONDS:
+            if system.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             attempt += 1
             await asyncio.sleep(pause * system.random().uniform(0.5, 1))
@@ -156,10 +155,10 @@ class Link:
 
     async def _call(self, address: Address) -> tuple[Connection, Welcome]:
         connection = await dial(address, self._tls)
-        began = clock.now()
+        began = system.now()
         try:
             welcome = await self._caller().greet(connection)
-            self.delay_seconds = (clock.now() - began) / 2
+            self.delay_seconds = (system.now() - began) / 2
         except BaseException:
             connection.abort("the handshake failed")
             await connection.wait_closed()

@@ -19,7 +19,7 @@ from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
 from coterie.cluster.wire.frames import Letter, Receipt, Refusal, decode_letter, decode_receipt
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
-from coterie.cluster.wire.link import Link
+from coterie.cluster.wire.link import DIAL_SECONDS_MAX, Link
 from coterie.cluster.wire.listener import Listener
 from coterie.errors import ProtocolError
 
@@ -127,6 +127,21 @@ class Peer:
         """Whether there is a connection over which letters leave."""
         return self._link.is_up
 
+    @property
+    def is_known(self) -> bool:
+        """Whether we know of a start of the peer: it has called us, or answered our call."""
+        return self._life is not None
+
+    @property
+    def incarnation(self) -> int:
+        """The number of the start of the peer that we know; 0 where starts are not counted."""
+        return self._incarnation
+
+    def rule_out(self) -> None:
+        """Take each start of a peer that we do not know for a restart: others knew one that is over."""
+        if self._life is None:
+            self._life = ""
+
     def abort(self, reason: str) -> None:
         """Break our connection to the peer, if there is one; it is made again."""
         self._link.abort(reason)
@@ -152,7 +167,10 @@ class Peer:
                 raise ProtocolError(objection)
             self._delivered = 0
             if not self.is_up:
-                self._grow_impatient()  # it has called us, and may end before we reach it
+                self._grow_impatient(self._patience)  # it may end before we reach it
+        elif self._life is None and not self.is_up:
+            # The same; but a call of ours that began before it was there may have to end first.
+            self._grow_impatient(self._patience + DIAL_SECONDS_MAX)
         self._life = life
         self._incarnation = incarnation
 
@@ -194,14 +212,14 @@ class Peer:
 
     def _disconnected(self) -> None:
         if not self._stopped:
-            self._grow_impatient()
+            self._grow_impatient(self._patience)
 
-    def _grow_impatient(self) -> None:
-        """Find the peer lost unless our connection to it is up within a lease."""
+    def _grow_impatient(self, seconds: float) -> None:
+        """Find the peer lost unless our connection to it is up in time."""
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._patience, self._handlers.lost, self._number)
+        self._timer = loop.call_later(seconds, self._handlers.lost, self._number)
 
     def _confirm(self, frame: memoryview) -> None:
         answer = decode_receipt(frame)

@@ -56,9 +56,7 @@ class Diffusing(Detector[Message]):
     messages: ClassVar[Any] = Message
 
     searches: int = 0  # begun so far; the number of the last one
-    heard: set[ProcessId] = (
-        set()
-    )  # processes that have reported in this search; none when there is none
+    heard: set[ProcessId] = set()  # that have reported in this search; none when there is none
     waits: set[Member] = set()  # what those of them wait for that do not run
     joined: set[SearchId] = set()  # the last search of each initiator that we reported to
 

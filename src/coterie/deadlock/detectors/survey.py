@@ -104,7 +104,7 @@ class Survey(Detector[Message]):
         self._suspect(self._recorded(), out)
 
     def _recorded(self) -> dict[ProcessId, Wait]:
-        """The waits that the messages tell of: of each process the groups that they passed through.
+        """Return the waits that the messages tell of: of each process the groups that they passed through.
 
         All groups must be met, and of those that no message passed nothing is known: they are left
         out. If messages tell of different waits of a process, the last one counts.
@@ -132,4 +132,4 @@ def groups(condition: Condition[ProcessId]) -> list[tuple[ProcessId, ...]]:
     plain = all(group.needed == 1 and not group.groups for group in condition.groups)
     if condition.needed == condition.size and plain:
         return [(node,) for node in condition.nodes] + [group.nodes for group in condition.groups]
-    raise ConfigError(f"the survey's rules know AND edges and OR groups, not {condition}")
+    raise ConfigError(f"the survey's rules know AND edges and OR groups, got {condition}")

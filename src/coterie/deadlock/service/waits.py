@@ -76,6 +76,7 @@ class Waits:
         blockers: Callable[[Wanted], Sequence[Claim]],
         *,
         clock: Callable[[], int] = lambda: int(system.wall() * 1e9),
+        is_in_the_way: Callable[[Owner], bool] = lambda _: True,
         on_block: Callable[[Owner], None] | None = None,
         on_change: Callable[[Owner], None] | None = None,
         detects: bool = True,
@@ -87,6 +88,8 @@ class Waits:
             blockers: Returns the claims of this process that block a request: those that hold the
                 lock and, of a request to share it, those before it that want the lock alone.
             clock: Tells the age of a wait, on a clock by which processes agree roughly.
+            is_in_the_way: Returns False for an owner that blocks no other, if the engine knows: such a
+                one is in no circle.
             on_block: Called with an owner that cannot go on by itself, to look further.
             on_change: Called with an owner when a wait of it that was described is over.
             detects: Whether owners of this process may be victims.
@@ -99,6 +102,7 @@ class Waits:
         self.victims = 0
         self.picks: weakref.WeakKeyDictionary[Owner, dict[str, int]] = weakref.WeakKeyDictionary()
         self._blockers = blockers
+        self._is_in_the_way = is_in_the_way
         self._on_block = on_block
         self._on_change = on_change
         self._waiters: dict[Owner, Waiter] = {}
@@ -123,6 +127,9 @@ class Waits:
         """Take note of a claim that is not granted at once; it may fail within this call."""
         waiter = self._waiters.get(owner)
         if waiter is None:
+            # Not where one of several will do: another attempt may get a lock meanwhile.
+            if owner not in self._attempts and not self._is_in_the_way(owner):
+                return
             waiter = self._waiters[owner] = Waiter(self.clock())
         self._change(owner, waiter)
         waiter.claims[claim] = claim.awaits

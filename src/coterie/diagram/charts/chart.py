@@ -206,7 +206,7 @@ def _y_axis(values: Sequence[float], start: float, end: float, *, log: bool) -> 
 
 def _check(low: float, *, log: bool) -> None:
     if log and low <= 0:
-        raise UsageError(f"a logarithmic axis takes positive values only, not {low:g}")
+        raise UsageError(f"a logarithmic axis takes positive values only, got {low:g}")
 
 
 def _mark(sheet: Sheet, x: float, y: float, index: int) -> None:

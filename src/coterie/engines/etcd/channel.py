@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import socket
 from pathlib import Path
@@ -109,8 +108,7 @@ class Channel:
             raise ConfigError(
                 f"{self}: it wants a user; write etcd://USER@host and set COTERIE_PASSWORD"
             )
-        password = self._url.password or os.environ.get("COTERIE_PASSWORD", "")
-        request = chunk(1, self._url.user.encode()) + chunk(2, password.encode())
+        request = chunk(1, self._url.user.encode()) + chunk(2, self._url.secret.encode())
         self._metadata = ()
         try:
             answer = await self._call("Auth/Authenticate", request, limit)

@@ -15,7 +15,6 @@ ASCENDING, DESCENDING = 1, 2
 BY_CREATION = 2
 CREATE_REVISION = 1
 DELETE = 1
-NO_PUT = 0
 
 
 # Encoding
@@ -90,12 +89,9 @@ def transaction(
     )
 
 
-def watch(watch_id: int, key: bytes, end: bytes = b"", *, deletions_only: bool = False) -> bytes:
-    """Encode a WatchRequest that begins now."""
-    wanted = chunk(1, key) + (chunk(2, end) if end else b"") + number(7, watch_id)
-    if deletions_only:
-        wanted += chunk(5, _varint(NO_PUT))
-    return chunk(1, wanted)
+def watch(watch_id: int, key: bytes, end: bytes) -> bytes:
+    """Encode a WatchRequest for a range of keys that begins now."""
+    return chunk(1, chunk(1, key) + chunk(2, end) + number(7, watch_id))
 
 
 def unwatch(watch_id: int) -> bytes:
@@ -141,12 +137,14 @@ class KeyValue(NamedTuple):
     key: bytes
     value: bytes
     created: int  # its revision
+    changed: int  # the revision of its last change
 
 
 def key_value(data: bytes) -> KeyValue:
     """Decode a KeyValue."""
     found = dict(fields(data))
-    return KeyValue(_bytes(found.get(1)), _bytes(found.get(5)), _int(found.get(2)))
+    created, changed = _int(found.get(2)), _int(found.get(3))
+    return KeyValue(_bytes(found.get(1)), _bytes(found.get(5)), created, changed)
 
 
 class Found(NamedTuple):
@@ -229,6 +227,7 @@ class Change(NamedTuple):
     deleted: bool
     key: bytes
     value: bytes
+    revision: int  # in which that was done
 
 
 class Watched(NamedTuple):
@@ -264,7 +263,7 @@ def watched(data: bytes) -> Watched:
 def _change(data: bytes) -> Change:
     known = dict(fields(data))
     entry = key_value(_bytes(known.get(2)))
-    return Change(known.get(1) == DELETE, entry.key, entry.value)
+    return Change(known.get(1) == DELETE, entry.key, entry.value, entry.changed)
 
 
 def text(data: bytes, field: int) -> str:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc.aio
 import msgspec
@@ -21,7 +21,7 @@ from coterie import system
 from coterie.aio import Tasks
 from coterie.engines.etcd import messages as api
 from coterie.engines.etcd.channel import Channel
-from coterie.engines.etcd.watches import Watches
+from coterie.engines.etcd.watches import Watches, after
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
@@ -118,6 +118,14 @@ async def _node(url: ServerUrl) -> ServerNode:
     return ServerNode(url.shown, status.version, "" if trouble else role, trouble)
 
 
+class Created(NamedTuple):
+    """An entry of ours, and what stood before it in that revision."""
+
+    number: int  # its revision
+    near: bytes = b""  # the nearest key in its way; empty if none is, or if that is not known
+    alone: bool = False  # there was no other in its way
+
+
 class EtcdSession:
     """One lease of etcd and the keys that go with it."""
 
@@ -130,13 +138,12 @@ class EtcdSession:
         self._id = lease.id
         self._lost = ""
         self._limit = min(CALL_SECONDS_MAX, self.lease)
-        # The revision of each of our entries, and the key next before it where that is known.
-        self._created: dict[Place, tuple[int, bytes]] = {}
+        self._created: dict[Place, Created] = {}
         self._letters = itertools.count(1)
         self._ready = asyncio.Event()
         self._tasks = Tasks()
         mailbox = MAILBOXES + f"{participant}/".encode()
-        self._mailbox = (mailbox, _after(mailbox))
+        self._mailbox = (mailbox, after(mailbox))
         self._refusal: ConfigError | None = None
         self._watches = Watches(
             channel, self._mailbox, self._receive, self._look_for_mail, self._refuse
@@ -216,54 +223,57 @@ class EtcdSession:
         Where the key is there already, an earlier request whose answer was lost has created it.
         """
         key, way = self._key(place), _way(place)
-        read_own = api.chunk(1, api.get(key, keys_only=True))
         read_last = api.chunk(1, api.get(*way, limit=2, order=api.DESCENDING, keys_only=True))
-        entry = api.put(key, _encode_author(author), self._id)
-        then = [api.chunk(2, entry), read_own, read_last]
+        then = [read_last, api.chunk(2, api.put(key, _encode_author(author), self._id))]
         if leaving is not None:
             then.insert(0, api.chunk(3, api.delete(self._key(leaving))))
+        read_own = api.chunk(1, api.get(key, keys_only=True))
         compare = [api.absent(key), api.absent(self._abandoned(place))]
-        request = api.transaction(compare, then, [read_own, read_last])
-        answer = api.done(await self._call("KV/Txn", request))
-        (own,), last = answer.reads
+        answer = api.done(await self._call("KV/Txn", api.transaction(compare, then, [read_own])))
         if leaving is not None:
             self._created.pop(leaving, None)
-        # Where the entry has been there before, others may stand behind it: then `wait` has to look.
-        near = next((other.key for other in last if other.created < own.created), b"")
-        self._created[place] = own.created, near
-        return own.created if answer.succeeded and not near else None
+        (read,) = answer.reads
+        if not answer.succeeded:
+            # Others may stand behind an entry that has been there before: `wait` has to look.
+            self._created[place] = Created(read[0].created)
+            return None
+        number = answer.revision
+        self._created[place] = Created(number, read[0].key if read else b"", len(read) == 1)
+        return None if read else number
 
     async def wait(self, place: Place) -> int:
-        """Wait for the end of the nearest entry in our way, then look for one before it."""
-        number, near = self._created[place]
-        seen = number
+        """Wait for the end of the nearest entry in our way, then look for one before it.
+
+        Nothing joins before us. So where the nearest entry was the only one in our way, or had the lock
+        for itself, there is none in our way when it has gone.
+        """
+        number, near, alone = self._created[place]
+        seen = number  # a revision in which `near` was there
         while True:
             if not near:
-                before = await self._before(place, number, seen)
-                if not before:
+                seen, near, alone = await self._nearest(place, number, seen)
+                if not near:
                     return number
-                near = before[0].key
-            watching = await self._watches.until_deleted(near)
+            waiting = await self._watches.until_deleted(near)
             try:
-                await watching.created
-                # It may have gone before the watch began, which would then be silent.
-                now = await self._before(place, number, seen)
-                if not now:
-                    return number
-                if now[0].key == near:
-                    seen = max(seen, await watching.ended)
-                    if seen > number and len(now) == 1 and watching.ended.result():
-                        self._check()
-                        return number
-                    near = b""
-                else:
-                    near = now[0].key
+                if await waiting.since() > seen:
+                    # It may have gone before the watch began, which would then be silent.
+                    seen, still, alone = await self._nearest(place, number, seen)
+                    if still != near:
+                        near = still
+                        if not near:
+                            return number
+                        continue
+                gone = await waiting.ended
             finally:
-                self._watches.give_up(watching)
+                waiting.give_up()
             self._check()
+            if gone.revision and (alone or (gone.passed_on and b":x." in near)):
+                return number
+            seen, near = max(seen, gone.revision), b""
 
-    async def _before(self, place: Place, number: int, seen: int) -> list[KeyValue]:
-        """Read the two nearest entries in our way.
+    async def _nearest(self, place: Place, number: int, seen: int) -> tuple[int, bytes, bool]:
+        """Read the nearest entry in our way, in which revision it was there, and if it is the only one.
 
         One member may lag behind. What it says counts only if it has seen our own entry, and the
         event that made us look; or else another holder might be hidden, or one that has gone be
@@ -281,7 +291,8 @@ class EtcdSession:
             answer = api.found(await self._call("KV/Range", request))
             if answer.revision >= seen:
                 break
-        return answer.keys
+        near = answer.keys[0].key if answer.keys else b""
+        return max(seen, answer.revision), near, len(answer.keys) == 1
 
     async def leave(self, place: Place) -> None:
         """Delete our key.
@@ -303,11 +314,11 @@ class EtcdSession:
     async def lines(self, locks: Sequence[str] | None) -> dict[str, list[Entry]]:
         """Read queues; each lock is read at one revision."""
         if locks is None:
-            return _divided(await self._read(QUEUES, _after(QUEUES)))
+            return _divided(await self._read(QUEUES, after(QUEUES)))
         found = {}
         for lock in locks:
             start = QUEUES + f"{lock}:".encode()
-            found.update(_divided(await self._read(start, _after(start))))
+            found.update(_divided(await self._read(start, after(start))))
         return found
 
     async def _read(self, key: bytes, end: bytes) -> list[KeyValue]:
@@ -364,12 +375,7 @@ class EtcdSession:
 def _way(place: Place) -> tuple[bytes, bytes]:
     """Return the range of the keys that can be in the way: for a sharer only exclusive ones."""
     start = QUEUES + f"{place.lock}:{'x.' if place.shared else ''}".encode()
-    return start, _after(start)
-
-
-def _after(prefix: bytes) -> bytes:
-    """Return the end of the range of all keys that begin so."""
-    return prefix[:-1] + bytes([prefix[-1] + 1])
+    return start, after(start)
 
 
 def _divided(keys: Sequence[KeyValue]) -> dict[str, list[Entry]]:

@@ -1,48 +1,112 @@
 """The watches of a session, over one stream to etcd.
 
-What a watch says is a hint: what waits looks at the server before it goes on. So a stream that
-breaks, or a watch that etcd cancels, only makes everything that waits look again.
+A watch is on all entries of one process in the queue of one lock, and stays for a while: where
+programs take turns, the entry next before ours is one of the same process each time. What a
+watch has seen since it began is remembered, so a key that was there at a later revision than that, and whose
+end it has not told, is still there. For anything else what waits looks at the server before it goes
+on: a stream that breaks, or a watch that etcd cancels, makes everything that waits look again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc.aio
 
+from coterie.aio import FirstDone
 from coterie.engines.etcd.messages import unwatch, watch, watched
 from coterie.errors import ConfigError, CoterieError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from coterie.engines.etcd.channel import Channel
     from coterie.engines.etcd.messages import Change, Watched
 
 RETRY_SECONDS = 0.1
 MAIL = 1  # the number of the watch of our mail
+KEPT_MAX = 64  # watches, as long as no more are waited for
+IDLE_MAX = 2  # times in a row that a watch may say what is of no use
+GONE_MAX = 4  # keys of one process for one lock whose end is remembered
 
 
-class KeyWatch:
-    """A watch of one key, until it is deleted."""
+class Gone(NamedTuple):
+    """What is known of the end of a key."""
 
-    def __init__(self, number: int) -> None:
+    revision: int  # of the deletion; 0: its watch is over, so look again
+    # Its process joined again in the same revision: it does so only with an entry that was inside.
+    passed_on: bool = False
+
+
+class EntryWatch:
+    """A watch of the entries of one process for one lock."""
+
+    def __init__(self, number: int, begin: bytes) -> None:
         """Begin; etcd has not heard of it yet."""
-        loop = asyncio.get_running_loop()
         self.number = number
-        self.created: asyncio.Future[None] = loop.create_future()  # nothing is missed from here on
-        self.ended: asyncio.Future[int] = (
-            loop.create_future()
-        )  # revision of the deletion; 0: look again
+        self.begin = begin  # of the keys
+        self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.since = math.inf  # the revision after which all that is gone is known here
+        self.waits: list[KeyWait] = []
+        self.idle = 0  # how many times in a row it has said what was of no use
+        self.gone: dict[bytes, Gone] = {}  # the last few
 
-    def end(self, revision: int) -> None:
+    def start(self, revision: int) -> None:
+        """Take note that nothing is missed from now on."""
+        self.since = revision
+        self.began.set_result(None)
+
+    def hear(self, changes: Sequence[Change]) -> None:
+        """Take note of changes."""
+        joined = {change.revision for change in changes if not change.deleted}
+        self.idle = 0 if self.waits else self.idle + 1
+        for change in changes:
+            if change.deleted:
+                gone = Gone(change.revision, change.revision in joined)
+                self.gone[change.key] = gone
+                for wait in self.waits:
+                    if wait.key == change.key:
+                        wait.end(gone)
+        while len(self.gone) > GONE_MAX:
+            self.since = max(self.since, self.gone.pop(next(iter(self.gone))).revision)
+
+    def end(self) -> None:
+        """Let all that wait look for themselves."""
+        if not self.began.done():
+            self.began.set_result(None)
+        for wait in self.waits:
+            wait.end(Gone(0))
+
+
+class KeyWait:
+    """A wait for the end of one key, which its watch may have seen already."""
+
+    def __init__(self, entries: EntryWatch, key: bytes) -> None:
+        """Begin to wait."""
+        self.key = key
+        self.ended: asyncio.Future[Gone] = asyncio.get_running_loop().create_future()
+        self._entries = entries
+        entries.waits.append(self)
+        if key in entries.gone:
+            self.end(entries.gone[key])
+
+    async def since(self) -> float:
+        """Return the revision after which the end of a key is not missed, once that is known."""
+        await FirstDone((self._entries.began,), None)
+        return self._entries.since
+
+    def end(self, gone: Gone) -> None:
         """Wake the one that waits."""
-        if not self.created.done():
-            self.created.set_result(None)
         if not self.ended.done():
-            self.ended.set_result(revision)
+            self.ended.set_result(gone)
+
+    def give_up(self) -> None:
+        """Wait no longer; the watch stays for a while."""
+        self.ended.cancel()
+        self._entries.waits.remove(self)
 
 
 class Watches:
@@ -74,7 +138,8 @@ class Watches:
         self._refused = refused
         self._refusals = 0  # in a row
         self._numbers = itertools.count(MAIL + 1)
-        self._waiting: dict[int, KeyWatch] = {}
+        self._watches: dict[bytes, EntryWatch] = {}  # by what keys begin with, the last used last
+        self._by_number: dict[int, EntryWatch] = {}
         self._requests: asyncio.Queue[bytes] | None = None  # to the present stream, if there is one
 
     async def run(self) -> None:
@@ -97,26 +162,36 @@ class Watches:
 
     def wake_all(self) -> None:
         """Let everything that waits look for itself: its watch is over."""
-        for waiting in self._waiting.values():
-            waiting.end(0)
-        self._waiting.clear()
+        for entries in list(self._watches.values()):
+            self._forget(entries)
 
-    async def until_deleted(self, key: bytes) -> KeyWatch:
-        """Begin to watch a key from now on."""
-        waiting = KeyWatch(next(self._numbers))
-        if self._requests is None:
-            await asyncio.sleep(RETRY_SECONDS)
-            waiting.end(0)
-            return waiting
-        self._waiting[waiting.number] = waiting
-        self._requests.put_nowait(watch(waiting.number, key, deletions_only=True))
-        return waiting
+    async def until_deleted(self, key: bytes) -> KeyWait:
+        """Begin to wait for the end of a key."""
+        begin = key[: key.rindex(b".") + 1]
+        entries = self._watches.pop(begin, None)
+        if entries is None:
+            entries = EntryWatch(next(self._numbers), begin)
+            if self._requests is None:
+                entries.end()
+                await asyncio.sleep(RETRY_SECONDS)
+                wait = KeyWait(entries, key)
+                wait.end(Gone(0))
+                return wait
+            self._by_number[entries.number] = entries
+            self._requests.put_nowait(watch(entries.number, begin, after(begin)))
+        self._watches[begin] = entries
+        if len(self._watches) > KEPT_MAX:
+            oldest = next((each for each in self._watches.values() if not each.waits), None)
+            if oldest is not None and oldest is not entries:
+                self._forget(oldest)
+        return KeyWait(entries, key)
 
-    def give_up(self, waiting: KeyWatch) -> None:
-        """End a watch that is not needed any more."""
-        waiting.ended.cancel()
-        if self._waiting.pop(waiting.number, None) is not None and self._requests is not None:
-            self._requests.put_nowait(unwatch(waiting.number))
+    def _forget(self, entries: EntryWatch) -> None:
+        """End a watch, here and at etcd."""
+        del self._watches[entries.begin], self._by_number[entries.number]
+        entries.end()
+        if self._requests is not None:
+            self._requests.put_nowait(unwatch(entries.number))
 
     async def _listen(self) -> None:
         stream = self._channel.stream("Watch/Watch")
@@ -158,19 +233,22 @@ class Watches:
                 self._arrived(change)
 
     def _hear_key(self, news: Watched) -> None:
-        waiting = self._waiting.get(news.watch_id)
-        if waiting is None:
+        entries = self._by_number.get(news.watch_id)
+        if entries is None:
             return
         if news.cancelled:
-            del self._waiting[news.watch_id]
-            waiting.end(0)
+            self._forget(entries)
+        elif news.created:
+            entries.start(news.revision)
         elif news.changes:
-            self._waiting.pop(news.watch_id)
-            waiting.end(news.revision)
-            if self._requests is not None:
-                self._requests.put_nowait(unwatch(news.watch_id))
-        elif news.created and not waiting.created.done():
-            waiting.created.set_result(None)
+            entries.hear(news.changes)
+            if entries.idle >= IDLE_MAX:
+                self._forget(entries)
+
+
+def after(prefix: bytes) -> bytes:
+    """Return the end of the range of all keys that begin so."""
+    return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
 async def _read(stream: grpc.aio.StreamStreamCall[bytes, bytes]) -> bytes | None:

@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.service.lock_waits import Wanted
-from coterie.engines.file import byte_lock
 from coterie.engines.file.words import ReplacedError
 from coterie.errors import CoterieError, MisuseError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from coterie.engines.file.engine import FileEngine
     from coterie.engines.file.waiting_room import WaitingRoom
@@ -33,6 +33,7 @@ class FileClaim:
         "_granted",
         "_loss",
         "_lost",
+        "_on_loss",
         "_seat",
         "_wait",
         "lock",
@@ -40,6 +41,7 @@ class FileClaim:
         "shared",
         "token",
     )
+    wakes_at_once = False  # a lock whose file is replaced is lost and granted in one turn
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class FileClaim:
         self._granted: asyncio.Future[int | None] | None = None
         self._lost: asyncio.Future[str] | None = None
         self._loss = ""
+        self._on_loss: Callable[[], object] | None = None
         self._wait: Wait | None = None
 
     @property
@@ -124,6 +127,7 @@ class FileClaim:
         """Give the lock back, or leave the line; any thread may give back what it holds."""
         if not self._engine.forget(self):
             return
+        self._on_loss = None
         seat, self._seat = self._seat, None
         if seat is None:
             return
@@ -146,6 +150,12 @@ class FileClaim:
         self._loss = reason
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(reason)
+        if self._on_loss is not None:
+            self._engine.loop.call_soon(self._on_loss)
+
+    def call_if_lost(self, callback: Callable[[], object]) -> None:
+        """Call back when the hold is lost; there is one callback."""
+        self._on_loss = callback
 
     def close(self) -> None:
         """End the claim because its coordinator is closed."""
@@ -176,8 +186,11 @@ class FileClaim:
                 JOIN_AGAIN_SECONDS, self._engine.join_again, self
             )
 
-    def look(self, *, overtakes: bool = False) -> None:
-        """Take the lock if it is our turn and it is free; else find out whose end to watch for."""
+    def look(self, *, overtakes: bool = False, rung: bool = False) -> None:
+        """Take the lock if it is our turn and it is free; else find out whose end to watch for.
+
+        One that was `rung` for and is not the first passes that on.
+        """
         seat, wait = self._seat, self._wait
         if seat is None or wait is None:
             return
@@ -185,7 +198,10 @@ class FileClaim:
             token = seat.look(wait.word, shared=self.shared, overtakes=overtakes)
             if token is not None:
                 self._grant(token)
-            else:
+                return
+            if rung:
+                seat.pass_on()
+            if wait.watches:
                 self._watch(seat, wait)
         except ReplacedError:
             self._engine.join_again(self)
@@ -193,6 +209,17 @@ class FileClaim:
             self.fail(self._engine.unavailable(self.lock, error))
         except CoterieError as error:
             self.fail(error)
+
+    def begin_to_watch(self) -> None:
+        """Look, and watch the one before us from now on: the wait takes long."""
+        seat, wait = self._seat, self._wait
+        if seat is None or wait is None or wait.watches:
+            return
+        wait.watches = True
+        if seat.words.in_place():
+            self.look()
+        else:
+            self._engine.join_again(self)
 
     def look_again(self) -> None:
         """Look after a second in which nothing may have told us anything."""
@@ -204,9 +231,7 @@ class FileClaim:
             return
         # The lock was free at two such looks in a row, and no token was drawn between: the one before
         # us has been stopped. Exclusion does not need it to go first.
-        descriptor = seat.words.descriptor
-        is_free = not byte_lock.blocked(descriptor, wait.word.alone)
-        last = wait.word.cell.read(descriptor)[0] if is_free else 0
+        last = wait.word.last_if_free(seat.words.descriptor)
         overtakes, wait.vacant = bool(last) and last == wait.vacant, last
         self.look(overtakes=overtakes)
 
@@ -246,7 +271,7 @@ class FileClaim:
 class Wait:
     """The wait of a claim in a line."""
 
-    __slots__ = ("pause", "request", "room", "timer", "vacant", "word")
+    __slots__ = ("pause", "request", "room", "timer", "vacant", "watches", "word")
 
     def __init__(self, room: WaitingRoom, word: Word, request: int) -> None:
         """Begin to wait."""
@@ -255,4 +280,5 @@ class Wait:
         self.request = request
         self.timer: asyncio.TimerHandle | None = None
         self.pause = FIRST_PAUSE_SECONDS
+        self.watches = False  # the end of another program
         self.vacant = 0  # the last token drawn, if the lock was free at the last look of the clock

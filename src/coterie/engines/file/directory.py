@@ -16,6 +16,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from typing import NamedTuple, Self
 
 from coterie.errors import ConfigError, Unavailable, UsageError
@@ -25,6 +26,7 @@ PRIVATE, COMMON = 0o700, 0o1777  # the modes of a directory for one user, and fo
 # the machine starts, for the tokens would begin again.
 DEFAULT_FOLDER = "/var/tmp/coterie"  # noqa: S108 - what that takes is described above
 BOARDS, LINES, WAITS = "boards", "lines", "waits"
+ADMISSION_TRIES, PAUSE_SECONDS = 50, 0.001
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a pipe in the place of a file would stop the process that opens it.
@@ -97,27 +99,44 @@ class Folder:
 
     def enter(self, name: str, *, make: bool = False) -> Folder:
         """Open a folder in this one; `make` it if there is none."""
-        try:
-            descriptor = os.open(name, FOLDER, dir_fd=self.descriptor)
-        except FileNotFoundError:
-            if not make:
-                raise
-            self._make(name)
-            descriptor = os.open(name, FOLDER, dir_fd=self.descriptor)
-        if make:
-            self.sharing.mend(descriptor, folder=True)
+        if not make:
+            return Folder(os.open(name, FOLDER, dir_fd=self.descriptor), self.sharing)
+        descriptor = self._open_or_make(name)
+        self.sharing.mend(descriptor, folder=True)
+        self._await_admission(descriptor)
         return Folder(descriptor, self.sharing)
 
+    def _open_or_make(self, name: str) -> int:
+        for _ in range(ADMISSION_TRIES):
+            try:
+                return os.open(name, FOLDER, dir_fd=self.descriptor)
+            except FileNotFoundError:
+                self._make(name)
+            except PermissionError:  # made by another user a moment ago, and not yet opened to us
+                if not self.sharing.writers:
+                    raise
+                time.sleep(PAUSE_SECONDS)
+        return os.open(name, FOLDER, dir_fd=self.descriptor)
+
     def _make(self, name: str) -> None:
-        """Make a folder; it gets its name when it has its mode, so that no user finds it closed."""
-        new = f".{os.urandom(8).hex()}"
-        os.mkdir(new, dir_fd=self.descriptor)
-        with Folder(os.open(new, FOLDER, dir_fd=self.descriptor), self.sharing) as made:
-            self.sharing.admit_to_folder(made.descriptor)
+        """Make a folder, unless another process is faster.
+
+        Not by renaming one that is complete: that would replace an empty one, which others have open.
+        """
         try:
-            self.rename(new, name)
-        except OSError:  # another process was faster
-            os.rmdir(new, dir_fd=self.descriptor)
+            os.mkdir(name, dir_fd=self.descriptor)
+        except FileExistsError:
+            return
+        with Folder(os.open(name, FOLDER, dir_fd=self.descriptor), self.sharing) as made:
+            self.sharing.admit_to_folder(made.descriptor)
+
+    def _await_admission(self, descriptor: int) -> None:
+        """Wait a moment for the user who is just making a folder to open it to the others."""
+        for _ in range(ADMISSION_TRIES):
+            found = os.fstat(descriptor)
+            if found.st_uid == os.geteuid() or not self.sharing.writers & ~found.st_mode:
+                return
+            time.sleep(PAUSE_SECONDS)
 
     def create(self, name: str, *, to_write: bool = False) -> int:
         """Create a file that must not exist yet, and open it for reading and writing."""

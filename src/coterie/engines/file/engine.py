@@ -13,6 +13,7 @@ from coterie.engines.file import byte_lock
 from coterie.engines.file.claim import FileClaim
 from coterie.engines.file.directory import Directory, directory_at, folder_of
 from coterie.engines.file.parties import line_of, party
+from coterie.engines.file.thread_wait import ThreadWait
 from coterie.engines.file.waiting_room import WaitingRoom
 from coterie.engines.file.words import ReplacedError, Words
 from coterie.errors import MisuseError, Unavailable
@@ -30,6 +31,7 @@ WATCH_SECONDS = 0.25
 FOLLOW_SECONDS = 0.1
 LOOK_FOR_DEADLOCKS_SECONDS = 0.05
 TRIES = 100
+THREADS_LEAVE_SECONDS_MAX, PAUSE_SECONDS = 1.0, 0.0005
 
 
 class FileEngine:
@@ -46,6 +48,7 @@ class FileEngine:
         self.waits = Waits(
             f"{os.getpid()}-{os.urandom(4).hex()}",
             self._blockers,
+            is_in_the_way=self.holds_any,
             on_block=self._search_later,
             on_change=self._withdraw_notice,
         )
@@ -61,6 +64,7 @@ class FileEngine:
         self._board: WaitBoard | None = None
         self._guard = RLock()  # of the claims and the words, which threads use
         self._claims: dict[str, dict[FileClaim, None]] = {}  # that have not ended, by lock
+        self._threads: dict[ThreadWait, None] = {}  # that wait
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -96,6 +100,7 @@ class FileEngine:
             words, self._words = self._words, None
         for claim in self.claims():
             claim.close()
+        await self._end_threads()
         if self._room is not None:
             self._room.close()
             self._room = None
@@ -112,6 +117,10 @@ class FileEngine:
             return claim
         if not wait:
             return FileClaim(self, None, name, owner, shared=shared)
+        return self.join(name, owner=owner, shared=shared)
+
+    def join(self, name: str, *, owner: Owner, shared: bool) -> FileClaim:
+        """Ask for a lock that was not free a moment ago, and wait for it."""
         for _ in range(TRIES):
             words = self._current()
             try:
@@ -120,7 +129,7 @@ class FileEngine:
                 self._open_again(words)
                 continue
             if self._remember(claim, words):
-                self.join_again(claim)
+                self._join(claim, words)
                 return claim
         raise self._removed_again_and_again(name)
 
@@ -147,25 +156,78 @@ class FileEngine:
             seat.close()
         raise self._removed_again_and_again(name)
 
+    def holds_any(self, owner: Owner) -> bool:
+        """Return True if an owner holds a lock; in any thread."""
+        with self._guard:
+            return any(
+                claim.owner is owner and claim.holds()
+                for claims in self._claims.values()
+                for claim in claims
+            )
+
+    def wait_now(self, name: str, *, owner: Owner, shared: bool, until: float) -> FileClaim | None:
+        """Wait for a lock in the thread of the caller, which holds none; None if time is over."""
+        number, task = self.waits.number(owner), task_name(owner).encode()
+        tries = 0
+        while tries < TRIES:
+            tries += 1
+            words = self._current()
+            try:
+                if tries > 1:
+                    words.check_place()
+                wait = ThreadWait(words, name, owner, shared=shared)
+            except ReplacedError:
+                self._open_again(words)
+                continue
+            try:
+                if not self._admit(wait):
+                    continue
+                token = wait.run(number, task, until)
+                if token is None:
+                    return None
+                seat = wait.take_seat()
+                claim = FileClaim(self, seat, name, owner, shared=shared, token=token)
+                if self._remember(claim, words):
+                    return claim
+                seat.release()  # as above
+                seat.close()
+            except ReplacedError:
+                tries = 1  # it has stood in the line
+            except OSError as error:
+                raise self.unavailable(name, error) from None
+            finally:
+                wait.close()
+                self._threads.pop(wait, None)
+        raise self._removed_again_and_again(name)
+
+    def stands(self, owner: Owner) -> bool:
+        """Return True if an owner has a place in a line: whatever asks from now on comes later."""
+        with self._guard:
+            threads = list(self._threads)
+        waits: list[FileClaim | ThreadWait] = [*self.claims(), *threads]
+        return any(wait.stands for wait in waits if wait.owner is owner)
+
     def join_again(self, claim: FileClaim) -> None:
         """Let a claim join the line of its lock, in the directory as it is now."""
         if self._words is None:
             return  # closed meanwhile, and the claim with it
-        number, task = self.waits.number(claim.owner), task_name(claim.owner).encode()
-        error: Exception = self._removed_again_and_again(claim.lock)
         for _ in range(TRIES):
             words = self._current()
-            try:
-                words.check_place()
-                claim.join(self._room_of(words), number, task)
-            except ReplacedError:
-                self._open_again(words)
-                continue
-            except OSError as problem:
-                error = self.unavailable(claim.lock, problem)
-                break
-            return
-        claim.fail(error)
+            if words.in_place():
+                self._join(claim, words)
+                return
+            self._open_again(words)
+        claim.fail(self._removed_again_and_again(claim.lock))
+
+    def _join(self, claim: FileClaim, words: Words) -> None:
+        number, task = self.waits.number(claim.owner), task_name(claim.owner).encode()
+        try:
+            claim.join(self._room_of(words), number, task)
+        except ReplacedError:
+            # Not from here, which may be deep within a look of the claim.
+            self.loop.call_soon(self.join_again, claim)
+        except OSError as problem:
+            claim.fail(self.unavailable(claim.lock, problem))
 
     def withdraw_now(self, name: str, owner: Owner) -> None:
         """Release what an owner has taken of a lock: the call that took it was interrupted."""
@@ -189,6 +251,11 @@ class FileEngine:
     def unavailable(self, name: str, error: OSError) -> Unavailable:
         """Make the error for a lock that the directory does not let us have."""
         return Unavailable(f"lock {name!r}: {self._directory.complaint(error)}")
+
+    def call_if_lost(self, claim: FileClaim, callback: Callable[[], object]) -> None:
+        """Call back when a claim is lost; once for each claim."""
+        claim.call_if_lost(callback)
+        self.watch_for_loss(claim)
 
     def watch_for_loss(self, claim: FileClaim) -> None:
         """Look from time to time whether others still see that this lock is held."""
@@ -214,6 +281,25 @@ class FileEngine:
                 return False
             self._claims.setdefault(claim.lock, {})[claim] = None
         return True
+
+    def _admit(self, wait: ThreadWait) -> bool:
+        """Take note of a thread that waits; False if its directory is not ours any more."""
+        with self._guard:
+            if self._words is not wait.words:
+                return False
+            self._threads[wait] = None
+        return True
+
+    async def _end_threads(self) -> None:
+        """End the waits of threads, and let them leave before what they use is closed."""
+        with self._guard:
+            threads = list(self._threads)
+        for wait in threads:
+            wait.end(MisuseError(f"lock {wait.name!r}: the coordinator was closed"))
+        # Not forever: a thread may close the coordinator in a handler of a signal that came as it waited.
+        limit = self.loop.time() + THREADS_LEAVE_SECONDS_MAX
+        while self._threads and self.loop.time() < limit:  # noqa: ASYNC110 - microseconds, mostly
+            await asyncio.sleep(PAUSE_SECONDS)
 
     def _removed_again_and_again(self, name: str) -> Unavailable:
         return Unavailable(
@@ -246,7 +332,7 @@ class FileEngine:
                 raise Unavailable(self._directory.complaint(error)) from None
             # Claims of the one before still have seats there; they are lost, or join again.
             self._replaced.append(words)
-            used = {claim.words for claim in self.claims()}
+            used = {claim.words for claim in self.claims()} | {wait.words for wait in self._threads}
             for old in [old for old in self._replaced if old not in used]:
                 self._replaced.remove(old)
                 old.close()

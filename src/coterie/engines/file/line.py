@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 READ_LINE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-RECORD = struct.Struct("<QQ16x")  # the program and its request
+RECORD = struct.Struct("<QQQ8x")  # the program, its request, and the bell that wakes it
 OPEN_TRIES = 100
 PAUSE_SECONDS = 0.001
 
@@ -45,37 +45,62 @@ class Waiter(NamedTuple):
 
     program: int
     request: int
+    bell: int = 0  # 0 is the bell of the program, others are those of its threads
 
 
-class Ticket:
-    """A place in a line that this process occupies."""
+class Line:
+    """The line of a lock, opened for one seat, and the place in it that the seat occupies if it waits.
 
-    __slots__ = ("_descriptor", "_shared", "position")
+    It stays open for the next wait: programs that meet at a lock meet there again.
+    """
 
-    def __init__(self, lines: Folder, name: str, waiter: Waiter, *, shared: bool) -> None:
-        """Join the line of that name; the caller shares the waiters' byte already."""
-        self._shared = byte_lock.SHARED if shared else byte_lock.ALONE
-        self.position = 0
+    __slots__ = ("_descriptor", "_folder", "_inode", "_kind", "name", "position")
+
+    def __init__(self, lines: Folder, name: str) -> None:
+        """Open the line of that name, or make it."""
+        self.name = name
+        self.position: int | None = None  # of our place, while we wait
+        self._kind = byte_lock.ALONE
+        self._folder = lines.descriptor
         self._descriptor = _open(lines, name)
+        self._inode = os.fstat(self._descriptor).st_ino
+
+    def is_in_place(self) -> bool:
+        """Return True if the file is still the one of that name.
+
+        It stays so as long as the caller shares the waiters' byte.
+        """
         try:
-            record = RECORD.pack(*waiter)
-            os.write(self._descriptor, record)
-            # Where our own write has ended, whatever others have appended since.
-            end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
-            self.position = end - len(record)
-            byte_lock.call(
-                self._descriptor, byte_lock.SET, byte_lock.request(self._shared, self.position)
-            )
+            found = os.stat(self.name, dir_fd=self._folder, follow_symlinks=False)
+        except OSError:
+            return False
+        return found.st_ino == self._inode  # not used again for another file while ours is open
+
+    def join(self, waiter: Waiter, *, shared: bool) -> None:
+        """Take the last place; the caller shares the waiters' byte, and the file is in its place."""
+        descriptor = self._descriptor
+        os.write(descriptor, RECORD.pack(*waiter))
+        # Where our own write has ended, whatever others have appended since.
+        position = os.lseek(descriptor, 0, os.SEEK_CUR) - RECORD.size
+        self._kind = byte_lock.SHARED if shared else byte_lock.ALONE
+        try:
+            byte_lock.call(descriptor, byte_lock.SET, byte_lock.request(self._kind, position))
+            self.position = position  # not before: one that is not locked yet can be overtaken
         except BaseException:
-            self.leave(look_back=False)
+            byte_lock.attempt(descriptor, _UNLOCK_ALL)
             raise
 
     def is_next(self) -> bool:
         """Return True if no waiter is before us, or only such as we share with."""
-        return byte_lock.obstacle(self._descriptor, self._shared, 0, self.position) is None
+        if not self.position:
+            return True
+        before = byte_lock.request(self._kind, 0, self.position)
+        return not byte_lock.blocked(self._descriptor, before)
 
     def predecessor(self) -> Waiter | None:
         """Return the nearest waiter before us, of either mode; None if there is none."""
+        if self.position is None:
+            return None
         nearest = self.position - RECORD.size
         if not self._is_taken(nearest):
             found, low = None, 0
@@ -86,24 +111,35 @@ class Ticket:
             nearest = found
         return _read(self._descriptor, nearest)
 
-    def leave(self, *, look_back: bool = True) -> Waiter | None:
-        """Leave the line; return the first waiter after us unless told not to `look_back`.
+    def first(self, likely: int | None = None) -> Waiter | None:
+        """Return the first waiter, if there is one.
 
-        Safe to do twice. The descriptor is forgotten first, for a child that is forked meanwhile.
+        One at the `likely` place is taken for the first without asking again whether any is before it.
         """
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor < 0:
-            return None
-        try:
-            # Unlocked, not just closed: a child that is being forked may have a copy. And before we
-            # look: one that joins later no longer sees us, and does not need to be told.
-            byte_lock.attempt(descriptor, _UNLOCK_ALL)
-            return first_waiter(descriptor, self.position) if look_back else None
-        finally:
-            os.close(descriptor)
+        return first_waiter(self._descriptor, 0, likely)
 
-    def abandon(self) -> None:
-        """Close what a forked child has inherited; the place remains its parent's."""
+    def obstacle(self) -> Waiter | None:
+        """Return one before us that we do not share with, if there is any."""
+        found = byte_lock.obstacle(self._descriptor, self._kind, 0, self.position or 0)
+        return None if found is None else _read(self._descriptor, found)
+
+    def leave(self, *, look_back: bool = True) -> Waiter | None:
+        """Leave our place; return the first waiter after us unless told not to `look_back`.
+
+        Safe to do twice.
+        """
+        position, self.position = self.position, None
+        if position is None or self._descriptor < 0:
+            return None
+        # Before we look: one that joins later no longer sees us, and does not need to be told.
+        byte_lock.attempt(self._descriptor, _UNLOCK_ALL)
+        return first_waiter(self._descriptor, position) if look_back else None
+
+    def close(self) -> None:
+        """Close the file without unlocking anything, as a forked child does; safe to do twice.
+
+        The descriptor is forgotten first, for a child that is forked meanwhile.
+        """
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -130,13 +166,16 @@ def first_in(lines: Folder, name: str) -> Waiter | None:
         os.close(descriptor)
 
 
-def first_waiter(descriptor: int, start: int) -> Waiter | None:
+def first_waiter(descriptor: int, start: int, likely: int | None = None) -> Waiter | None:
     """Return the first waiter of an open line at or after an offset, if there is one."""
     first = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, None)
     if first is None:
         return None
     # The kernel names a lock in the range, not always the first of them.
-    while (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None:
+    while (
+        first != likely
+        and (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None
+    ):
         first = before
     return _read(descriptor, first)
 

@@ -12,6 +12,8 @@ import os
 import stat
 import struct
 from _thread import allocate_lock
+from contextlib import suppress
+from select import POLLIN, poll
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ KEEP = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_END = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 WRITE_END = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 MESSAGE = struct.Struct("<Q")
+RINGS_AT_ONCE = 512
 
 
 def make_pipe(boards: Folder, path: str, name: str) -> int:
@@ -36,6 +39,11 @@ def make_pipe(boards: Folder, path: str, name: str) -> int:
     descriptor = os.open(name, KEEP, dir_fd=boards.descriptor)
     boards.sharing.admit(descriptor, to_write=name.endswith(BELL))
     return descriptor
+
+
+def bell_name(program: int, bell: int) -> str:
+    """Name a bell: that of a program is 0, those of its threads have other numbers."""
+    return f"{program:016x}-{bell}.{BELL}" if bell else f"{program:016x}.{BELL}"
 
 
 def open_life(boards: int, name: str) -> int | None:
@@ -70,15 +78,16 @@ class Bells:
     def __init__(self, boards: int) -> None:
         """Look for them in that open folder."""
         self._boards = boards
-        self._open: dict[int, int] = {}
+        self._open: dict[tuple[int, int], int] = {}
         self._guard = allocate_lock()
 
-    def ring(self, program: int, request: int) -> None:
+    def ring(self, program: int, request: int, bell: int) -> None:
         """Let a request of a program look again; one that has ended does not mind."""
+        key = (program, bell)
         with self._guard:
-            descriptor = self._open.pop(program, None)
+            descriptor = self._open.pop(key, None)
             if descriptor is None:
-                descriptor = self._find(program)
+                descriptor = self._find(bell_name(program, bell))
             if descriptor is None:
                 return
             try:
@@ -88,7 +97,7 @@ class Bells:
             except OSError:  # it has ended
                 os.close(descriptor)
                 return
-            self._open[program] = descriptor
+            self._open[key] = descriptor
             if len(self._open) > self.OPEN_MAX:
                 os.close(self._open.pop(next(iter(self._open))))
 
@@ -98,9 +107,9 @@ class Bells:
         for descriptor in descriptors.values():
             os.close(descriptor)
 
-    def _find(self, program: int) -> int | None:
+    def _find(self, name: str) -> int | None:
         try:
-            descriptor = os.open(f"{program:016x}.{BELL}", WRITE_END, dir_fd=self._boards)
+            descriptor = os.open(name, WRITE_END, dir_fd=self._boards)
         except OSError:  # it has ended, or has never waited
             return None
         # What is no pipe is nothing that we write to.
@@ -108,3 +117,59 @@ class Bells:
             return descriptor
         os.close(descriptor)
         return None
+
+
+class ThreadBell:
+    """The bell of one thread, which sleeps until it is rung, or a program that it watches ends."""
+
+    __slots__ = ("__weakref__", "_descriptor", "_life", "_poll", "number")
+
+    def __init__(self, descriptor: int, number: int) -> None:
+        """Use that pipe, which others find by the number."""
+        self.number = number
+        self._descriptor = descriptor
+        self._life = -1  # of the program that is watched
+        self._poll = poll()
+        self._poll.register(descriptor, POLLIN)
+
+    def __del__(self) -> None:
+        """Close what no thread has any more."""
+        self.close()
+
+    def sleep(self, seconds: float) -> tuple[bool, bool]:
+        """Sleep for so many seconds, or until it is rung or what is watched ends: return which of both."""
+        rung = ended = False
+        # Rounded up: a thread that wakes too early would look once more for nothing.
+        for descriptor, _ in self._poll.poll(int(seconds * 1000) + 1):
+            if descriptor == self._descriptor:
+                rung = True
+                with suppress(BlockingIOError):
+                    os.read(descriptor, RINGS_AT_ONCE * MESSAGE.size)
+            else:
+                ended = True
+        return rung, ended
+
+    def wake(self) -> None:
+        """Wake the thread that sleeps; in any other thread."""
+        with suppress(OSError):  # it has been rung some thousand times, or has just been closed
+            os.write(self._descriptor, MESSAGE.pack(0))
+
+    def watch(self, life: int) -> None:
+        """Wake up when that pipe breaks; it is closed when another is watched, or none."""
+        self.stop_watching()
+        self._life = life
+        self._poll.register(life, 0)  # the end of a pipe is told in any case
+
+    def stop_watching(self) -> None:
+        """Watch nothing."""
+        life, self._life = self._life, -1
+        if life >= 0:
+            self._poll.unregister(life)
+            os.close(life)
+
+    def close(self) -> None:
+        """Close the pipes; safe to do twice."""
+        descriptors, self._descriptor, self._life = (self._descriptor, self._life), -1, -1
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)

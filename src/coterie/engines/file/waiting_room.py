@@ -1,7 +1,8 @@
 """The requests of a program that wait in lines, as its event loop serves them.
 
 A request is told to look again by the bell of the program, by the end of a program that it watches, and
-once a second in any case. What it watches is the one before it in the line, and the holder if it is the
+once a second in any case. Most waits are short, so it begins to watch after some milliseconds; what has
+ended by then is seen when it looks whom to watch. What it watches is the one before it in the line, and the holder if it is the
 first. If the one before it leaves the line without the lock, or shares the lock with it, that rings the
 bell; if it dies, its pipe breaks; if it takes the lock, it has become the holder. The holder rings the
 bell of the first when it gives the lock back. So no death and no departure leaves the line asleep.
@@ -12,9 +13,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.board import ASKS, HOLDS, programs, read_board
-from coterie.engines.file.pipes import MESSAGE, open_life
-from coterie.engines.file.words import lent
+from coterie.engines.file.life import life_to_watch
+from coterie.engines.file.pipes import MESSAGE, RINGS_AT_ONCE, open_life
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.engines.file.words import Word, Words
 
 LOOK_AGAIN_SECONDS = 1.0
-MESSAGES_AT_ONCE = 512
+WATCH_AFTER_SECONDS = 0.02  # most waits are over before
 
 
 class WaitingRoom:
@@ -37,7 +37,7 @@ class WaitingRoom:
         self._requests: dict[int, FileClaim] = {}
         self._watched: dict[FileClaim, str] = {}
         self._lives: dict[str, int] = {}  # open pipes, by the name of the program
-        self._own_life = f"{words.program:016x}"
+        self._watch: asyncio.TimerHandle | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._bell = words.bell()
         loop.add_reader(self._bell, self._hear)
@@ -45,6 +45,8 @@ class WaitingRoom:
     def enter(self, claim: FileClaim, request: int) -> None:
         """Take note of a request that has joined a line."""
         self._requests[request] = claim
+        if self._watch is None:
+            self._watch = self._loop.call_later(WATCH_AFTER_SECONDS, self._begin_to_watch)
         if self._tick is None:
             self._tick = self._loop.call_later(LOOK_AGAIN_SECONDS, self._look_again)
 
@@ -55,10 +57,10 @@ class WaitingRoom:
 
     def watch(self, claim: FileClaim, before: Waiter | None, word: Word) -> bool:
         """Watch the one before a claim in the line, or else the holder; False if it has just gone."""
-        name = self._holder(word) if before is None else f"{before.program:016x}"
+        name = life_to_watch(self.words, before, word)
         if name is None:
             return False
-        if name not in self._lives and name != self._own_life:
+        if name not in self._lives and name != self.words.own_life:
             # It stays open for the next wait: programs that meet at a lock meet there again.
             life = open_life(self.words.boards.descriptor, name)
             if life is None:
@@ -74,52 +76,34 @@ class WaitingRoom:
 
     def close(self) -> None:
         """Stop listening."""
-        if self._tick is not None:
-            self._tick.cancel()
+        for timer in (self._tick, self._watch):
+            if timer is not None:
+                timer.cancel()
         self._loop.remove_reader(self._bell)
         for name in list(self._lives):
             self._close(name)
 
-    def _holder(self, word: Word) -> str | None:
-        """Name the life of a holder, by the boards; None if the lock seems to be free."""
-        _, drawer, drawn_for = word.cell.read(self.words.descriptor)
-        boards = self.words.boards.descriptor
-        # Most often it is the program that drew the last token, and no other board need be read.
-        likely = self._life(drawer, word, HOLDS) if drawn_for == word.offset else None
-        if likely is not None:
-            return likely
-        # One that only asks may have been refused; it counts if no other has the lock.
-        everyone = programs(boards)
-        for state in (HOLDS, ASKS):
-            for program in everyone:
-                found = self._life(program, word, state)
-                if found is not None:
-                    return found
-        return None
-
-    def _life(self, program: int, word: Word, state: int) -> str | None:
-        """Name the life of a program if a slot of its board says so; that of a seat if it was lent."""
-        for entry in read_board(self.words.boards.descriptor, program, self.words.descriptor):
-            if entry.word == word.offset and entry.state == state:
-                return lent(program, entry.life) if entry.lent else f"{program:016x}"
-        return None
-
     def _hear(self) -> None:
         """Let the requests look for which the bell was rung."""
         try:
-            content = os.read(self._bell, MESSAGES_AT_ONCE * MESSAGE.size)
+            content = os.read(self._bell, RINGS_AT_ONCE * MESSAGE.size)
         except BlockingIOError:
             return
         for (request,) in MESSAGE.iter_unpack(content[: len(content) // 8 * 8]):
             claim = self._requests.get(request)
             if claim is not None:
-                claim.look()
+                claim.look(rung=True)
 
     def _end_of(self, name: str) -> None:
         """Let those look that watched a program that has ended: its locks and places are free."""
         self._close(name)
         for claim in [claim for claim, watched in self._watched.items() if watched == name]:
             claim.look()
+
+    def _begin_to_watch(self) -> None:
+        self._watch = None
+        for claim in self.claims():
+            claim.begin_to_watch()
 
     def _look_again(self) -> None:
         self._tick = None

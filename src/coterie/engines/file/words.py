@@ -12,9 +12,14 @@ no two descriptors to lock a byte unless both share. So two holders could only b
 that finds after locking, and whenever it is asked later, that the file at the path is its own was there
 before any program could open another.
 
-Argument for the wake-up. A waiter first shares the waiters' byte, then tries the lock. A holder first
-unlocks the lock, then asks whether the waiters' byte is locked. Both orders are those of the kernel, so
-either the waiter finds the lock free, or the holder finds the waiter and rings its bell.
+Argument for the wake-up. A waiter first shares the waiters' byte and locks its place in the line, then
+tries the lock. A holder first unlocks the lock, then asks whether the waiters' byte is locked. Both orders
+are those of the kernel, so either the waiter finds the lock free, or the holder finds the waiter and
+rings its bell. A holder that came through the line, and does not share, keeps its share of the waiters'
+byte until it unlocks the lock. So the line is the same file all the time that it holds, and it asks the
+line itself for a place that is locked. Most often that is the one behind its own, and then the first. If
+not, since another took its place earlier and locked it later, one that is rung before its turn rings that
+one.
 
 This module and those that it imports need neither an event loop nor any package but coterie.
 """
@@ -30,11 +35,19 @@ import weakref
 from _thread import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from coterie.engines.file import byte_lock, line
+from coterie.engines.file import byte_lock
 from coterie.engines.file.board import LIFE_BITS, LIFE_OFFSET, SHARES, Board, programs, read_board
 from coterie.engines.file.directory import BOARDS, LINES, plain
-from coterie.engines.file.line import Ticket, Waiter
-from coterie.engines.file.pipes import BELL, LIFE, Bells, make_pipe, open_life
+from coterie.engines.file.line import RECORD, Line, Waiter, first_in, remove
+from coterie.engines.file.pipes import (
+    BELL,
+    LIFE,
+    Bells,
+    ThreadBell,
+    bell_name,
+    make_pipe,
+    open_life,
+)
 from coterie.engines.file.tokens import Cell, Tokens
 
 if TYPE_CHECKING:
@@ -48,6 +61,7 @@ KNOWN_MAX = 4096  # names whose words are remembered
 OPEN_TRIES = 100
 SWEPT_AT_ONCE = 8  # boards and lines that are looked at when a program comes
 LINE_BYTES_MAX = 1 << 16  # after which a line is removed as soon as no task waits
+IDLE_LINES_MAX = 8  # seats that keep a line open for their next wait
 
 Kind = TypeVar("Kind")
 
@@ -63,6 +77,7 @@ class Word:
         "alone",
         "cell",
         "free",
+        "free_both",
         "line",
         "name",
         "offset",
@@ -84,9 +99,16 @@ class Word:
         self.alone = byte_lock.request(byte_lock.ALONE, self.offset)
         self.shared = byte_lock.request(byte_lock.SHARED, self.offset)
         self.free = byte_lock.request(byte_lock.FREE, self.offset)
+        self.free_both = byte_lock.request(byte_lock.FREE, self.offset, 2)
         self.waiters_alone = byte_lock.request(byte_lock.ALONE, self.offset + 1)
         self.waiters_shared = byte_lock.request(byte_lock.SHARED, self.offset + 1)
         self.waiters_free = byte_lock.request(byte_lock.FREE, self.offset + 1)
+
+    def last_if_free(self, descriptor: int) -> int:
+        """Return the last token that was drawn, if no other descriptor has the lock now, else 0."""
+        if byte_lock.blocked(descriptor, self.alone):
+            return 0
+        return self.cell.read(descriptor)[0]
 
 
 class Words:
@@ -101,6 +123,7 @@ class Words:
             participant: A name for deadlock detection that no other program has.
         """
         self.program = int.from_bytes(os.urandom(8), "big")
+        self.own_life = f"{self.program:016x}"
         self.requests = itertools.count(1)
         self.joined: set[str] = set()  # the lines in which a task of this program has waited
         self._path = f"{directory.path}/{WORDS}"
@@ -108,6 +131,9 @@ class Words:
         self._known: dict[str, Word] = {}
         self._idle: list[Seat] = []
         self._seats: weakref.WeakSet[Seat] = weakref.WeakSet()
+        self._idle_bells: list[ThreadBell] = []
+        self._thread_bells: weakref.WeakSet[ThreadBell] = weakref.WeakSet()
+        self._bell_numbers = itertools.count(1)
         self._bell = -1
         self._descriptors: list[int] = []
         with _no_fork:
@@ -190,6 +216,8 @@ class Words:
     def give(self, seat: Seat) -> None:
         """Take a seat back that holds nothing any more."""
         if seat.is_reusable:
+            if len(self._idle) >= IDLE_LINES_MAX:
+                seat.close_line()
             self._idle.append(seat)
         else:
             seat.close()
@@ -214,17 +242,28 @@ class Words:
                 self._bell = self._pipe(BELL)
         return self._bell
 
-    def ring_first(self, word: Word) -> None:
-        """Let the first in the line of a word look whether it may enter."""
-        waiter = line.first_in(self.lines, word.line)
-        if waiter is not None:
-            self.bells.ring(*waiter)
+    def thread_bell(self) -> ThreadBell:
+        """Return a bell for one thread that waits, or make another; `give_bell` takes it back."""
+        try:
+            return self._idle_bells.pop()
+        except IndexError:
+            pass
+        with _no_fork:
+            number = next(self._bell_numbers)
+            pipe = make_pipe(self.boards, self._boards_path, bell_name(self.program, number))
+            bell = ThreadBell(pipe, number)
+            self._thread_bells.add(bell)
+        return bell
+
+    def give_bell(self, bell: ThreadBell) -> None:
+        """Take back the bell of a thread that waits no longer."""
+        self._idle_bells.append(bell)
 
     def remove_line(self, name: str) -> None:
         """Remove the line of that name if no task waits in it."""
         offset = WORD_OFFSET + 2 * int(name, 16) + 1  # of the waiters' byte
         if byte_lock.attempt(self.descriptor, byte_lock.request(byte_lock.ALONE, offset)):
-            line.remove(self.lines, name)
+            remove(self.lines, name)
             byte_lock.attempt(self.descriptor, byte_lock.request(byte_lock.FREE, offset))
 
     def make_lent_pipe(self, life: int) -> int:
@@ -247,12 +286,16 @@ class Words:
         name = f"{self.program:016x}"
         for file in (name, f"{name}.{LIFE}", f"{name}.{BELL}"):
             self.boards.unlink(file)
+        for bell in list(self._thread_bells):
+            self.boards.unlink(bell_name(self.program, bell.number))
         self._close_rest()
 
     def abandon(self) -> None:
         """Close our descriptors without touching the files, as a forked child does."""
         for seat in list(self._seats):
             seat.abandon()
+        for bell in list(self._thread_bells):
+            bell.close()
         self._close_rest()
 
     def _close_rest(self) -> None:
@@ -263,7 +306,9 @@ class Words:
 
     def _close_all(self) -> None:
         # Forgotten first: a child forked meanwhile must not close what has their numbers then.
+        # A bell is closed when no thread has it any more: one may be about to wait for it.
         descriptors, self._descriptors, self._idle = self._descriptors, [], []
+        self._idle_bells = []
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -287,8 +332,10 @@ class Words:
             if life is not None:
                 os.close(life)
             elif not read_board(boards, program, self.descriptor):
-                for suffix in ("", f".{LIFE}", f".{BELL}"):
-                    self.boards.unlink(f"{program:016x}{suffix}")
+                left = f"{program:016x}"  # its board, its pipes, and those of its seats and threads
+                for name in self.boards.names():
+                    if name.startswith(left):
+                        self.boards.unlink(name)
 
     def _some(self, found: list[Kind]) -> list[Kind]:
         first = self.program % max(1, len(found))
@@ -300,13 +347,14 @@ class Seat:
 
     __slots__ = (
         "__weakref__",
+        "_behind",
         "_descriptor",
         "_is_closed",
         "_lent",
         "_life",
+        "_line",
         "_line_is_long",
         "_slot",
-        "_ticket",
         "_word",
         "token",
         "words",
@@ -316,13 +364,16 @@ class Seat:
         """Open the file for this seat alone, and lock a byte that says that it is open."""
         self._lent = self._descriptor = -1
         self._is_closed = False
-        self._ticket: Ticket | None = None  # while it waits
+        self._line: Line | None = None  # in which it waits, or waited last
         self.words = words
         self._descriptor = words.open_again()
         self._life = int.from_bytes(os.urandom(8), "big") >> (64 - LIFE_BITS)
         self._slot = words.board.slot(self._life)
         self._word: Word | None = None  # that it holds
         self._line_is_long = False
+        self._behind: int | None = (
+            None  # where those are that waited when it entered through the line
+        )
         self.token: int | None = None
         byte_lock.attempt(
             self._descriptor, byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + self._life)
@@ -353,26 +404,23 @@ class Seat:
             self._slot.clear()
         return token
 
-    def join(self, word: Word, request: int, *, shared: bool, owner: int, task: bytes) -> bool:
+    def join(
+        self, word: Word, request: int, *, shared: bool, owner: int, task: bytes, bell: int = 0
+    ) -> bool:
         """Join the line of a lock; False if a holder is just removing it: try again in a moment."""
         # From here on newcomers queue, and the line is not removed.
         if not byte_lock.attempt(self._descriptor, word.waiters_shared):
             return False
         self._slot.ask(word.offset, word.text, task, owner, request, time.time(), SHARES * shared)
-        self.words.joined.add(word.line)
         try:
-            with _no_fork:
-                self._ticket = Ticket(
-                    self.words.lines,
-                    word.line,
-                    Waiter(self.words.program, request),
-                    shared=shared,
-                )
+            line = self._line
+            if line is None or line.name != word.line or not line.is_in_place():
+                line = self._open_line(word)
+            line.join(Waiter(self.words.program, request, bell), shared=shared)
         except BaseException:
-            byte_lock.attempt(self._descriptor, word.waiters_free)
-            self._slot.clear()
+            self.withdraw(word)
             raise
-        self._slot.wait(self._ticket.position)
+        self._slot.wait(line.position or 0)
         return True
 
     def look(self, word: Word, *, shared: bool, overtakes: bool = False) -> int | None:
@@ -380,26 +428,37 @@ class Seat:
 
         One that `overtakes` does not ask whether it is its turn.
         """
-        ticket = self._ticket
-        if ticket is None or not (overtakes or ticket.is_next()):
+        line = self._line
+        if line is None or line.position is None or not (overtakes or line.is_next()):
             return None
+        position = line.position
         self._slot.enter()
         token = self._enter(word, shared=shared)
         if token is None:
-            self._slot.wait(ticket.position)
+            self._slot.wait(position)
             return None
-        self._line_is_long = ticket.position >= LINE_BYTES_MAX
-        self._leave(word, tell_next=shared)  # one that does not share is watched by the next
+        self._line_is_long = position >= LINE_BYTES_MAX
+        if shared or overtakes:
+            self._leave(word, tell_next=shared)
+        else:
+            line.leave(look_back=False)  # the next watches us
+            self._behind = position + RECORD.size
         return token
 
     @property
     def position(self) -> int | None:
         """Where it stands in a line, if it waits."""
-        return None if self._ticket is None else self._ticket.position
+        return None if self._line is None else self._line.position
 
     def predecessor(self) -> Waiter | None:
         """Return the one before us in the line; None if there is none."""
-        return None if self._ticket is None else self._ticket.predecessor()
+        return None if self._line is None else self._line.predecessor()
+
+    def pass_on(self) -> None:
+        """Ring for one before us, if there is any, as we were rung for and could not enter."""
+        before = None if self.position is None or self._line is None else self._line.obstacle()
+        if before is not None:
+            self.words.bells.ring(*before)
 
     def withdraw(self, word: Word) -> None:
         """Leave the line without the lock."""
@@ -413,15 +472,18 @@ class Seat:
         word = self._word
         if word is None or self._descriptor < 0:
             return
+        behind, self._behind = self._behind, None
         self._word, self.token = None, None
-        if self._line_is_long:
-            self._line_is_long = False
-            self.words.remove_line(word.line)
-        byte_lock.call(self._descriptor, byte_lock.SET, word.free)
+        free = word.free if behind is None else word.free_both
+        byte_lock.call(self._descriptor, byte_lock.SET, free)
         self._slot.clear()
         # After the lock is unlocked: see the argument above.
-        if byte_lock.blocked(self._descriptor, word.waiters_alone):
-            self.words.ring_first(word)
+        first = self._first_waiter(word, behind)
+        if first is not None:
+            self.words.bells.ring(*first)
+        elif self._line_is_long:
+            self._line_is_long = False
+            self.words.remove_line(word.line)
 
     def lend(self) -> tuple[int, ...]:
         """Return descriptors by which a child that inherits them keeps the lock if we are killed."""
@@ -442,16 +504,21 @@ class Seat:
         self._slot.clear()
         # Unlocked, not just closed: a child may have a copy.
         byte_lock.attempt(self._descriptor, _UNLOCK_ALL)
-        if self._ticket is not None:
-            self._ticket.leave(look_back=False)
+        if self._line is not None:
+            self._line.leave(look_back=False)
         if self._lent >= 0:
             self.words.remove_lent_pipe(self._life)
+
+    def close_line(self) -> None:
+        """Close the line in which it waited last."""
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
 
     def abandon(self) -> None:
         """Close our descriptors without unlocking anything, as a forked child does."""
         descriptors, self._descriptor, self._lent = (self._descriptor, self._lent), -1, -1
-        if self._ticket is not None:
-            self._ticket.abandon()
+        self.close_line()
         for descriptor in descriptors:
             if descriptor >= 0:
                 os.close(descriptor)
@@ -479,14 +546,30 @@ class Seat:
         self._slot.hold(token)
         return token
 
+    def _open_line(self, word: Word) -> Line:
+        self.words.joined.add(word.line)
+        self.close_line()
+        with _no_fork:
+            line = self._line = Line(self.words.lines, word.line)
+        return line
+
     def _leave(self, word: Word, *, tell_next: bool) -> None:
-        ticket, self._ticket = self._ticket, None
-        if ticket is None:
-            return
-        after = ticket.leave(look_back=tell_next)
+        after = None if self._line is None else self._line.leave(look_back=tell_next)
         byte_lock.attempt(self._descriptor, word.waiters_free)
         if after is not None:
             self.words.bells.ring(*after)
+
+    def _first_waiter(self, word: Word, behind: int | None) -> Waiter | None:
+        """Return the first in the line of a word, if any waits."""
+        line = self._line
+        if behind is not None:
+            assert line is not None, "it came through it"
+            return line.first(likely=behind)
+        if not byte_lock.blocked(self._descriptor, word.waiters_alone):
+            return None
+        first = line.first() if line is not None and line.name == word.line else None
+        # We have not waited, or the line was removed since.
+        return first_in(self.words.lines, word.line) if first is None else first
 
 
 def is_line(name: str) -> bool:

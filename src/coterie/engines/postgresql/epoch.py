@@ -32,12 +32,15 @@ FIND = (
     "select least(pause, extract(epoch from opens - clock_timestamp()))::float8, lease"
     " from coterie.epoch where run = $1"
 )
-# The longest lease that was asked for counts, and a pause that the last run has not seen the end of.
+# The longest lease that was asked for counts, and a pause that the last run has not seen the end of. A
+# server that was promoted may not have heard of a lease, or of the table: its timeline is not the first. Then
+# our own lease counts as well, which other programs have, too.
 ADD = """
 insert into coterie.epoch (run, opens, pause, lease)
 select $1, clock_timestamp() + make_interval(secs => pause), pause, $2
 from (select greatest(
-    coalesce(max(lease), 0), coalesce(max(extract(epoch from opens - clock_timestamp())), 0)
+    max(lease), extract(epoch from max(opens) - clock_timestamp()),
+    case when pg_walfile_name(pg_current_wal_lsn()) >= '00000002' then $2::float8 end, 0
 )::float8 as pause from coterie.epoch) former
 on conflict do nothing returning run
 """

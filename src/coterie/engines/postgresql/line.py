@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-import ssl
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -15,6 +13,7 @@ from coterie import system
 from coterie.engines.postgresql import statements
 from coterie.engines.queue.server import ServerNode
 from coterie.errors import ConfigError, Unavailable
+from coterie.postgresql import FAILURES, POOLER_ERRORS, Servers, close, meaning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,20 +23,11 @@ if TYPE_CHECKING:
 
 VERSION_MIN = 14  # the first that has idle_session_timeout
 CALL_SECONDS_MAX = 5.0
-CLOSE_SECONDS_MAX = 0.5
 TLS_PARAMETERS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl")
 POOLED = (
     "a pooler in the way does not keep sessions, as PgBouncer in transaction mode; name the server"
     " itself, or use pool_mode = session"
 )
-REFUSED = (
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.ClientConfigurationError,
-    ssl.SSLError,
-)
-POOLER_ERRORS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
-FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 class Address:
@@ -46,6 +36,15 @@ class Address:
     def __init__(self, url: ServerUrl) -> None:
         """Take over what the URL says; what it does not say is taken from the environment."""
         self._url = url
+        each = [url._replace(addresses=[address]).shown for address in url.addresses]
+        options = {k: v for k, v in url.parameters.items() if k in TLS_PARAMETERS}
+        query = f"?{urlencode(options)}" if options else ""
+        self._servers = Servers(
+            [f"postgresql://{shown}/{query}" for shown in each],
+            user=url.user or None,
+            password=url.password or None,
+            database=url.path or None,
+        )
 
     def __str__(self) -> str:
         """Name the server for people."""
@@ -58,7 +57,7 @@ class Address:
         connection = None
         try:
             async with asyncio.timeout(limit):
-                connection = await self._connect(limit)
+                connection = await self._servers.connect(limit)
                 return await self._begin(connection, label, lease)
         except BaseException as error:
             if connection is not None:
@@ -72,7 +71,7 @@ class Address:
         connection = None
         try:
             async with asyncio.timeout(CALL_SECONDS_MAX):
-                connection = await self._connect(CALL_SECONDS_MAX)
+                connection = await self._servers.connect(CALL_SECONDS_MAX)
                 version, is_standby = await connection.fetchrow(statements.DESCRIBE)
                 await connection.close()
         except FAILURES as failure:
@@ -84,20 +83,6 @@ class Address:
             if connection is not None:
                 connection.terminate()
         return ServerNode(self._url.shown, version, "standby" if is_standby else "primary")
-
-    async def _connect(self, limit: float) -> Any:
-        url = self._url
-        options = {k: v for k, v in url.parameters.items() if k in TLS_PARAMETERS}
-        if len(url.addresses) > 1:
-            options["target_session_attrs"] = "primary"
-        query = f"?{urlencode(options)}" if options else ""
-        return await asyncpg.connect(
-            f"postgresql://{url.shown}/{query}",
-            user=url.user or None,
-            password=url.password or None,
-            database=url.path or None,
-            timeout=limit,
-        )
 
     async def _begin(self, connection: Any, label: str, lease: float) -> Line:
         """Set what each connection needs, and read it back in a statement of its own."""
@@ -116,7 +101,7 @@ class Address:
             # Not every system can look at a connection while it waits.
             settings["client_connection_check_interval"] = "0"
             await connection.fetchval(statements.SET, *settings.values())
-        pid, is_standby, shown, run = await connection.fetchrow(statements.RUN)
+        pid, is_standby, shown, run = await connection.fetchrow(statements.BEGIN)
         if is_standby:
             raise Unavailable(f"{self}: it is a standby; name the primary")
         if shown != label:
@@ -144,23 +129,18 @@ class Address:
 
     def error(self, error: Exception) -> CoterieError:
         """Say what an error means: whether time may mend it."""
-        text = str(error) or type(error).__name__
-        if isinstance(error, TimeoutError):
-            text = "no answer in time"
         if isinstance(error, POOLER_ERRORS):
             return ConfigError(f"{self}: {POOLED}")
-        if isinstance(error, REFUSED) or "rejected SSL upgrade" in text:
-            return ConfigError(f"{self}: refused: {text}")
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
             return ConfigError(
-                f"{self}: {text}; locks need a schema `coterie` that this role may create, or has rights"
+                f"{self}: {error}; locks need a schema `coterie` that this role may create, or has rights"
                 " to: grant usage on it and on its sequence, and all on its table"
             )
         if isinstance(error, asyncpg.OutOfMemoryError):
             return ConfigError(
                 f"{self}: it has no room for more locks; raise max_locks_per_transaction there"
             )
-        return Unavailable(f"{self}: {text}")
+        return meaning(self, error)
 
 
 class Line:
@@ -209,10 +189,4 @@ class Line:
 
     async def close(self) -> None:
         """Disconnect in bounded time; a statement under way is cancelled before."""
-        try:
-            with contextlib.suppress(*FAILURES):
-                async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                    # Not `terminate` alone: a backend that waits would stay in the queue for a while.
-                    await self.connection.close()
-        finally:
-            self.connection.terminate()
+        await close(self.connection)

@@ -20,12 +20,13 @@ import msgspec
 
 from coterie import system
 from coterie.engines.postgresql import epoch, statements
-from coterie.engines.postgresql.line import CALL_SECONDS_MAX, FAILURES, TLS_PARAMETERS, Address
+from coterie.engines.postgresql.line import CALL_SECONDS_MAX, TLS_PARAMETERS, Address
 from coterie.engines.postgresql.statements import key_of
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, SessionLost
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, CoterieError
+from coterie.postgresql import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence
@@ -39,7 +40,6 @@ LEASE_SECONDS_MIN = 0.5
 LABEL_BYTES_MAX = 63  # of an application_name
 PART_CHARACTERS_MAX = 7000  # of a letter: a notice has less than 8000 bytes
 AT_ONCE_TIMES = 2  # in a row that a lock is found free before it counts as free
-OFFER_TURNS = 2  # of the event loop
 CONTENDED_MAX = 4096  # names that had to be waited for lately
 SPARE_SECONDS_MAX = 10.0  # that a connection is kept without use
 NAMES_SECONDS_MAX = 1.0  # for the answers of processes that know the names of locks
@@ -150,7 +150,6 @@ class PostgresqlSession:
         self._spare: list[Line] = []
         self._lines: dict[Line, None] = {main: None}
         self._contended: dict[str, int] = {}  # how many more times it is to be found free
-        self._leaving: dict[str, Place] = {}  # what is given back now, by lock
         self._parts: dict[int, str] = {}  # of letters that are not complete, by sender
         self._asked: dict[int, asyncio.Future[str]] = {}  # names of locks, by key
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -233,8 +232,6 @@ class PostgresqlSession:
     async def join(self, place: Place, author: Author, leaving: Place | None) -> int | None:
         """Take the lock on the main connection if it is free, or begin to wait on another one."""
         self._check()
-        if leaving is None:
-            leaving = self._leaving.pop(place.lock, None)
         left = self._requests.pop(leaving, None) if leaving is not None else None
         if left is not None and left.line is not self._main:
             self._requests[place] = Request(left.line, leaving)
@@ -332,7 +329,6 @@ class PostgresqlSession:
     async def leave(self, place: Place) -> None:
         """Give a lock back, or stop to wait for it by ending the connection that waits."""
         self._check()
-        await self._offer(place)
         request = self._requests.get(place)
         if request is None:
             return
@@ -353,21 +349,6 @@ class PostgresqlSession:
                 request.task.cancel()
                 await asyncio.wait([request.task])
             await self._close_line(line)
-
-    async def _offer(self, place: Place) -> None:
-        """Let a request that comes at this moment give the lock back in its own statement.
-
-        That is what a task does that wants it again: it asks when others had a turn of the loop.
-        """
-        request = self._requests.get(place)
-        if request is None or not request.holds or place.lock not in self._contended:
-            return
-        self._leaving[place.lock] = place
-        for _ in range(OFFER_TURNS):
-            await asyncio.sleep(0)
-            if self._leaving.get(place.lock) != place:
-                return
-        del self._leaving[place.lock]
 
     # Connections
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import hashlib
 
+from coterie.postgresql import RUN
+
 NUMBER = "nextval('coterie.number')"
 
 # A statement that PostgreSQL carries out without looking at anything; its answer renews the lease.
@@ -30,14 +32,7 @@ SET = "select " + ", ".join(
     f"set_config('{name}', ${number}, false)" for number, name in enumerate(SETTINGS, 1)
 )
 
-# The run of the server, by the time of its start, and of the last crash of one of its processes: that
-# takes all locks away, and also the statistics. A standby that is promoted was no primary in this run.
-# Where the statistics are set back by hand, a run ends in which nothing was lost: that costs a lease.
-RUN = (
-    "select pg_backend_pid(), pg_is_in_recovery(), current_setting('application_name'),"
-    " extract(epoch from pg_postmaster_start_time())::text || '/'"
-    " || coalesce(extract(epoch from (select stats_reset from pg_stat_bgwriter))::text, '')"
-)
+BEGIN = f"select pg_backend_pid(), pg_is_in_recovery(), current_setting('application_name'), {RUN}"
 
 LINES = """
 select l.classid::bigint << 32 | l.objid::bigint, l.mode = 'ShareLock', l.granted, l.pid,

@@ -156,12 +156,7 @@ class QueueEngine:
             self._tasks.run(_deliver(session, participant, letter))
 
     def _report(self, group: Group, asked: AskOwner) -> OwnerReport:
-        """Answer for a group; an owner that another's search has found searches soon, too."""
-        if asked.search:
-            for wanted in asked.locks:
-                for claim in group.in_force(wanted.lock):
-                    self.search.nudge(claim.owner)
-        return blockers.report(group, self.waits, asked)
+        return blockers.answer(group, self.waits, self.search, asked)
 
     # Deadlocks
 

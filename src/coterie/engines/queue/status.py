@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
     from coterie.engines.queue.engine import QueueEngine
 
-HEALTHY, DEGRADED = (
-    0,
-    1,
-)  # exit statuses of `coterie status`; where no server answers, an error is raised
+# Exit statuses of `coterie status`; where no server answers, an error is raised.
+HEALTHY, DEGRADED = 0, 1
 
 
 class ServerState(msgspec.Struct, frozen=True):
@@ -50,6 +48,17 @@ async def inspect_waits(engine: QueueEngine) -> tuple[Graph[str], int]:
         first = await engine.collect()
         second = await engine.collect()
     return lasting_graph(first, second), _health(nodes)
+
+
+async def inspect_all(engine: QueueEngine) -> tuple[ServerState, Graph[str]]:
+    """Ask in one session for everything: the servers, the locks, and which waits last."""
+    nodes = await _nodes(engine)
+    async with _opened(engine):
+        first = await engine.collect()
+        known = await engine.states()
+        second = await engine.collect()
+    state = ServerState(str(engine.server), nodes, known, _health(nodes))
+    return state, lasting_graph(first, second)
 
 
 async def _nodes(engine: QueueEngine) -> list[ServerNode]:

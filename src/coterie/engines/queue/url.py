@@ -29,6 +29,11 @@ class ServerUrl(NamedTuple):
     detects: bool
     parameters: dict[str, str]  # of the engine
 
+    @property
+    def secret(self) -> str:
+        """The password, of the URL or of the environment; empty where neither says."""
+        return self.password or os.environ.get("COTERIE_PASSWORD", "")
+
     def tls_file(self, name: str) -> str:
         """Return where a file for TLS is, by the URL or the environment; empty where neither says."""
         return self.parameters.get(name) or os.environ.get(f"COTERIE_TLS_{name.upper()}", "")

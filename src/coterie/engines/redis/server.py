@@ -121,9 +121,10 @@ class RedisServer:
             port=port,
             db=int(url.path or 0),
             username=url.user or None,
-            password=url.password or os.environ.get("COTERIE_PASSWORD") or None,
+            password=url.secret or None,
             retry=Retry(NoBackoff(), 0),
-            socket_timeout=CALL_SECONDS_MAX,
+            # A line has limits of its own, which cost less.
+            socket_timeout=None if alone else CALL_SECONDS_MAX,
             socket_connect_timeout=CALL_SECONDS_MAX,
             single_connection_client=alone,
             **tls,
@@ -137,6 +138,8 @@ class RedisServer:
             error, exceptions.ReadOnlyError | exceptions.BusyLoadingError
         ):
             return ConfigError(f"{self}: {error}")
+        if isinstance(error, TimeoutError):
+            return Unavailable(f"{self}: no answer in {CALL_SECONDS_MAX:g} s")
         cause = error.__cause__ or error.__context__
         if isinstance(cause, OSError) and (cause.errno or 0) > 0:
             return Unavailable(f"{self}: {os.strerror(cause.errno or 0)}")
@@ -181,7 +184,8 @@ class Line:
         await self.close()
         made = self.server.client(alone=True)
         try:
-            info: dict[str, Any] = await made.info()
+            async with asyncio.timeout(CALL_SECONDS_MAX):
+                info: dict[str, Any] = await made.info()
         except BaseException as error:
             await made.aclose()
             if isinstance(error, OSError | exceptions.RedisError):
@@ -231,7 +235,8 @@ class Line:
             if self._client is not wanted or wanted is None:
                 raise Unavailable(f"{self.server}: not connected")
             try:
-                return await call(wanted)
+                async with asyncio.timeout(CALL_SECONDS_MAX):
+                    return await call(wanted)
             except exceptions.ResponseError as error:
                 raise self.server.error(error) from None
             except BaseException as error:
@@ -266,7 +271,7 @@ class RedisSession:
         self._ready = asyncio.Event()
         self._trouble = "no answer"  # with the channel
         self._connecting = asyncio.Lock()
-        self._calls: dict[asyncio.Task[Any], None] = {}
+        self._calls: dict[asyncio.Task[Any], None] = {}  # that go on if their callers do not
         self._tasks = Tasks()
 
     async def start(self, up_seconds: float) -> None:
@@ -298,7 +303,7 @@ class RedisSession:
         self._lost = self._lost or "it was closed"
         tasks, calls = self._tasks.cancel(), list(self._calls)
         try:
-            # Calls that are under way keep the line: one that is cancelled would cost it.
+            # What is under way keeps the line: a call that is cancelled would cost it.
             await asyncio.gather(*tasks, *calls, return_exceptions=True)
             entries = [part for place in self._places for part in (place.lock, self._member(place))]
             with contextlib.suppress(CoterieError):
@@ -317,7 +322,7 @@ class RedisSession:
             await asyncio.sleep(self.lease / BEATS_PER_LEASE if self._line.is_up else RETRY_SECONDS)
             sent_at = system.now()
             try:
-                kept = await self._call(scripts.RENEW, int(self.lease * 1000))
+                kept = await self._call_to_the_end(scripts.RENEW, int(self.lease * 1000))
             except SessionLost:
                 return
             except CoterieError:
@@ -358,7 +363,9 @@ class RedisSession:
                 async with asyncio.timeout(entry.patience / 1000 + LOOK_SECONDS_MIN):
                     await entry.news.wait()
             entry.news.clear()
-            number, entry.patience = await self._call(scripts.LOOK, place.lock, self._member(place))
+            number, entry.patience = await self._call_to_the_end(
+                scripts.LOOK, place.lock, self._member(place)
+            )
             if self._checked(number):
                 return int(number)
 
@@ -452,10 +459,13 @@ class RedisSession:
                 # It may have come up with an older state, in which our entries are not.
                 self._end("the server was restarted")
                 raise SessionLost(self._lost)
-        # A call that is cancelled costs the line, so it goes on without the one that has asked.
-        call = asyncio.ensure_future(
-            self._line.run_script(script, self._session, self._line.number, *arguments)
-        )
+        return await self._line.run_script(script, self._session, self._line.number, *arguments)
+
+    async def _call_to_the_end(
+        self, script: scripts.Script, *arguments: str | bytes | float
+    ) -> Any:
+        """Run a script which, if the caller is cancelled, goes on without it: or it would cost the line."""
+        call = asyncio.ensure_future(self._call(script, *arguments))
         self._calls[call] = None
         call.add_done_callback(self._end_call)
         return await asyncio.shield(call)

@@ -322,9 +322,8 @@ def _credentials(url: ServerUrl) -> dict[str, Any]:
     """Return the user of the URL; nodes that we make are for that user alone."""
     if not url.user:
         return {}
-    password = url.password or os.environ.get("COTERIE_PASSWORD", "")
     return {
-        "auth_data": [("digest", f"{url.user}:{password}")],
+        "auth_data": [("digest", f"{url.user}:{url.secret}")],
         "default_acl": CREATOR_ALL_ACL,
     }
 

@@ -107,6 +107,9 @@ class ZooKeeperSession:
         self._crowded: dict[
             str, None
         ] = {}  # locks whose queues others stood in when we last looked
+        self._ahead: dict[
+            Place, list[names.Node]
+        ] = {}  # what was in the way of an entry that joined
         self._watches: dict[str, list[asyncio.Event]] = {}
         self._mail = asyncio.Event()
         self._tasks = Tasks()
@@ -205,18 +208,24 @@ class ZooKeeperSession:
             await self._connection.answers(*sent)
         if leaving is not None:
             self._begun.pop(leaving, None)
-        return None if await self._before(place, own, listed) else own.number
+        ahead = await self._before(place, own, listed)
+        if not ahead:
+            return own.number
+        self._ahead[place] = ahead
+        return None
 
     async def wait(self, place: Place) -> int:
         """Wait for the end of the nearest entry in our way, then look for one before it."""
-        own = self._begun[place]
+        own, ahead = self._begun[place], self._ahead.pop(place, None)
         assert own is not None, "it has joined"
         while True:
             try:
-                near = await self._before(place, own)
-                if not near:
+                if ahead is None:
+                    ahead = await self._before(place, own)
+                if not ahead:
                     return own.number
-                await self._until_deleted(f"{self._queue(place.lock)}/{near[-1].name}")
+                near, ahead = ahead[-1], None
+                await self._until_deleted(f"{self._queue(place.lock)}/{near.name}")
             except Unavailable:
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -270,6 +279,7 @@ class ZooKeeperSession:
 
     async def leave(self, place: Place) -> None:
         """Delete our entry, and the queue if it was the last."""
+        self._ahead.pop(place, None)
         if self._begun.get(place, place) is None:
             await self._find(place)
         own = self._begun.get(place)

@@ -55,12 +55,12 @@ class HashIndex:
         return self._rows[:, 1 : self.size + 1]
 
     def find(self, keys: Keys) -> Numbers:
-        """Number of each key, or -1 for one never shown."""
+        """Return the number of each key, or -1 for one never shown."""
         entries, _ = self._probe(keys, None)
         return entries - 1
 
     def add(self, keys: Keys, rows: Rows | None = None) -> tuple[Numbers, Positions]:
-        """Number of each key, and the positions of the new ones in the order of their numbers.
+        """Return the number of each key, and the positions of the new ones in the order of their numbers.
 
         Rows, if they are given, must always be; then only equal rows get equal numbers.
         """

@@ -66,7 +66,7 @@ class Links:
 
     def suffix(self, content: Content) -> int:
         """Number what is sent into one channel during one step; nothing is 0."""
-        content = self._order(content)
+        content = self.ordered(content)
         number = self._suffixes.setdefault(content, len(self._suffix_contents))
         if number == len(self._suffix_contents):
             self._suffix_contents.append(content)
@@ -81,20 +81,21 @@ class Links:
         return self._remove(np.intp(slot), numbers, (len(self.heads.slots), len(self)))
 
     def replace(self, number: int, change: Callable[[int], int]) -> int:
-        """Number of a content with each message changed into another."""
+        """Return the number of a content with each message changed into another."""
         link, content = self._contents[number]
         if content is None:
             return number
-        return self.number(link, self._order(tuple(change(message) for message in content)))
+        return self.number(link, self.ordered(tuple(change(message) for message in content)))
 
-    def _order(self, content: Content) -> Content:
+    def ordered(self, content: Content) -> Content:
+        """Return a content as it is kept: in the order sent, or sorted where that means nothing."""
         return content if self._fifo else tuple(sorted(content))
 
     def _append_one(self, number: int, suffix: int) -> int:
         link, content = self._contents[number]
         if content is None:
             return number
-        return self.number(link, self._order(content + self._suffix_contents[suffix]))
+        return self.number(link, self.ordered(content + self._suffix_contents[suffix]))
 
     def _remove_one(self, slot: int, number: int) -> int:
         link, content = self._contents[number]

@@ -22,11 +22,11 @@ from coterie.explore.tables.steps import Steps
 from coterie.process import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from coterie.explore.tables.arrays import Ids, Keys, Numbers, Positions, Rows, Slots
     from coterie.explore.tables.inputs import Input
-    from coterie.process import Channel, Seat
+    from coterie.process import Channel, Payload, Seat
 
 NARROW = 1 << 16  # so many numbers fit into two bytes
 
@@ -150,6 +150,28 @@ class Moves:
             column.append(int(self.links.append(empty, suffix)[0]))
         return np.array([[*column, 0]], self.dtype).T.copy()
 
+    def column(
+        self,
+        seats: Sequence[tuple[Seat, Standing] | None],
+        under_way: Mapping[tuple[int, int], Sequence[Payload]],
+        left: Faults,
+    ) -> Rows:
+        """Return a state that was reached elsewhere: its seats, its messages, the faults still allowed.
+
+        A crashed process has no seat. Messages are given by the places of sender and receiver, in the
+        order sent; those to a crashed process are lost, as they are here.
+        """
+        column = [
+            self.seats.crash(place) if each is None else self.seats.save(place, *each)
+            for place, each in enumerate(seats)
+        ]
+        for (sender, receiver), row in self.link_rows.items():
+            messages = under_way.get((sender, receiver), ())
+            content = tuple(self.inputs.receive(sender + 1, message) for message in messages)
+            closed = seats[receiver] is None
+            column.append(self.links.number(row, None if closed else self.links.ordered(content)))
+        return np.array([[*column, self.budgets.index(left)]], self.dtype).T.copy()
+
     def expand(self, rows: Rows) -> Iterator[Batch]:
         """Make every move from every state."""
         for place in range(self.size):
@@ -178,7 +200,7 @@ class Moves:
                 yield self._notice(rows, Action("suspect", place, peer))
 
     def input_of(self, action: Action, state: Ids) -> Input | None:
-        """What a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
+        """Return what a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
         match action.kind:
             case "ask":
                 number = self.seats.asks.slots[action.slot].array[state[action.place]]

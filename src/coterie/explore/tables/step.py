@@ -20,7 +20,7 @@ class Standing(NamedTuple):
     watched: tuple[ProcessId, ...] = ()
 
     def after(self, given: Input | None, out: Outbox[Any]) -> Standing:
-        """What stands after a step. What was asked for and given is done with, unless asked again."""
+        """Return what stands after a step. What was asked for and given is done with, unless asked again."""
         armed, watched = set(self.armed), set(self.watched)
         match given:
             case Ring(timer):

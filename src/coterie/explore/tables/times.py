@@ -20,7 +20,7 @@ def change_times(value: Any, change: Callable[[int], int]) -> Any:
 
 
 def earliest(value: Any) -> int | None:
-    """The least logical time in a process or a message, if there is any."""
+    """Return the least logical time in a process or a message, if there is any."""
     times: list[int] = []
 
     def note(time: int) -> int:

@@ -285,5 +285,5 @@ def _ticks(after: float | None) -> int | None:
     if after is None:
         return None
     if not float(after).is_integer():
-        raise UsageError(f"a timer runs for whole ticks here, not {after:g}: choose whole bounds")
+        raise UsageError(f"a timer runs for whole ticks here, got {after:g}: choose whole bounds")
     return int(after)

@@ -47,6 +47,8 @@ async def try_once(
         return
     obstacle = group.obstacle(claim.lock)
     claim.release()
+    if claim.granted.done():
+        return  # its caller was cancelled
     if obstacle is not None:
         claim.granted.set_exception(obstacle)
     else:

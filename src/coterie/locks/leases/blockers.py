@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.deadlock.service.waits import Waits
+    from coterie.deadlock.service.waits import DeadlockSearch, Waits
     from coterie.locks.leases.frames import AskOwner
     from coterie.locks.leases.group import LeasedClaim, LeaseGroup
 
@@ -61,6 +61,17 @@ def _before(group: LeaseGroup[Any], wanted: Wanted) -> list[LeasedClaim]:
         if not claim.shared and not found:
             found.append(claim)
     return []
+
+
+def answer(
+    group: LeaseGroup[Any], waits: Waits, search: DeadlockSearch, asked: AskOwner
+) -> OwnerReport:
+    """Answer another process; an owner that its search for deadlocks has found searches soon, too."""
+    if asked.search:
+        for wanted in asked.locks:
+            for claim in group.in_force(wanted.lock):
+                search.nudge(claim.owner)
+    return report(group, waits, asked)
 
 
 def report(group: LeaseGroup[Any], waits: Waits, asked: AskOwner) -> OwnerReport:

@@ -68,6 +68,7 @@ class LeasedClaim:
         "wait",
     )
     lifelines: tuple[int, ...] = ()
+    wakes_at_once = True  # what is lost is asked for again, and that takes a round trip
 
     def __init__(
         self, group: LeaseGroup[Any], lock: str, owner: Owner, *, shared: bool, wait: bool
@@ -121,7 +122,7 @@ class LeasedClaim:
         """Begin to hold."""
         self.token = token
         self.entered_at = now
-        if self._granted is not None:
+        if self._granted is not None and not self._granted.done():
             self._granted.set_result(token)
 
     def is_lost(self) -> bool:
@@ -462,8 +463,9 @@ class LeaseGroup(Generic[SupplyT]):
     def in_force(self, lock: str) -> list[LeasedClaim]:
         """List the claims of this group that hold a lock: one, or several that share."""
         queue = self.queues.get(lock)
-        holders = queue.holders() if queue else []
-        return [holder for holder in holders if self.is_in_force(holder)]
+        if queue is None or queue.holder is None:
+            return []
+        return [holder for holder in queue.holders() if self.is_in_force(holder)]
 
     def blockers(self, wanted: Wanted) -> list[LeasedClaim]:
         """List the claims of this group that block a request, of this process or of another.

@@ -68,6 +68,11 @@ class Lamport(Mutex[Message]):
         out.broadcast(self._peers(), Release(self.highest, self.stamp))
         self.stamp = None
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the peers that may still send an older request, and those that have sent one."""
+        older = {each.process for each in self.queue if self.stamp and each < self.stamp}
+        return tuple(sorted(self.awaiting | older))
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a message by the rule of its kind, and enter if that was what we waited for."""
         was_next = self._is_next()

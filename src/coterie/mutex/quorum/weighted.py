@@ -37,7 +37,9 @@ def parse_votes(text: str, size: int) -> Coterie:
     try:
         counts = [int(word) for word in text.split(",")]
     except ValueError:
-        raise UsageError(f"votes are counts such as 3,1,1, or 'equal', not {text!r}") from None
+        raise UsageError(
+            f"expected counts of votes such as 3,1,1, or 'equal', got {text!r}"
+        ) from None
     if len(counts) != size:
         raise ConfigError(f"{len(counts)} vote counts for {size} processes: give one for each")
     return weighted(dict(enumerate(counts, 1)))

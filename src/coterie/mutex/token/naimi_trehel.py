@@ -56,6 +56,10 @@ class NaimiTrehel(Mutex[Message]):
             self._send_token(self.next, out)
             self.next = None
 
+    def owes(self) -> tuple[ProcessId, ...]:
+        """Name the one that gets the token from us."""
+        return () if self.next is None else (self.next,)
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a request or the token."""
         match message:

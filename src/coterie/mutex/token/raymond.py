@@ -56,6 +56,14 @@ class Raymond(Mutex[Message]):
         self._assign_if_free(out)
         self._ask_if_needed(out)
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the neighbour that we have asked for the token."""
+        return (self.holder,) if self.asked else ()
+
+    def owes(self) -> tuple[ProcessId, ...]:
+        """Name the neighbours that have asked us for it."""
+        return tuple(neighbour for neighbour in self.queue if neighbour != self.me)
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a request or the token."""
         match message:

@@ -55,6 +55,12 @@ class SuzukiKasami(Mutex[Message]):
         served[self.me - 1] = self.requested[self.me - 1]
         self._pass(tuple(served), self.token.queue, out)
 
+    def owes(self) -> tuple[ProcessId, ...]:
+        """Name those that the token will be sent to from here, or pass on the way."""
+        if self.token is None:
+            return ()
+        return tuple(dict.fromkeys([*self.token.queue, *self._asking(self.token.served)]))
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a request or the token."""
         match message:

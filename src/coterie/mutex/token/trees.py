@@ -149,7 +149,7 @@ def parse_tree(text: str, size: int) -> Tree:
         return SHAPES[name](size)
     if name == "random":
         if not seed.isdecimal():
-            raise UsageError(f"a random tree takes a number as its seed: random:7, not {text!r}")
+            raise UsageError(f"a random tree takes a number as its seed: random:7, got {text!r}")
         return random_tree(size, int(seed))
     if name[:1].isdecimal() and not colon:
         return Tree(size, tuple(_edge(link, text) for link in text.split(",")))
@@ -159,5 +159,5 @@ def parse_tree(text: str, size: int) -> Tree:
 def _edge(link: str, text: str) -> Edge:
     one, _, other = (end.strip() for end in link.partition("-"))
     if not (one.isdecimal() and other.isdecimal()):
-        raise UsageError(f"the links of a tree are written 1-2,2-3, not {text!r}")
+        raise UsageError(f"expected the links of a tree, such as 1-2,2-3, got {text!r}")
     return int(one), int(other)

@@ -58,3 +58,11 @@ class Report(msgspec.Struct, frozen=True):
     transactions: int  # that count: committed, or of unknown outcome and read by one that counts
     presumed_committed: tuple[Name, ...]  # of unknown outcome, counted
     left_out: tuple[Name, ...]  # of unknown outcome, not counted
+
+    def _repr_svg_(self) -> str:
+        """Draw the order, or the anomalies, where a notebook shows it."""
+        from coterie.diagram.dependencies import (  # noqa: PLC0415 - for notebooks alone
+            draw_serialization,
+        )
+
+        return draw_serialization(self)

@@ -52,6 +52,14 @@ class Centralized(Mutex[Message]):
         """Tell the coordinator."""
         out.send(self.coordinator, Release())
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the coordinator."""
+        return (self.coordinator,)
+
+    def lent_to(self) -> ProcessId | None:
+        """Name the process that was let in."""
+        return (self.holder or 0) if self.me == self.coordinator else None
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a request or a release as the coordinator, its answers as a client."""
         match message:

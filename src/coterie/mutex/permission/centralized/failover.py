@@ -93,6 +93,14 @@ class Failover(Mutex[Message]):
         self.stamp, self.inside = None, False
         out.send(self.coordinator, Release())
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the coordinator."""
+        return (self.coordinator,)
+
+    def lent_to(self) -> ProcessId | None:
+        """Name the process that was let in."""
+        return (self.holder or 0) if self.me == self.coordinator else None
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle requests, releases and answers as the coordinator, the others as a client."""
         match message:

@@ -53,6 +53,10 @@ class RicartAgrawala(Mutex[Message]):
         out.broadcast(self.deferred, Reply())
         self.deferred.clear()
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the peers that have not replied."""
+        return tuple(sorted(self.awaiting))
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a request or a reply."""
         if isinstance(message, Request):

@@ -42,6 +42,10 @@ class RoucairolCarvalho(Mutex[Message]):
         out.broadcast(self.deferred, Reply())
         self.deferred.clear()
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the peers whose permission is lacking."""
+        return tuple(sorted(self._lacking()))
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a request or a reply."""
         match message:

@@ -64,7 +64,7 @@ def _parse_count(text: str, default: int | None) -> int | None:
     if text == "auto":
         return default
     if not text.isdecimal() or int(text) == 0:
-        raise UsageError(f"expected a number from 1 on, or 'auto', not {text!r}")
+        raise UsageError(f"expected a number from 1 on, or 'auto', got {text!r}")
     return int(text)
 
 
@@ -76,7 +76,7 @@ def _parse_time(text: str) -> float | None:
     except ValueError:
         time = math.nan
     if not 0 < time < math.inf:
-        raise UsageError(f"expected a time greater than 0, or 'none', not {text!r}")
+        raise UsageError(f"expected a time greater than 0, or 'none', got {text!r}")
     return time
 
 

@@ -15,7 +15,7 @@ def violation_probability(replicas: int, votes: int, forgetting: float) -> float
     """
     if not (replicas < 2 * votes <= 2 * replicas and 0 <= forgetting <= 1):
         raise UsageError(
-            f"expected more than half of the votes and a probability, not {votes} of {replicas}"
+            f"expected more than half of the votes and a probability, got {votes} of {replicas}"
             f" and {forgetting}"
         )
     return math.fsum(

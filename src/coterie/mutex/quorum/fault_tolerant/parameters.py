@@ -26,12 +26,12 @@ def settings_of(setup: Setup) -> Settings:
     t_max = t_max or T_MAX_IN_T_D * t_d
     if t_max <= t_d:
         raise ConfigError(
-            f"T_max must be longer than T_d = 2 sigma + lambda = {t_d:g}, not {t_max:g}: an answer"
+            f"T_max must be longer than T_d = 2 sigma + lambda = {t_d:g}, got {t_max:g}: an answer"
             " to one question could be taken for that to the next"
         )
     limit = chosen["t-limit"] or LIMIT_IN_T_MAX * t_max
     if limit < t_max:
-        raise ConfigError(f"the limit of T_max must be at least T_max = {t_max:g}, not {limit:g}")
+        raise ConfigError(f"the limit of T_max must be at least T_max = {t_max:g}, got {limit:g}")
     table: UpdateTable = chosen["table"]
     table.require(chosen["failures"])
     return Settings(
@@ -51,7 +51,7 @@ def _parse_time(name: str, text: str) -> float:
     except ValueError:
         time = math.nan
     if not 0 < time < math.inf:
-        raise UsageError(f"{name} must be a time greater than 0, not {text!r}")
+        raise UsageError(f"{name} must be a time greater than 0, got {text!r}")
     return time
 
 
@@ -77,7 +77,7 @@ def _parse_failures(text: str, size: int) -> int:
     if text == "auto":
         return size - 1
     if not text.isdecimal() or int(text) >= size:
-        raise UsageError(f"of {size} processes 0 to {size - 1} may fail, or 'auto', not {text!r}")
+        raise UsageError(f"of {size} processes 0 to {size - 1} may fail, or 'auto', got {text!r}")
     return int(text)
 
 
@@ -94,7 +94,7 @@ def _parse_table(text: str, size: int) -> UpdateTable:
     else:
         raise UsageError(
             f"expected a cycle of all processes, such as 1,2,3, or who replaces whom, such as"
-            f" '1>2,2>3,3>1', not {text!r}"
+            f" '1>2,2>3,3>1', got {text!r}"
         )
     if table.members != tuple(everyone):
         raise ConfigError(f"the table {text!r} must name each of the processes 1 to {size} once")

@@ -109,6 +109,10 @@ class FaultTolerant(Maekawa, kw_only=True):
             out.broadcast(self._alive(), Up(self.me, out.incarnation))
             out.set_timer(JOINING, self.settings.t_d)
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the arbiters that have our request and are not locked for us."""
+        return tuple(sorted(self.asked - self.locked))
+
     def acquire(self, out: Outbox[Any]) -> None:
         """Ask a quorum of the present coterie."""
         if self.joining:

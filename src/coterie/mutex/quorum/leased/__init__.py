@@ -94,7 +94,7 @@ def _parse_voters(text: str, size: int) -> int:
     if text == "all":
         return size
     if not text.isdecimal() or int(text) == 0:
-        raise UsageError(f"expected a number of voters from 1 on, or 'all', not {text!r}")
+        raise UsageError(f"expected a number of voters from 1 on, or 'all', got {text!r}")
     if int(text) > size:
         raise ConfigError(f"{text} of {size} processes cannot vote")
     return int(text)
@@ -112,7 +112,7 @@ def _parse_lease(text: str, _size: int) -> float:
     except ValueError:
         lease = 0.0
     if not 0 < lease < float("inf"):
-        raise UsageError(f"expected a lease in message delays, greater than 0, not {text!r}")
+        raise UsageError(f"expected a lease in message delays, greater than 0, got {text!r}")
     return lease
 
 

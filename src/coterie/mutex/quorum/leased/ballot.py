@@ -7,10 +7,8 @@ from bisect import insort
 import msgspec
 from msgspec import field
 
-from coterie.mutex.quorum.leased.votes import Interval
 
-
-class Claim(msgspec.Struct, array_like=True):
+class Claim(msgspec.Struct, array_like=True, gc=False):
     """A request that lies with the voter."""
 
     participant: str
@@ -30,7 +28,7 @@ class Claim(msgspec.Struct, array_like=True):
         return (True, self.writer, self.participant)
 
 
-class Tenure(msgspec.Struct, array_like=True):
+class Tenure(msgspec.Struct, array_like=True, gc=False):
     """The vote in the hands of a request."""
 
     claim: Claim
@@ -43,7 +41,7 @@ class Tenure(msgspec.Struct, array_like=True):
         return (self.claim.participant, self.claim.number) == (participant, number)
 
 
-class Ballot(msgspec.Struct, array_like=True):
+class Ballot(msgspec.Struct, array_like=True, gc=False):
     """One owner, or any number of them that share, and a queue."""
 
     floor: int  # every token up to it may have been used
@@ -68,6 +66,9 @@ class Ballot(msgspec.Struct, array_like=True):
             tenure.claim.hold = max(tenure.claim.hold, claim.hold)
             tenure.claim.writer = claim.writer
             return
+        if not self.queue:
+            self.queue.append(claim)
+            return
         self.remove(claim.participant)
         insort(self.queue, claim, key=Claim.order)
 
@@ -91,6 +92,8 @@ class Ballot(msgspec.Struct, array_like=True):
 
     def concerns(self, participant: str) -> bool:
         """Return whether the participant has the vote or waits for it."""
+        if not self.owners and not self.queue:
+            return False
         claims = [*self.queue, *(owner.claim for owner in self.owners)]
         return any(claim.participant == participant for claim in claims)
 
@@ -122,8 +125,9 @@ class Ballot(msgspec.Struct, array_like=True):
         17: a task of another owner that waits to be alone counts as one.
         """
         if not self.queue:
-            others = [] if len(self.owners) == 1 else self.owners
-            return int(any(other.claim.writer for other in others if other is not tenure))
+            if len(self.owners) == 1:
+                return 0
+            return int(any(other.claim.writer for other in self.owners if other is not tenure))
         return 2 if self.queue[0].order() < tenure.claim.order() else 1
 
     def discard_hopeless(self) -> list[Claim]:
@@ -141,11 +145,10 @@ class Ballot(msgspec.Struct, array_like=True):
         # own, and no other, which a quorum without this voter supports. Sharers that own the vote
         # at the same time may get the same tokens, as none of them has to come first.
         if claim.hold == 2:
-            interval = Interval(claim.stamp, claim.stamp)
+            tenure = Tenure(claim, claim.stamp, claim.stamp)
         else:
             low = max(claim.stamp, self.floor + 1)
-            interval = Interval(low, low + length - 1)
-        tenure = Tenure(claim, *interval)
+            tenure = Tenure(claim, low, low + length - 1)
         self.owners.append(tenure)
         return tenure
 

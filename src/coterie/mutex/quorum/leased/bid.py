@@ -24,7 +24,7 @@ class State(enum.IntEnum):
     CACHED = 2
 
 
-class Share(msgspec.Struct, array_like=True):
+class Share(msgspec.Struct, array_like=True, gc=False):
     """What one voter has to do with a bid."""
 
     vote: Interval | None = None
@@ -34,7 +34,7 @@ class Share(msgspec.Struct, array_like=True):
     wanted: bool = False  # another participant waits there for what we share
 
 
-class Bid(msgspec.Struct, array_like=True):
+class Bid(msgspec.Struct, array_like=True, gc=False):
     """One request, the votes it got, and the holds made with them."""
 
     number: int  # of the request, among all requests of this participant
@@ -62,7 +62,8 @@ class Bid(msgspec.Struct, array_like=True):
 
     def supporters(self) -> list[ProcessId]:
         """List the voters whose vote is in hand and gives the right to the token of the hold."""
-        return [voter for voter, vote in self.votes.items() if vote.supports(self.token)]
+        token, shares = self.token, enumerate(self.shares, 1)
+        return [voter for voter, share in shares if share.vote and share.vote.supports(token)]
 
     def frozen(self) -> dict[ProcessId, float]:
         """Return the votes of lost sessions that support the hold, and until when."""

@@ -10,8 +10,9 @@ is checked by its receiver against what it knows.
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from coterie.process import Payload
@@ -102,7 +103,9 @@ DownBody: TypeAlias = Grant | Raised | Inquire
 # Frames
 
 
-class SessionName(NamedTuple):
+class SessionName(
+    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """Which session a frame belongs to."""
 
     participant: Name  # a name that no other start of any process has had

@@ -31,6 +31,8 @@ from coterie.mutex.quorum.leased.votes import Interval, fit, voters_to_ask
 from coterie.process import Entered, Event, Outbox, ProcessId
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coterie.mutex.quorum.leased.sessions import Loss
 
 PARTICIPANT = "participant"  # the one timer of this part
@@ -132,7 +134,7 @@ class Participant(msgspec.Struct, array_like=True):
         # all waits for no task that is only announced (11.6).
         bid.writer = max(writer, bid.age + 1) if writer else 0
         for voter in self.sessions.asked(lock):
-            self._request(lock, voter, bid.share(voter).repair)
+            self._request(lock, [voter], bid.share(voter).repair)
         self._finish(out)
 
     def withdraw(self, lock: str, out: Outbox[Frame]) -> None:
@@ -309,7 +311,7 @@ class Participant(msgspec.Struct, array_like=True):
         # this very session, so the voter may give it to another participant (11.1, I2).
         if bid is None or body.number != bid.number:
             return
-        if lock not in self.sessions.uplink(voter).locks:
+        if lock not in self.sessions.uplinks[voter - 1].locks:
             return
         match body:
             case Grant(_, _, low, high, more):
@@ -341,7 +343,7 @@ class Participant(msgspec.Struct, array_like=True):
         # begun with a token below the new lower end since the Raise was sent; the vote still
         # supports it, since those tokens were above the floor when the vote was given and the
         # tenure has not ended. With the new lower end the hold would lose a vote that it has.
-        bid.take(voter, vote._replace(high=high))
+        bid.take(voter, Interval(vote.low, high))
         if bid.state is State.WAIT:
             self._try_to_enter(lock, out)
 
@@ -403,15 +405,18 @@ class Participant(msgspec.Struct, array_like=True):
         """Send the request to the voters of a quorum that have not got it."""
         asked = self.sessions.asked(lock)
         suspects = self.sessions.suspects(out.now)
-        for voter in voters_to_ask(self.settings, self.home, asked, suspects):
-            self._request(lock, voter)
+        voters = voters_to_ask(self.settings, self.home, asked, suspects)
+        if voters:
+            self._request(lock, voters)
 
-    def _request(self, lock: str, voter: ProcessId, hold: int = 0) -> None:
+    def _request(self, lock: str, voters: Sequence[ProcessId], hold: int = 0) -> None:
         bid = self.bids[lock]
         stamp = bid.token if hold else bid.stamp
-        self.sessions.uplink(voter).locks.add(lock)
         request = Request(lock, bid.number, bid.age, stamp, hold, bid.shared, bid.writer)
-        self.sessions.post(voter, request)
+        for voter in voters:
+            uplink = self.sessions.uplinks[voter - 1]
+            uplink.locks.add(lock)
+            uplink.pending.append(request)
 
     # Entering
 
@@ -510,18 +515,20 @@ class Participant(msgspec.Struct, array_like=True):
 
     def _evict(self) -> None:
         """5.7: give back the eighth of the kept locks that was used longest ago, in few frames."""
-        oldest = sorted(self.cached, key=lambda lock: (self.bids[lock].since, lock))
-        for lock in oldest[: 1 + len(oldest) // 8]:
+        oldest = sorted([(self.bids[lock].since, lock) for lock in self.cached])
+        for _, lock in oldest[: 1 + len(oldest) // 8]:
             self._release_all(lock)
 
     def _withdraw_votes(self, lock: str) -> None:
         # What goes back says which tokens were used: the voter's floor rises to that number, so
         # that the next owner begins above it (11.4). Then we count none of these votes any more.
         bid = self.bids[lock]
-        for voter in self.sessions.asked(lock):
-            self.sessions.uplink(voter).locks.remove(lock)
-            self.sessions.post(voter, Release(lock, bid.number, bid.token))
-            bid.drop(voter)
+        release = Release(lock, bid.number, bid.token)
+        for voter, uplink in enumerate(self.sessions.uplinks, 1):
+            if lock in uplink.locks:
+                uplink.locks.remove(lock)
+                uplink.pending.append(release)
+                bid.drop(voter)
 
     def _release_all(self, lock: str) -> None:
         """5.7: all votes go back together, and every request is withdrawn."""
@@ -567,8 +574,6 @@ class Participant(msgspec.Struct, array_like=True):
 
     def _unwind(self, out: Outbox[Frame]) -> None:
         """8.2: give back the votes of lost holds whose users take too long."""
-        if out.now < self.unwinds_at:
-            return
         self.unwinds_at = math.inf
         for lock, bid in sorted(self.bids.items()):
             if bid.lost and bid.since + self.settings.unwind <= out.now:
@@ -583,7 +588,7 @@ class Participant(msgspec.Struct, array_like=True):
             vote = bid.share(voter).vote
             bid.drop(voter)
             if bid.state is State.WAIT:
-                self._request(lock, voter)
+                self._request(lock, [voter])
             elif bid.state is State.CACHED:
                 self._release_without_quorum(lock, bid, out)
             elif not bid.lost:
@@ -624,7 +629,7 @@ class Participant(msgspec.Struct, array_like=True):
         if share.repair < level and share.vote is None:
             share.repair = level
             bid.repaired = True
-            self._request(lock, voter, level)
+            self._request(lock, [voter], level)
 
     # The end of a step
 
@@ -644,7 +649,8 @@ class Participant(msgspec.Struct, array_like=True):
 
     def _finish(self, out: Outbox[Frame]) -> None:
         """End a step: send what it created, and arm the timer if it has to ring earlier."""
-        self._unwind(out)
+        if out.now >= self.unwinds_at:
+            self._unwind(out)
         self._check_voters(out)
         self.sessions.flush(out)
         self._arm(self.sessions.deadline(out.now, self.armed), out)

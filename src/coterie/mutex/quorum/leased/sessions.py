@@ -48,7 +48,7 @@ CLOCK_MAX = 1 << 62  # that a voter is believed: as many numbers are left for re
 # The participant's end
 
 
-class Parcel(msgspec.Struct, array_like=True):
+class Parcel(msgspec.Struct, array_like=True, gc=False):
     """Lock messages under one sequence number, kept until they are acknowledged."""
 
     seq: int
@@ -102,8 +102,6 @@ class Uplink(msgspec.Struct, array_like=True):
             return Standing.SILENT
         if self.grace:
             return Standing.DOUBTFUL
-        if self.heard + hedge > now:  # a short look that mostly suffices
-            return Standing.TRUSTED
         return Standing.DOUBTFUL if self.waits_since() + hedge <= now else Standing.TRUSTED
 
     def waits_since(self) -> float:
@@ -148,7 +146,8 @@ class Uplink(msgspec.Struct, array_like=True):
         self.heard = now
         self.asked = math.inf
         self.grace = frame.grace
-        self.unacked = [parcel for parcel in self.unacked if parcel.seq > frame.ack]
+        if self.unacked:
+            self.unacked = [parcel for parcel in self.unacked if parcel.seq > frame.ack]
 
     def overtaken(self, echo: float) -> list[Parcel]:
         """List what the voter has not got, although it has got what was sent later."""
@@ -162,7 +161,7 @@ class Loss(NamedTuple):
     locks: list[str]
 
 
-class Arrival(NamedTuple):
+class Arrival(msgspec.Struct, frozen=True):
     """What a frame means to the locks."""
 
     bodies: tuple[DownBody, ...] = ()  # to be handled now, in order
@@ -204,7 +203,7 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def lease(self, voter: ProcessId) -> float:
         """Return the time up to which votes of this voter count."""
-        return self.uplink(voter).lease
+        return self.uplinks[voter - 1].lease
 
     def reachable(self) -> list[ProcessId]:
         """List the voters that are not known to be out of reach."""
@@ -212,20 +211,24 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def suspects(self, now: float) -> list[ProcessId]:
         """List the voters that are not to be counted on."""
-        hedge = self.settings.hedge
-        return [
-            voter for voter, uplink in enumerate(self.uplinks, 1) if uplink.standing(now, hedge)
-        ]
+        return [voter for voter, standing in enumerate(self.standing(now), 1) if standing]
 
     def standing(self, now: float) -> list[int]:
         """Return for each voter how far it is to be counted on."""
-        return [uplink.standing(now, self.settings.hedge) for uplink in self.uplinks]
+        hedge = self.settings.hedge
+        # The first condition is a short look that mostly suffices: this is asked in every step.
+        return [
+            Standing.TRUSTED
+            if uplink.heard + hedge > now and not uplink.silent and not uplink.grace
+            else uplink.standing(now, hedge)
+            for uplink in self.uplinks
+        ]
 
     # Sending
 
     def post(self, voter: ProcessId, body: UpBody) -> None:
         """Put a lock message into the frame that this step will send."""
-        self.uplink(voter).pending.append(body)
+        self.uplinks[voter - 1].pending.append(body)
 
     def is_quiet(self) -> bool:
         """Return whether this step has nothing to send."""
@@ -285,13 +288,13 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> Arrival:
         """Take a frame of the present session; those of others mean nothing."""
-        uplink = self.uplink(voter)
+        uplink = self.uplinks[voter - 1]
         if not uplink.is_open or not self._is_ours(uplink, frame.session):
             return NOTHING
         match frame:
-            case Reply() | Ack() if frame.ack > uplink.posted:
-                return NOTHING  # no such frame was sent
             case Reply() | Ack():
+                if frame.ack > uplink.posted:
+                    return NOTHING  # no such frame was sent
                 return self._accept(voter, uplink, frame, out)
             case Answer(_, alive):
                 return self._resume_or_reopen(voter, uplink, alive, out)
@@ -364,8 +367,8 @@ class Sessions(msgspec.Struct, array_like=True):
         pause = min(hedge / 2, self.settings.heartbeat)
         for uplink in self.uplinks:
             # None of the three times below is before these, which mostly lie after the next alarm.
-            soonest = min(uplink.sent + pause, uplink.lease, uplink.heard + hedge)
-            if soonest >= deadline or not uplink.is_open:
+            is_early = uplink.sent + pause < deadline or uplink.lease < deadline
+            if not (is_early or uplink.heard + hedge < deadline) or not uplink.is_open:
                 continue
             due = self._due(uplink)
             if due < deadline:
@@ -389,7 +392,7 @@ class Sessions(msgspec.Struct, array_like=True):
 # The voter's end
 
 
-class Letter(msgspec.Struct, array_like=True):
+class Letter(msgspec.Struct, array_like=True, gc=False):
     """Lock messages under one sequence number, kept until they are acknowledged."""
 
     seq: int
@@ -415,7 +418,8 @@ class Downlink(msgspec.Struct, array_like=True):
         """Take note of what every frame of the session says."""
         self.heard = now
         self.echo = max(self.echo, frame.time)
-        self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
+        if self.unacked:
+            self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
 
     def takes(self, seq: int) -> bool:
         """Return whether this number is the next one, and count it if so."""

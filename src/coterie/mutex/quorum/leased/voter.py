@@ -147,11 +147,12 @@ class Voter(msgspec.Struct, array_like=True):
         self._merge(min(frame.clock, ceiling))
         if link.is_overdue(out.now - self.settings.hedge):
             self._send(link, link.unacked, out)
-        taken = isinstance(frame, Data) and link.takes(frame.seq)
-        if taken and isinstance(frame, Data):
+        taken = False
+        if isinstance(frame, Data) and link.takes(frame.seq):
+            taken = True
             for body in frame.bodies:
                 self._apply(link, body, ceiling, out)
-            touched += [body.lock for body in frame.bodies]
+                touched.append(body.lock)
         if self.clock > before + NEAR:
             self.leapt = out.now
         self._finish(touched, out, None if taken and not opening else link)
@@ -169,7 +170,8 @@ class Voter(msgspec.Struct, array_like=True):
             return []
         touched = self._drop(session.participant)
         self.opened += 1
-        named = session._replace(nonce=f"{self.name}/{self.opened}")
+        nonce = f"{self.name}/{self.opened}"
+        named = SessionName(session.participant, session.number, nonce)
         self.sessions[session.participant] = Downlink(named, sender)
         self._arm(out.now + self.settings.expiry, out)
         return touched
@@ -225,10 +227,20 @@ class Voter(msgspec.Struct, array_like=True):
             ballot = self.ballots[body.lock] = Ballot(self.floor)
         tenure = ballot.owned_by(participant, body.number)
         match body:
-            case Request(lock, number, age, stamp, hold, shared, writer):
-                link.locks.add(lock)
-                stamp = min(stamp, ceiling)
-                ballot.put(Claim(participant, number, age, stamp, hold, shared, writer))
+            case Request():
+                link.locks.add(body.lock)
+                stamp = min(body.stamp, ceiling)
+                ballot.put(
+                    Claim(
+                        participant,
+                        body.number,
+                        body.age,
+                        stamp,
+                        body.hold,
+                        body.shared,
+                        body.writer,
+                    )
+                )
             case Yield(_, _, used) if tenure is not None:
                 self._take_back(ballot, tenure, used)
                 ballot.put(tenure.claim)

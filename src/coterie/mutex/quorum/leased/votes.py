@@ -7,7 +7,9 @@ different voters may begin a little apart; they are long, so a common token near
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 NEVER = -math.inf
 
 
-class Interval(NamedTuple):
+class Interval(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The tokens that a vote gives the right to."""
 
     low: int
@@ -35,7 +37,7 @@ def fit(votes: Mapping[ProcessId, Interval], used: int, quorums: Coterie) -> int
 
     0 if there is a quorum that has no common token; None if there is no quorum.
     """
-    if not quorums.contains_quorum(votes):
+    if not votes or not quorums.contains_quorum(votes):
         return None
     for token in sorted({max(used + 1, interval.low) for interval in votes.values()}):
         # Only tokens inside the intervals are ours: any other may be in use with another voter's
@@ -68,6 +70,8 @@ def voters_to_ask(
     is ever taken back for a change of quorum, since requests at several quorums do no harm.
     """
     everyone = range(1, settings.voters + 1)
+    if settings.policy == "all" and not asked and not suspects:
+        return list(everyone)
     trusted = [voter for voter in everyone if voter not in suspects]
     if not settings.quorums.contains_quorum(trusted):
         trusted = list(everyone)

@@ -57,6 +57,14 @@ class Maekawa(Mutex[Message]):
         self.locked.clear()
         self.inquiries.clear()
 
+    def awaits(self) -> tuple[ProcessId, ...]:
+        """Name the arbiters that are not locked for us."""
+        return tuple(arbiter for arbiter in self.quorum if arbiter not in self.locked)
+
+    def lent_to(self) -> ProcessId | None:
+        """Name the process that we are locked for."""
+        return 0 if self.owner is None else self.owner.process
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Handle a message by the rule of its kind."""
         match message:

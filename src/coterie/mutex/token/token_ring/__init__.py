@@ -66,7 +66,7 @@ def parse_pause(text: str) -> float:
     except ValueError:
         pause = math.nan
     if not 0 < pause < math.inf:
-        raise UsageError(f"the pause is a number of time units greater than 0, not {text!r}")
+        raise UsageError(f"the pause must be a number of time units greater than 0, got {text!r}")
     return pause
 
 

@@ -49,6 +49,10 @@ class TokenRing(Mutex[Message]):
         self.wants = False
         self._pass_on(out)
 
+    def owes(self) -> tuple[ProcessId, ...]:
+        """Name the next in the ring."""
+        return (self.successor,)
+
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
         """Enter if we want to, or keep the token for a pause."""
         if self.token:

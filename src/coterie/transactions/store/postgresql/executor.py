@@ -17,6 +17,7 @@ import asyncpg
 from coterie import system
 from coterie.clocks import Stamp
 from coterie.errors import Conflict, CoterieError, MisuseError, OutcomeUnknown, UsageError
+from coterie.postgresql import FAILURES
 from coterie.transactions.schemes.scheduler import (
     BEGINNING,
     Active,
@@ -30,7 +31,7 @@ from coterie.transactions.schemes.scheduler import (
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.store.executor import conflict
 from coterie.transactions.store.postgresql import statements
-from coterie.transactions.store.postgresql.pool import FAILURES, Address, Pool, Row
+from coterie.transactions.store.postgresql.pool import Address, Pool, Row
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.postgresql import FAILURES, POOLER_ERRORS, Servers, close, meaning
 from coterie.transactions.store.postgresql import statements
 
 if TYPE_CHECKING:
@@ -22,19 +22,9 @@ VERSION_MIN = 12
 CONNECTIONS = 10  # at a time, of one store
 CONNECT_SECONDS_MAX = 5.0
 TURN_SECONDS_MAX = 30.0  # that a transaction waits for a connection of others
-CLOSE_SECONDS_MAX = 0.5
 OF_LOCKS = ("lease", "deadlock-detection")  # in a URL that names the same server for locks
 
-REFUSED = (
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.ClientConfigurationError,
-    asyncpg.SyntaxOrAccessError,
-    asyncpg.FeatureNotSupportedError,
-    ssl.SSLError,
-)
-POOLER_ERRORS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
-FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+REFUSED = (asyncpg.SyntaxOrAccessError, asyncpg.FeatureNotSupportedError)
 
 
 class Row(NamedTuple):
@@ -58,7 +48,12 @@ class Address:
             raise UsageError(f"{self}: connections must be at least 1, got {given!r}")
         self.connections = int(given)
         rest = {name: value for name, value in parameters.items() if name not in OF_LOCKS}
-        self._dsn = parts._replace(query=urlencode(rest)).geturl()
+        user, at, places = parts.netloc.rpartition("@")
+        each = [
+            parts._replace(netloc=f"{user}{at}{place}", query=urlencode(rest))
+            for place in places.split(",")
+        ]
+        self._servers = Servers([source.geturl() for source in each])
 
     def __str__(self) -> str:
         """Name the server for people, without a password."""
@@ -69,7 +64,7 @@ class Address:
         connection = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                connection = await asyncpg.connect(self._dsn, timeout=CONNECT_SECONDS_MAX)
+                connection = await self._servers.connect(CONNECT_SECONDS_MAX)
                 return await self._begin(connection)
         except BaseException as error:
             if connection is not None:
@@ -88,29 +83,27 @@ class Address:
         encoding = connection.get_settings().server_encoding
         if encoding != "UTF8":  # or keys would have another order there
             raise ConfigError(f"{self}: a store needs a database in UTF8, this one is {encoding}")
-        is_standby, run = await connection.fetchrow(statements.RUN)
+        is_standby, run = await connection.fetchrow(statements.CONNECTED)
         if is_standby:
             raise Unavailable(f"{self}: it is a standby; name the primary")
         return Line(connection, run)
 
     def error(self, error: Exception) -> CoterieError:
         """Say what an error means: whether time may mend it."""
-        text = str(error).partition("\n")[0] or type(error).__name__
-        if isinstance(error, TimeoutError):
-            return Unavailable(f"{self}: no answer in {CONNECT_SECONDS_MAX:g} s")
         if isinstance(error, POOLER_ERRORS):
             return ConfigError(
                 f"{self}: a pooler in the way does not keep prepared statements; use PgBouncer 1.21 or"
                 " newer with max_prepared_statements, or pool_mode = session"
             )
+        text = str(error).partition("\n")[0]
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
             return ConfigError(
                 f"{self}: {text}; a store needs the table coterie_store, with rights to select, insert,"
                 f" update and delete, or the right to create it: {statements.MAKE}"
             )
-        if isinstance(error, REFUSED) or "rejected SSL upgrade" in text:
+        if isinstance(error, REFUSED):
             return ConfigError(f"{self}: refused: {text}")
-        return Unavailable(f"{self}: {text}")
+        return meaning(self, error)
 
 
 class Line(NamedTuple):
@@ -125,12 +118,7 @@ class Line(NamedTuple):
 
     async def close(self) -> None:
         """Disconnect in bounded time."""
-        try:
-            with contextlib.suppress(*FAILURES):
-                async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                    await self.connection.close()
-        finally:
-            self.connection.terminate()
+        await close(self.connection)
 
 
 class Pool:

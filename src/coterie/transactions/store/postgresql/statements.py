@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.postgresql import RUN
+
 if TYPE_CHECKING:
     from coterie.transactions.schemes.span import Span
 
@@ -41,12 +43,8 @@ with put as (
 ) select txid_current()
 """
 
-# The run of the server, by the time of its start and of the last crash of one of its processes,
-# which takes the statistics away. A number of a transaction that left no trace before is given again after it.
-RUN = (
-    "select pg_is_in_recovery(), extract(epoch from pg_postmaster_start_time())::text || '/'"
-    " || coalesce(extract(epoch from (select stats_reset from pg_stat_bgwriter))::text, '')"
-)
+# A number of a transaction that left no trace before a crash is given again after it.
+CONNECTED = f"select pg_is_in_recovery(), {RUN}"
 STATUS = "select txid_status($1)"
 # One that waits for a commit which was lost on the way would do so until its connection is given up.
 END = """

@@ -1,0 +1,26 @@
+"""A recorded run as one to be played on: a counterexample, or a simulation up to any record of it."""
+
+from __future__ import annotations
+
+from coterie.errors import CoterieError
+from coterie.lab.address import MOVES_MAX, Address, Refusal
+from coterie.scenario.script import Script
+from coterie.trace import Trace
+
+
+def address_of(trace: Trace, until: int | None = None) -> Address | Refusal:
+    """Return the run that leads through a trace, or through its first `until` records.
+
+    Timers of a simulation become moves. A run in which processes pause, or keep their memory over a
+    crash, cannot be played by hand.
+    """
+    part = Trace(trace.header, [*trace.records[:until]])
+    script = Script(part)
+    try:
+        for record in part.records:
+            script.write(record)
+    except CoterieError as error:
+        return Refusal(str(error))
+    if len(script.commands) > MOVES_MAX:
+        return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(script.commands):,}")
+    return Address(script.first_line(), script.commands, len(script.commands))

@@ -1,0 +1,89 @@
+"""What locks and stores on PostgreSQL have in common: connections to it, and what its errors mean."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from coterie.errors import ConfigError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.errors import CoterieError
+
+CLOSE_SECONDS_MAX = 0.5
+
+FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+POOLER_ERRORS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
+REFUSED = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError,
+    ssl.SSLError,
+)
+
+# The run of the server, by the time of its start, and of the last crash of one of its processes: that
+# takes all locks away, and also the statistics. A standby that is promoted was no primary in this run.
+# Where the statistics are set back by hand, a run ends in which nothing was lost.
+RUN = (
+    "extract(epoch from pg_postmaster_start_time())::text || '/'"
+    " || coalesce(extract(epoch from (select stats_reset from pg_stat_bgwriter))::text, '')"
+)
+
+
+class Servers:
+    """The servers that a URL names, of which one is the primary."""
+
+    def __init__(self, sources: Sequence[str], **options: Any) -> None:
+        """Begin with a DSN for each, and what `asyncpg.connect` is given beside it."""
+        self._sources = list(sources)  # that which was the primary last comes first
+        self._options = options
+        if len(self._sources) > 1:
+            self._options["target_session_attrs"] = "primary"
+
+    async def connect(self, limit: float) -> Any:
+        """Connect to the server, or to that of several which is the primary.
+
+        Each has its share of the time: one that hangs must not be the end of the search.
+        """
+        trouble: Exception | None = None
+        for source in list(self._sources):
+            share = limit / len(self._sources)
+            try:
+                connection = await asyncpg.connect(source, timeout=share, **self._options)
+            except FAILURES as error:
+                is_standby = isinstance(error, asyncpg.TargetServerAttributeNotMatched)
+                if trouble is None or not is_standby:
+                    trouble = error
+            else:
+                self._sources.remove(source)
+                self._sources.insert(0, source)
+                return connection
+        assert trouble is not None, "there is a server"
+        raise trouble
+
+
+async def close(connection: Any) -> None:
+    """Disconnect in bounded time; a statement under way is cancelled before."""
+    try:
+        with contextlib.suppress(*FAILURES):
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                # Not `terminate` alone: a backend that waits would go on for a while.
+                await connection.close()
+    finally:
+        connection.terminate()
+
+
+def meaning(server: object, error: Exception) -> CoterieError:
+    """Say what an error means that is not special to locks or stores: whether time may mend it."""
+    text = str(error).partition("\n")[0] or type(error).__name__
+    if isinstance(error, TimeoutError):
+        return Unavailable(f"{server}: no answer in time")
+    if isinstance(error, REFUSED) or "rejected SSL upgrade" in text:
+        return ConfigError(f"{server}: refused: {text}")
+    return Unavailable(f"{server}: {text}")

@@ -1,0 +1,100 @@
+// The laboratory: play a run by hand, see where each move leads.
+import { render } from "./vendor/preact.js";
+import { signal } from "./vendor/signals.js";
+import { ThemeSwitch, html } from "./ui.js";
+import { Picture } from "./lab/picture.js";
+import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
+import { Lesson, loadLessons, openLesson } from "./lab/lesson.js";
+import { cursor, findViolation, first, go, make, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
+
+const sheet = signal(false);
+const copied = signal("");
+
+const KEYS = [
+  ["1 … 9", "make that move"], ["space", "deliver the oldest message"], ["g", "run until quiet"],
+  ["← →", "one move back, on"], ["Home End", "to the start, to the end"], ["[ ]", "the last, the next entry"], ["!", "the violation"],
+  ["f", "find the shortest violation"], ["F", "the shortest from here"], ["ctrl-z, ctrl-y", "undo, redo"], ["?", "this sheet"],
+];
+
+function oldestDelivery() {
+  const message = place.value?.transit[0];
+  const move = message && place.value.enabled.find((each) => each.kind === "deliver" && each.peer === message.sender && each.process === message.receiver);
+  if (move) make(move.text);
+}
+
+function nextEntry(direction) {
+  const entries = steps.value.filter((step) => step.states.some((state) => state.phase === "inside" && state.changed.includes("phase")));
+  const found = direction > 0 ? entries.find((step) => step.number > cursor.value) : entries.findLast((step) => step.number < cursor.value);
+  if (found) go(found.number);
+}
+
+function press(event) {
+  const name = event.target.tagName;
+  if (event.key === "Escape" && sheet.value) { sheet.value = false; return; }
+  if (name === "INPUT" || name === "SELECT" || name === "TEXTAREA") return;
+  if (event.ctrlKey || event.metaKey) {
+    if (event.key === "z" && !event.shiftKey) { event.preventDefault(); undo(); }
+    if (event.key === "y" || (event.shiftKey && event.key.toLowerCase() === "z")) { event.preventDefault(); redo(); }
+    return;
+  }
+  if (event.altKey) return;
+  if (event.key === " " && (name === "BUTTON" || name === "SUMMARY" || name === "A")) return; // it presses that one
+  const actions = {
+    ArrowLeft: () => go(cursor.value - 1), ArrowRight: () => go(cursor.value + 1), Home: () => go(0), End: () => go(moves.value.length),
+    " ": oldestDelivery, g: runUntilQuiet, f: () => findViolation(0), F: () => findViolation(cursor.value),
+    "]": () => nextEntry(1), "[": () => nextEntry(-1), "?": () => { sheet.value = !sheet.value; },
+    "!": () => { const at = steps.value.find((step) => step.violation); if (at) go(at.number); },
+  };
+  if (/^[1-9]$/.test(event.key)) {
+    event.preventDefault();
+    soon(() => {
+      const move = place.value?.enabled.filter((each) => !each.fault)[Number(event.key) - 1];
+      if (move) make(move.text);
+    });
+  } else if (actions[event.key]) {
+    event.preventDefault();
+    soon(actions[event.key]);
+  }
+}
+
+async function share() {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    copied.value = "copied";
+  } catch {
+    copied.value = "copy it from the address bar";
+  }
+  setTimeout(() => { copied.value = ""; }, 3000);
+}
+
+function Keys() {
+  return html`<dialog open class="sheet" aria-label="keys"><h2>Keys</h2><table><tbody>
+    ${KEYS.map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
+    <button type="button" onClick=${() => { sheet.value = false; }}>close</button></dialog>`;
+}
+
+function Page() {
+  return html`<header class="top"><h1>coterie lab</h1><span class="quiet mono">${first.value}</span><span class="spring"></span>
+      <span role="status">${copied.value}</span>
+      ${!saved && html`<button type="button" onClick=${share}>share</button>
+      <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
+        <option value="">…</option><option value="html">page (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
+      <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
+    <main class="lab">
+      <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
+      <div class="right"><${Reasons} /><${States} /></div>
+      <div class="left"><${Lesson} /><${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
+    </main>
+    <p class="hidden-text" aria-live="polite">${said.value}</p>
+    ${sheet.value && html`<${Keys} />`}`;
+}
+
+render(html`<${Page} />`, document.getElementById("page"));
+document.addEventListener("keydown", press);
+
+function openHere() {
+  if (!openLesson(location.hash)) openAddress(location.hash);
+}
+addEventListener("hashchange", openHere);
+loadCatalogue();
+loadLessons().then(openHere);

@@ -1,0 +1,311 @@
+// The run that is played: a first line and moves, where the reader stands, and what the server says of it.
+import { batch, computed, signal } from "../vendor/signals.js";
+
+export const DEFAULT = "maekawa 3 variant=basic";
+const PLACES_KEPT = 500;
+const UNDO_KEPT = 200;
+const SEARCH_MILLISECONDS = 10_000; // that a person who asked for a violation waits
+const FAULTS = { crash: "crashes", drop: "losses", repeat: "duplicates", suspect: "suspicions" };
+
+export const first = signal(DEFAULT);
+export const moves = signal([]);
+export const cursor = signal(0);
+const NO_FAULTS = { entries: 1, crashes: 0, losses: 0, duplicates: 0, suspicions: 0 };
+export const bound = signal(NO_FAULTS);
+export const branches = signal([]); // other futures that were left: {moves}
+export const catalogue = signal([]);
+
+export const steps = signal([]); // of the whole run, the start first
+export const codes = signal([]);
+export const place = signal(null); // what the server says of where the reader stands
+export const fates = signal(null);
+export const searching = signal(false);
+export const problem = signal(null); // what the server refused: {error, at, possible}
+export const said = signal(""); // the last step in words, for those who hear the page
+
+const places = new Map(); // answers by the moves that lead to them: a place does not depend on the future
+const judged = new Map();
+const past = [];
+const future = [];
+
+/** Faults and entries that the run has made already count as possible. */
+export const effectiveBound = computed(() => {
+  if (saved) return saved.bound;
+  const used = { ...NO_FAULTS };
+  const entries = {};
+  for (const move of moves.value) {
+    const [verb, process] = move.split(" ");
+    if (FAULTS[verb]) used[FAULTS[verb]] += 1;
+    if (verb === "acquire" || verb === "elect") {
+      entries[process] = (entries[process] ?? 0) + 1;
+      used.entries = Math.max(used.entries, entries[process]);
+    }
+  }
+  const result = {};
+  for (const [name, chosen] of Object.entries(bound.value)) result[name] = Math.max(chosen, used[name]);
+  return result;
+});
+
+// Asking
+
+class Refused extends Error {
+  constructor(status, answer) {
+    super(answer.error ?? `the server answers ${status}`);
+    this.status = status;
+    this.answer = answer;
+  }
+}
+
+// A page that was saved as a file has its answers with it: those along one run.
+const embedded = document.getElementById("answers");
+export const saved = embedded && JSON.parse(embedded.textContent);
+const ELSEWHERE = "this file holds one run: open it in the laboratory to leave it, with coterie lab";
+
+function answerFromFile(path, body) {
+  const all = saved.places.at(-1).position;
+  const cursorOf = (text) => Number(/@(\d+)$/.exec(text)?.[1] ?? all.moves.length);
+  if (path === "/api/catalogue") return [saved.entry];
+  if (path === "/api/open") return { first: all.first, moves: all.moves, cursor: Math.min(all.moves.length, cursorOf(body.address)) };
+  const place = saved.places[body.cursor];
+  const along = place && body.first === all.first && JSON.stringify(body.moves) === JSON.stringify(all.moves);
+  const answer = along && { "/api/play": { ...place.position, known: 0, steps: saved.steps }, "/api/fates": place.fates }[path];
+  if (!answer) throw new Refused(400, { error: ELSEWHERE });
+  return answer;
+}
+
+export async function ask(path, body) {
+  if (saved) return answerFromFile(path, body);
+  const response = await fetch(path, body === undefined ? {} : {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  const answer = response.headers.get("content-type")?.startsWith("application/json")
+    ? await response.json() : { error: await response.text() };
+  if (!response.ok) throw new Refused(response.status, answer);
+  return answer;
+}
+
+function remember(map, key, value) {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > PLACES_KEPT) map.delete(map.keys().next().value);
+}
+
+const keyOf = (line, made) => JSON.stringify([line, made]);
+
+let asked = 0;
+let arriving = Promise.resolve(); // until the place where the reader stands is known
+let queue = Promise.resolve();
+
+/** Do something when the place is known: keys may be pressed faster than a server answers. */
+export function soon(action) {
+  queue = queue.then(async () => {
+    await arriving;
+    action();
+    await arriving;
+  });
+}
+
+/** Bring the page up to date with the run: the place at once, what it leads to when it is known. */
+function refresh() {
+  const mine = ++asked;
+  arriving = arrive(mine).then((known) => { if (known) judge(mine); });
+}
+
+async function arrive(mine) {
+  const line = first.value;
+  const here = keyOf(line, moves.value.slice(0, cursor.value));
+  const known = places.get(here);
+  if (known && stepsFit()) {
+    batch(() => { place.value = known; problem.value = null; });
+  } else {
+    try {
+      const answer = await ask("/api/play", { first: line, moves: moves.value, cursor: cursor.value });
+      if (mine !== asked) return false;
+      batch(() => {
+        // `run` comes back as the moves that it stood for, and a move that cannot be played is cut off.
+        const grown = answer.moves.length - moves.value.length;
+        const atEnd = cursor.value >= moves.value.length;
+        moves.value = answer.moves;
+        cursor.value = atEnd || grown > 0 ? Math.min(cursor.value + Math.max(grown, 0), answer.moves.length) : answer.cursor;
+        steps.value = answer.steps;
+        codes.value = answer.codes;
+        problem.value = answer.refusal;
+        place.value = answer;
+      });
+      if (answer.cursor !== cursor.value) return arrive(mine);
+      remember(places, keyOf(line, answer.moves.slice(0, answer.cursor)), answer);
+    } catch (error) {
+      if (mine !== asked) return false;
+      batch(() => {
+        problem.value = error.answer ?? { error: `the server does not answer: ${error.message}` };
+        place.value = null; fates.value = null; steps.value = [];
+      });
+      return false;
+    }
+  }
+  writeAddress();
+  speak();
+  return true;
+}
+
+const stepsFit = () => steps.value.length === moves.value.length + 1
+  && moves.value.every((move, i) => steps.value[i + 1].move === move);
+
+async function judge(mine) {
+  const question = { first: first.value, moves: moves.value, cursor: cursor.value, bound: effectiveBound.value };
+  const key = JSON.stringify(question);
+  const known = judged.get(key);
+  if (known) { fates.value = known; searching.value = false; return; }
+  searching.value = true;
+  try {
+    const answer = await ask("/api/fates", question);
+    if (mine !== asked) return;
+    remember(judged, key, answer);
+    fates.value = answer;
+    searching.value = false;
+  } catch (error) {
+    if (mine !== asked) return;
+    // Another page has asked meanwhile, and the server answers the newest only.
+    if (error.status === 409) setTimeout(() => { if (mine === asked) judge(mine); }, 300);
+    else batch(() => { fates.value = null; searching.value = false; });
+  }
+}
+
+// The address is the run
+
+function writeAddress() {
+  const list = codes.value.map((code) => encodeURIComponent(code).replace(/%(28|29|2C|3D|3A|5B|5D)/gi, decodeURIComponent));
+  const line = encodeURIComponent(first.value).replace(/%(3D|2C|3A)/gi, decodeURIComponent);
+  const text = `#/run/${[line, ...list].join("/")}@${cursor.value}`;
+  try {
+    if (location.hash !== text) history.replaceState(null, "", text);
+  } catch { /* a page inside another has no address of its own */ }
+  document.title = `${first.value} · coterie lab`;
+}
+
+export async function openAddress(text) {
+  if (!saved && (!text || text === "#")) { start(first.value, [], 0); return; }
+  try {
+    const found = await ask("/api/open", { address: text });
+    start(found.first, found.moves, found.cursor ?? found.moves.length);
+  } catch (error) {
+    problem.value = error.answer ?? { error: error.message };
+  }
+}
+
+function start(line, made, at) {
+  batch(() => { first.value = line; moves.value = made; cursor.value = at; branches.value = []; fates.value = null; });
+  refresh();
+}
+
+// What the reader does
+
+function keep() {
+  past.push({ first: first.value, moves: moves.value, cursor: cursor.value, branches: branches.value, bound: bound.value });
+  if (past.length > UNDO_KEPT) past.shift();
+  future.length = 0;
+}
+
+function restore(from, to) {
+  const saved = from.pop();
+  if (!saved) return;
+  to.push({ first: first.value, moves: moves.value, cursor: cursor.value, branches: branches.value, bound: bound.value });
+  batch(() => {
+    first.value = saved.first; moves.value = saved.moves; cursor.value = saved.cursor;
+    branches.value = saved.branches; bound.value = saved.bound; fates.value = null;
+  });
+  refresh();
+}
+
+export const undo = () => restore(past, future);
+export const redo = () => restore(future, past);
+
+/** Make a move where the reader stands; in the past this is a branch, and the old future is kept. */
+export function make(text) {
+  if (place.value === null) return;
+  if (saved) {
+    if (text === moves.value[cursor.value] || (text === "run" && cursor.value < moves.value.length)) go(cursor.value + 1);
+    else problem.value = { error: ELSEWHERE };
+    return;
+  }
+  keep();
+  const made = moves.value.slice(0, cursor.value);
+  batch(() => {
+    if (cursor.value < moves.value.length) leave(moves.value);
+    moves.value = [...made, text];
+    cursor.value = made.length + 1;
+    fates.value = null;
+  });
+  refresh();
+}
+
+function leave(old) {
+  if (branches.value.some((branch) => branch.moves.join("\n") === old.join("\n"))) return;
+  branches.value = [...branches.value, { moves: old }].slice(-20);
+}
+
+export function go(to) {
+  const at = Math.max(0, Math.min(moves.value.length, to));
+  if (at === cursor.value) return;
+  batch(() => { cursor.value = at; fates.value = null; });
+  refresh();
+}
+
+export function takeBranch(branch) {
+  keep();
+  batch(() => {
+    branches.value = branches.value.filter((each) => each !== branch);
+    leave(moves.value);
+    moves.value = branch.moves; cursor.value = branch.moves.length; fates.value = null;
+  });
+  refresh();
+}
+
+/** Begin a run that a lesson gives, with what may happen in it. */
+export function begin(line, made, allowed) {
+  keep();
+  bound.value = { ...NO_FAULTS, ...allowed };
+  start(line, made, made.length);
+}
+
+export function choose(line) {
+  keep();
+  start(line, [], 0);
+}
+
+export function chooseBound(name, value) {
+  keep();
+  batch(() => { bound.value = { ...bound.value, [name]: value }; fates.value = null; });
+  refresh();
+}
+
+/** Show the shortest way to a violation, from the start or from here. */
+export async function findViolation(from) {
+  const mine = ++asked;
+  searching.value = true;
+  try {
+    const made = moves.value.slice(0, from);
+    const way = await ask("/api/way", { first: first.value, moves: made, cursor: made.length, bound: effectiveBound.value, budget_ms: SEARCH_MILLISECONDS });
+    if (mine !== asked) return;
+    searching.value = false;
+    if (way.moves === null) { said.value = `No violation: ${way.searched.text}`; refresh(); return; }
+    keep();
+    batch(() => {
+      if (moves.value.length > made.length) leave(moves.value);
+      moves.value = [...made, ...way.moves]; cursor.value = moves.value.length; fates.value = null;
+    });
+    refresh();
+  } catch (error) {
+    if (mine === asked) batch(() => { searching.value = false; problem.value = error.answer ?? { error: error.message }; });
+  }
+}
+
+function speak() {
+  const step = steps.value[cursor.value];
+  if (!step) return;
+  const violated = step.violation ? `. ${step.violation.text}` : "";
+  said.value = cursor.value === 0 ? "The start: nothing has happened yet." : `Move ${cursor.value}: ${step.move}${violated}`;
+}
+
+/** The states of all processes at the reader's place, as the steps tell them. */
+export const states = computed(() => place.value?.states ?? []);

@@ -1,0 +1,64 @@
+// What all pages share: the template language, words for times, the switch between light and dark.
+import { h } from "./vendor/preact.js";
+import htm from "./vendor/htm.js";
+import { signal } from "./vendor/signals.js";
+
+export const html = htm.bind(h);
+
+export const now = signal(Date.now() / 1000);
+setInterval(() => { now.value = Date.now() / 1000; }, 1000);
+
+const SIGNS = { good: "✓", warning: "!", bad: "✕" };
+
+/** A state by sign, word and colour, so that none of them has to be seen alone. */
+export function Chip({ look, children }) {
+  return html`<span class="chip ${look}"><span aria-hidden="true">${SIGNS[look]}</span><span>${children}</span></span>`;
+}
+
+/** A length of time as people say it: 4.2 s, 3 min, 2 h, 5 d. */
+export function age(seconds) {
+  const s = Math.max(0, seconds);
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 120) return `${Math.round(s)} s`;
+  if (s < 7200) return `${Math.round(s / 60)} min`;
+  if (s < 172800) return `${Math.round(s / 3600)} h`;
+  return `${Math.round(s / 86400)} d`;
+}
+
+export function clock(moment) {
+  return new Date(moment * 1000).toLocaleTimeString([], { hour12: false });
+}
+
+const THEMES = ["system", "light", "dark"];
+const theme = signal(readTheme());
+
+function readTheme() {
+  try { return localStorage.getItem("coterie-theme") ?? "system"; } catch { return "system"; }
+}
+
+function applyTheme(wanted) {
+  if (wanted === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = wanted;
+}
+applyTheme(theme.value);
+
+export function ThemeSwitch() {
+  function change(event) {
+    theme.value = event.currentTarget.value;
+    applyTheme(theme.value);
+    try { localStorage.setItem("coterie-theme", theme.value); } catch { /* a page without storage forgets */ }
+  }
+  return html`<label class="quiet">theme <select value=${theme.value} onChange=${change}>
+    ${THEMES.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
+  </select></label>`;
+}
+
+/** A small line of the last values; the table beside it has the numbers. */
+export function Sparkline({ values, label }) {
+  const most = Math.max(1, ...values);
+  const step = 300 / Math.max(1, values.length - 1);
+  const points = values.map((value, i) => `${(i * step).toFixed(1)},${(46 - 44 * value / most).toFixed(1)}`);
+  return html`<svg class="spark" viewBox="0 0 300 48" preserveAspectRatio="none" role="img" aria-label=${label}>
+    <polyline points=${points.join(" ")} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" />
+  </svg>`;
+}

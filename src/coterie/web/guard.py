@@ -1,0 +1,98 @@
+"""What stands before every page: only this machine's own browser, on our own pages, is answered.
+
+A page of another site that the user has open can make the browser call `127.0.0.1`. The rules against
+that: `Host` must be the address that we serve, so that another name which was made to point here is
+refused; an `Origin`, where there is one, must be ours; and whatever asks for work is a POST of JSON,
+which a foreign page cannot send without asking first, and we never allow it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_BYTES_MAX = 256 * 1024
+POLICY = (
+    "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; frame-ancestors 'none';"
+    " base-uri 'none'; form-action 'none'"
+)
+HEADERS = {
+    # A new version of the program must not meet pages of the old one.
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault of ours
+    """A request that is not served, with its HTTP status."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        """Remember what to answer."""
+        super().__init__(reason)
+        self.status = status
+
+
+class Guard:
+    """Wraps the pages: refuses what does not come from them, and sets the headers of every answer."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        """Serve an application under these hosts, each with its port."""
+        self._app = app
+        self._hosts = frozenset(hosts)
+        self._origins = frozenset(f"http://{host}" for host in self._hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return  # neither a lifespan nor WebSockets are used
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        try:
+            self._admit(scope["method"], Headers(scope=scope))
+            await self._app(scope, bounded(receive), send_guarded)
+        except Refusal as refusal:
+            answer = PlainTextResponse(f"{refusal}\n", refusal.status)
+            await answer(scope, receive, send_guarded)
+
+    def _admit(self, method: str, headers: Headers) -> None:
+        # Compared whole: a pattern would let 127.0.0.1.example.org in.
+        if headers.get("host", "") not in self._hosts:
+            raise Refusal(403, "this page is served on this machine only")
+        if headers.get("origin", next(iter(self._origins))) not in self._origins:
+            raise Refusal(403, "another site may not ask")
+        if method == "POST":
+            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind != "application/json":
+                raise Refusal(415, "send application/json")
+        elif method not in {"GET", "HEAD"}:
+            raise Refusal(405, "only GET and POST are answered")
+
+
+def bounded(receive: Receive) -> Receive:
+    """Refuse a body when more of it has come than a page ever sends."""
+    taken = 0
+
+    async def receive_bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > BODY_BYTES_MAX:
+            raise Refusal(413, f"a question has at most {BODY_BYTES_MAX:,} bytes")
+        return message
+
+    return receive_bounded

@@ -1,0 +1,63 @@
+"""A run as a file to take away: its moves as text, its picture, its records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+
+from coterie.diagram import space_time
+from coterie.lab.address import MOVES_MAX, Refusal
+from coterie.lab.bound import Bound
+from coterie.lab.run import begin_run
+from coterie.scenario import from_trace
+from coterie.trace import Trace
+from coterie.web.lab.file import run_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ExportQuestion(msgspec.Struct, frozen=True):
+    """A run, and the form in which it is wanted."""
+
+    first: str
+    form: Literal["html", "scenario", "svg", "jsonl"]
+    moves: list[str] = []
+    bound: Bound = Bound()  # of what the page says each move leads to
+
+
+class File(NamedTuple):
+    """What to save."""
+
+    name: str
+    kind: str
+    content: str
+
+
+FORMS: dict[str, tuple[str, str, Callable[[Trace], str]]] = {
+    "scenario": ("txt", "text/plain", from_trace),
+    "svg": ("svg", "image/svg+xml", space_time),
+    "jsonl": ("jsonl", "application/jsonl", Trace.to_lines),
+}
+
+
+def export(question: ExportQuestion) -> File | Refusal:
+    """Play the run again and write it down."""
+    if len(question.moves) > MOVES_MAX:
+        return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(question.moves):,}")
+    begun = begin_run(question.first)
+    if isinstance(begun, Refusal):
+        return begun
+    run = begun.extended(question.moves)
+    if run.refusal is not None:
+        return run.refusal
+    play = run.play
+    if question.form == "html":
+        page = run_page(question.first, run.moves, question.bound)
+        if isinstance(page, Refusal):
+            return page
+        return File(f"{play.header.algorithm}-{play.header.size}.html", "text/html", page)
+    ending, kind, write = FORMS[question.form]
+    name = f"{play.header.algorithm}-{play.header.size}.{ending}"
+    return File(name, kind, write(Trace(play.header, play.world.records)))

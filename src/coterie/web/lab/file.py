@@ -1,0 +1,142 @@
+"""One run as one file: the page of the laboratory, its modules, and every answer along the run.
+
+It opens from disk with the network off and asks nobody: whatever the page would ask a server is in it.
+A move that leaves the run needs the laboratory, and the page says so.
+"""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+from pathlib import Path
+from string import punctuation
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from coterie.catalogue import algorithm
+from coterie.lab.address import Refusal
+from coterie.lab.bound import Bound
+from coterie.lab.entries import Entry, entry_of
+from coterie.lab.laboratory import Laboratory
+from coterie.lab.questions import Fates, Position, Question
+from coterie.lab.run import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ASSETS = Path(__file__).parent.parent / "assets"
+MOVES_MAX = 200  # of a run in a file: an answer for each place is in it
+IMPORT = re.compile(r"""(from\s*|import\s*)"(\.{1,2}/[^"]+)\"""")
+PLAIN = " " + "".join(sorted(set(punctuation) - set("%#")))  # in an address that holds text
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline';"
+    " img-src data:; base-uri 'none'; form-action 'none'"
+)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What the server would answer of one place in the run; the steps are kept once."""
+
+    position: Position
+    fates: Fates | None
+
+
+class Content(msgspec.Struct, frozen=True):
+    """All answers that the page of one run asks for."""
+
+    entry: Entry
+    bound: Bound
+    steps: list[Step]
+    places: list[Place]
+
+
+def run_page(first: str, moves: Sequence[str], bound: Bound | None = None) -> str | Refusal:
+    """Return the page of a run, from the start to its last move."""
+    content = _content(first, list(moves), bound or Bound())
+    return content if isinstance(content, Refusal) else _page(content, first)
+
+
+def _content(first: str, moves: list[str], bound: Bound) -> Content | Refusal:
+    laboratory = Laboratory()
+    whole = laboratory.play(Question(first, moves))
+    if isinstance(whole, Refusal):
+        return whole
+    if whole.refusal is not None:
+        return whole.refusal
+    if len(whole.moves) > MOVES_MAX:
+        return Refusal(f"a run in a file has at most {MOVES_MAX} moves, not {len(whole.moves):,}")
+    places = []
+    for cursor in range(len(whole.moves) + 1):
+        question = Question(first, whole.moves, cursor, bound, known=len(whole.steps))
+        position = laboratory.play(question)
+        assert isinstance(position, Position), "the whole run has been played"
+        fates = laboratory.fates(question)
+        places.append(_place(position, None if isinstance(fates, Refusal) else fates))
+    return Content(entry_of(algorithm(whole.algorithm)), bound, whole.steps, places)
+
+
+def _place(position: Position, fates: Fates | None) -> Place:
+    """Leave out what stands elsewhere in the file already, or is not shown."""
+    if fates is None:
+        return Place(position, None)
+    short = msgspec.structs.replace(position, properties=[], why=[])
+    return Place(short, msgspec.structs.replace(fates, history=[]))
+
+
+def _page(content: Content, title: str) -> str:
+    style = "".join(_asset(name) for name in ("style.css", "lab.css"))
+    modules = {path: _module(path) for path in _reachable("lab.js")}
+    named = {f"coterie/{path}": module for path, module in modules.items()}
+    names, answers = _json({"imports": named}), _json(content)
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{html.escape(title)}</title>",
+            f"<style>{style}</style>",
+            f'<script type="importmap">{names}</script>',
+            f'<script type="application/json" id="answers">{answers}</script>',
+            '</head><body><div id="page"></div>',
+            '<script type="module">import "coterie/lab.js";</script>',
+            "</body></html>\n",
+        ]
+    )
+
+
+def _json(value: object) -> str:
+    """Write JSON into an element, which nothing in it may end."""
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c")
+
+
+def _asset(path: str) -> str:
+    return (ASSETS / path).read_text(encoding="utf-8")
+
+
+def _module(path: str) -> str:
+    """Return a module as an address that holds it; what it imports is named for the import map."""
+
+    def named(match: re.Match[str]) -> str:
+        return f'{match[1]}"coterie/{_resolve(path, match[2])}"'
+
+    return "data:text/javascript;charset=utf-8," + quote(IMPORT.sub(named, _asset(path)), PLAIN)
+
+
+def _resolve(importer: str, imported: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), imported))
+
+
+def _reachable(entry: str) -> list[str]:
+    """List a module and all that it imports, directly or not."""
+    found: dict[str, Any] = {entry: None}
+    for path in (queue := [entry]):
+        for match in IMPORT.finditer(_asset(path)):
+            imported = _resolve(path, match[2])
+            if imported not in found:
+                found[imported] = None
+                queue.append(imported)
+    return list(found)

@@ -1,0 +1,114 @@
+"""The addresses of the laboratory: its page, and the questions that the page asks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Route
+
+from coterie.lab.address import Refusal
+from coterie.lab.laboratory import SUPERSEDED, Laboratory
+from coterie.lab.lesson import GoalQuestion, judge_goal, lessons
+from coterie.lab.questions import Question
+from coterie.web.app import Json, page
+from coterie.web.lab.exports import ExportQuestion, File, export
+from coterie.web.lab.searches import Searches
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+T = TypeVar("T")
+
+
+class OpenQuestion(msgspec.Struct, frozen=True):
+    """The fragment of an address."""
+
+    address: str
+
+
+class LabPages:
+    """Answers the pages of one laboratory."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        """Begin with nothing asked."""
+        self._laboratory = laboratory
+        self._searches = Searches()
+
+    def routes(self) -> list[Route]:
+        """Return the page and the addresses that it asks."""
+        questions = [self.open, self.play, self.fates, self.way, self.goal, self.export]
+        return [
+            page("/", "lab.html"),
+            Route("/api/catalogue", self.catalogue),
+            Route("/api/lessons", self.lessons),
+            *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in questions),
+        ]
+
+    async def catalogue(self, _: Request) -> Response:
+        """List the algorithms."""
+        return Json(await asyncio.to_thread(self._laboratory.catalogue))
+
+    async def lessons(self, _: Request) -> Response:
+        """List the lessons."""
+        return Json(list(lessons().values()))
+
+    async def goal(self, request: Request) -> Response:
+        """Judge whether a run reaches the goal of a lesson's page."""
+        asked = await read(request, GoalQuestion)
+        if isinstance(asked, Refusal):
+            return answer(asked)
+        judged = await self._searches.queue(lambda: judge_goal(self._laboratory, asked))
+        return answer(judged)
+
+    async def open(self, request: Request) -> Response:
+        """Read an address."""
+        asked = await read(request, OpenQuestion)
+        return answer(asked if isinstance(asked, Refusal) else self._laboratory.open(asked.address))
+
+    async def play(self, request: Request) -> Response:
+        """Play a run."""
+        asked = await read(request, Question)
+        return answer(asked if isinstance(asked, Refusal) else self._laboratory.play(asked))
+
+    async def fates(self, request: Request) -> Response:
+        """Search what a place in a run leads to."""
+        asked = await read(request, Question)
+        if isinstance(asked, Refusal):
+            return answer(asked)
+        search = self._laboratory.fates
+        return answer(await self._searches.run(lambda cancelled: search(asked, cancelled)))
+
+    async def way(self, request: Request) -> Response:
+        """Search the shortest way to a violation."""
+        asked = await read(request, Question)
+        if isinstance(asked, Refusal):
+            return answer(asked)
+        search = self._laboratory.way
+        return answer(await self._searches.run(lambda cancelled: search(asked, cancelled)))
+
+    async def export(self, request: Request) -> Response:
+        """Write a run down as a file."""
+        asked = await read(request, ExportQuestion)
+        written = asked if isinstance(asked, Refusal) else await asyncio.to_thread(export, asked)
+        if not isinstance(written, File):
+            return answer(written)
+        saved = {"Content-Disposition": f'attachment; filename="{written.name}"'}
+        return Response(written.content, media_type=written.kind, headers=saved)
+
+
+async def read(request: Request, kind: type[T]) -> T | Refusal:
+    """Decode a question."""
+    try:
+        return msgspec.json.decode(await request.body(), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return Refusal(f"not a question: {error}")
+
+
+def answer(value: Any) -> Response:
+    """Write an answer; a question that a newer one has overtaken is a conflict."""
+    if value is SUPERSEDED:
+        return Json(value, 409)
+    return Json(value, 400 if isinstance(value, Refusal) else 200)

@@ -1,0 +1,105 @@
+"""The pages on a port of this machine, from the first free one on, until the program ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+import click
+import uvicorn
+
+from coterie.errors import ConfigError, Unavailable
+from coterie.web.guard import Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp
+
+LOOPBACK = ("127.0.0.1", "::1")
+PORTS_TRIED = 20
+SHUTDOWN_SECONDS = 1  # for answers under way; a stream of events would last
+
+
+def listen(port: int) -> list[socket.socket]:
+    """Listen on this machine's own addresses, at this port or one of the next that are free.
+
+    Raise `Unavailable` if none of them is.
+    """
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"a port lies between 0 and 65535, got {port}")
+    for candidate in range(port, min(port + PORTS_TRIED, 65536)):
+        with contextlib.suppress(OSError):
+            return _bind(candidate)
+    raise Unavailable(f"no port from {port} to {port + PORTS_TRIED - 1} is free: choose another")
+
+
+def _bind(port: int) -> list[socket.socket]:
+    """Bind both families where there are two; a browser may try either for `localhost`."""
+    first = socket.create_server((LOOPBACK[0], port))
+    sockets = [first]
+    # Without IPv6, or with its port taken by another, IPv4 has to do.
+    with contextlib.suppress(OSError):
+        chosen = first.getsockname()[1]
+        sockets.append(socket.create_server((LOOPBACK[1], chosen), family=socket.AF_INET6))
+    return sockets
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the program that it is part of."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class WebServer:
+    """Serves pages beside whatever else the event loop does."""
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        """Find a port and listen; nothing is answered yet."""
+        self._sockets = listen(port)
+        self.port: int = self._sockets[0].getsockname()[1]
+        names = ("127.0.0.1", "localhost", "[::1]")
+        config = uvicorn.Config(
+            Guard(app, [f"{name}:{self.port}" for name in names]),
+            access_log=False,
+            lifespan="off",
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            ws="none",
+        )
+        self._server = _Server(config)
+
+    def address(self, page: str = "/") -> str:
+        """Return the address of a page."""
+        return f"http://127.0.0.1:{self.port}{page}"
+
+    async def serve(self) -> None:
+        """Answer until the task is cancelled or `stop` is called."""
+        try:
+            await self._server.serve(sockets=self._sockets)
+        finally:
+            for each in self._sockets:
+                each.close()
+
+    def stop(self) -> None:
+        """Take no more requests, and let `serve` return."""
+        self._server.should_exit = True
+
+
+def show(app: ASGIApp, port: int, page: str, *, browser: bool) -> None:
+    """Serve pages until Ctrl-C: print the address, and open it where a person would see it."""
+    server = WebServer(app, port)
+    if port and server.port != port:
+        click.echo(f"port {port} is taken: using {server.port}", err=True)
+    click.echo(server.address(page))
+    if browser and sys.stdout.isatty():
+        webbrowser.open(server.address(page))
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(server.serve())

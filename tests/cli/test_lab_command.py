@@ -1,0 +1,104 @@
+"""`coterie lab` and the pages of `coterie serve`, as a shell sees them."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from coterie.cli import run
+from tests.processes import BOUND_SECONDS, Directory, directory, line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Directory]:
+    with directory(tmp_path / "locks") as opened:
+        yield opened
+
+
+def fetch(address: str, **headers: str) -> tuple[int, str]:
+    parts = urlsplit(address)
+    connection = HTTPConnection(parts.netloc, timeout=BOUND_SECONDS)
+    try:
+        connection.request("GET", parts.path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("kind", ["first line", "scenario", "trace"])
+def test_it_opens_a_line_a_scenario_or_a_trace(shell: Directory, tmp_path: Path, kind: str) -> None:
+    scenario, trace = tmp_path / "run.txt", tmp_path / "run.jsonl"
+    scenario.write_text("# Two ask\nmaekawa 3\nacquire 1\n  1 > 2  Request(1.1)\nacquire 2\nshow\n")
+    if kind == "trace":
+        assert run(["check", "maekawa", "--variant", "basic", "--trace", str(trace)]) == 1
+    named = {"first line": "maekawa 3", "scenario": str(scenario), "trace": str(trace)}[kind]
+    serving = shell.start("lab", named, "--port", "0", "--no-open")
+    address = line(serving)
+    moves = {"first line": 0, "scenario": 2, "trace": 6}[kind]
+    assert address.endswith(f"@{moves}")
+    status, page = fetch(address)
+    assert status == 200
+    assert "coterie lab" in page
+    serving.send_signal(signal.SIGINT)
+    assert serving.wait(BOUND_SECONDS) == 0
+
+
+@pytest.mark.parametrize(
+    ("argument", "text"),
+    [
+        ("nonsense", "no such file"),
+        ("nonsense 3", "nonsense"),
+        ("maekawa 99", "99"),
+        ("maekawa three", "expected an algorithm and a size"),
+    ],
+)
+def test_a_run_that_cannot_be_played_is_refused_before_a_page_is_served(
+    argument: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lab", argument, "--no-open"]) == 64
+    assert text in capsys.readouterr().err
+
+
+def test_a_missing_library_is_named_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    find = importlib.util.find_spec
+
+    def without(name: str, *rest: Any) -> Any:
+        return None if name == "uvicorn" else find(name, *rest)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    for arguments in (["lab"], ["status", "--web"]):
+        assert run(arguments) == 78
+        assert "need uvicorn: pip install 'coterie[web]'" in capsys.readouterr().err
+
+
+def test_a_node_serves_the_dashboard_beside_its_votes(shell: Directory) -> None:
+    serving = shell.start("serve", "--dev", "3", "--port", "0", "--web", "0")
+    assert line(serving).startswith("coterie://")
+    assert serving.stderr is not None
+    told = next(text for text in serving.stderr if "dashboard at" in text)
+    address = told.split("dashboard at ")[1].strip()
+    assert "cluster.js" in fetch(address)[1]
+    assert fetch(address, Host="example.org")[0] == 403
+    serving.terminate()
+    assert serving.wait(BOUND_SECONDS) == 0
+
+
+def test_a_port_that_is_taken_is_passed_over(shell: Directory) -> None:
+    first = shell.start("lab", "--port", "0", "--no-open")
+    port = line(first).split(":")[2].split("/")[0]
+    second = shell.start("lab", "--port", port, "--no-open")
+    assert line(second) != f"http://127.0.0.1:{port}/"
+    assert second.stderr is not None
+    assert f"port {port} is taken" in second.stderr.readline()

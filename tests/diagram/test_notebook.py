@@ -1,0 +1,57 @@
+"""What a notebook shows of results: pictures and tables, with nothing to install."""
+
+from __future__ import annotations
+
+from coterie.catalogue import algorithm
+from coterie.coteries import majority, parse_coterie
+from coterie.deadlock import Graph, all_of
+from coterie.explore import check
+from coterie.scenario import perform
+from coterie.simulate.compare import compare, compare_election
+from coterie.transactions.serializability.report import Report
+
+
+def shown(value: object, how: str = "svg") -> str:
+    text = getattr(value, f"_repr_{how}_")()
+    assert isinstance(text, str)
+    return text
+
+
+def test_a_run_is_a_picture() -> None:
+    performance = perform("ricart-agrawala 2\nacquire 1\nrun\n")
+    assert "Request(1.1)" in shown(performance)
+    assert shown(performance.trace) == shown(performance)
+
+
+def test_a_wait_for_graph_is_a_picture() -> None:
+    graph = Graph({"one": all_of("two"), "two": all_of("one")})
+    assert "2 of 2 deadlocked" in shown(graph)
+
+
+def test_a_history_is_a_picture() -> None:
+    report = Report(True, (), ("T1", "T2"), "stated", 2, (), ())
+    assert "T2" in shown(report)
+
+
+def test_a_verdict_is_a_sentence_and_the_counterexample() -> None:
+    entry = algorithm("maekawa")
+    text = shown(check(entry.build(entry.setup(3, "basic"))), "html")
+    assert "<strong>violated</strong>: deadlock: no message or timer is pending" in text
+    assert "<svg" in text
+    assert "<svg" not in shown(check(entry.build(entry.setup(2))), "html")
+
+
+def test_a_coterie_is_a_table_unless_it_is_large() -> None:
+    text = shown(parse_coterie("1,2 2,3 1,3", 3), "html")
+    assert text.count("<tr>") == 4
+    assert text.count("●") == 6
+    assert majority(range(1, 16))._repr_html_() is None
+
+
+def test_a_comparison_is_a_table() -> None:
+    entry = algorithm("centralized")
+    text = shown(compare(entry, entry.setup(3)), "html")
+    assert "<td>messages per entry, saturated</td>" in text
+    assert "<td>yes</td>" in text
+    bully = algorithm("bully")
+    assert "all notice" in shown(compare_election(bully, bully.setup(3)), "html")
