@@ -1,4 +1,4 @@
-"""Bank transfers by our schemes beside ZODB, SQLite, LMDB, Redis and a plain dict, in one run.
+"""Bank transfers by our schemes beside ZODB, SQLite, LMDB, Redis, PostgreSQL and a plain dict, in one run.
 
     python -m benchmarks.transactions                    everything once, about four minutes
     python -m benchmarks.transactions --full             five repetitions of longer windows, medians
@@ -12,6 +12,8 @@
 1,000 accounts, 8 clients; a transfer reads two accounts and writes both. Accounts are drawn by
 Zipf's law, and between the reads and the writes a client does nothing, or works for about 1 ms.
 After each run every balance must be what the committed transfers add up to.
+
+PostgreSQL is used twice: by asyncpg in serializable transactions, and by our store on the same server.
 
 A transfer reads exactly what it writes, so it cannot tell snapshot isolation from serializability.
 The write-skew probe can: two transactions read x and y, then one writes x and the other y.

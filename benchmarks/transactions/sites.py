@@ -4,9 +4,9 @@
 
 Three processes with one task each transfer between 1,000 accounts, drawn evenly. By ours each process
 is a site, and two transfers of three take place at two sites. By PostgreSQL each process has one
-connection, and its transactions are SERIALIZABLE. CPU is that of all processes and of the server. The
-two take turns, since the machine may be busy with other things. Without a server, or without asyncpg,
-only ours is measured.
+connection, and its transactions are SERIALIZABLE. CPU is that of all processes and of the server. All
+programs run on uvloop if it is installed. The two take turns, since the machine may be busy with other
+things. Without a server, or without asyncpg, only ours is measured.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from benchmarks import command
 from benchmarks.locks.machine import HOST, cpu_seconds, free_ports
 from benchmarks.locks.peers.postgres import Postgres
 from benchmarks.transactions.workload import ACCOUNTS, DEPOSIT
+from coterie.aio import new_event_loop
 from coterie.cluster.config import convert
 from coterie.cluster.store import join_store
 
@@ -151,7 +152,8 @@ def use_ours(settings: dict[str, Any], name: str, pipe: Connection) -> None:
         async with join_store(convert(**settings), node=name) as store:
             await serve(pipe, name, lambda: _fill(store), lambda pair: _transfer(store, *pair))
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main())
 
 
 async def _fill(store: ClusterStore) -> None:
@@ -199,7 +201,8 @@ def use_postgres(settings: dict[str, Any], name: str, pipe: Connection) -> None:
 
         await serve(pipe, name, fill, transfer)
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main())
 
 
 async def serve(

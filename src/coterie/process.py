@@ -261,19 +261,19 @@ class MutexUser(User):
 
     def call(self, name: str, process: Mutex[Any], out: Outbox[Any]) -> None:
         """Acquire or release, if the phase allows it."""
-        if name not in self.calls():
-            raise MisuseError(
-                f"process {process.me} cannot {name}: it is {self.phase.name.lower()}"
-                f" (possible now: {', '.join(self.calls()) or 'nothing'})"
-            )
-        if name == "acquire":
+        if name == "acquire" and self.phase is Phase.IDLE and self.entries != 0:
             self.phase = Phase.WAITING
             if self.entries is not None:
                 self.entries -= 1
             process.acquire(out)
-        else:
+        elif name == "release" and self.phase is Phase.INSIDE:
             self.phase = Phase.IDLE
             process.release(out)
+        else:
+            raise MisuseError(
+                f"process {process.me} cannot {name}: it is {self.phase.name.lower()}"
+                f" (possible now: {', '.join(self.calls()) or 'nothing'})"
+            )
 
     def hear(self, event: Event) -> None:
         """Entering ends the wait; a user that does not wait never enters."""

@@ -126,9 +126,9 @@ class RealSystem:
 
     def syncer(self) -> Syncer:
         """Return what puts files on the disk while the event loop goes on."""
-        from coterie.syncer import ThreadSyncer  # noqa: PLC0415 - most programs need no event loop
+        from coterie.syncer import FileSyncer  # noqa: PLC0415 - most programs need no event loop
 
-        return ThreadSyncer()
+        return FileSyncer()
 
     def lock(self, file: IO[bytes]) -> None:
         """Lock a file until it is closed; where there is no `flock`, do nothing."""

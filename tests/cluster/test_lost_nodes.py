@@ -21,7 +21,7 @@ from coterie.cluster.config import convert
 from coterie.cluster.wire import link
 from coterie.process import Mutex
 from tests.cluster.local_cluster import NAMES, PATIENCE_SECONDS, document
-from tests.cluster.virtual_time import passing, run
+from tests.cluster.virtual_time import passing, run, sleep_through
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -182,6 +182,33 @@ def test_a_node_that_is_only_cut_off_is_spoken_with_again(monkeypatch: pytest.Mo
     run(monkeypatch, main)
 
 
+def test_time_in_which_a_node_does_not_run_itself_is_no_absence_of_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All nodes are in one loop here: each is late, and reaches the others right after that."""
+    config = convert(wish("token-ring", "regenerating", 3))
+
+    async def main() -> None:
+        async with members(config) as taking:
+            async with taking[0].lock("x"):
+                pass
+            for late in (0.1, 0.7, 0.95):
+                await passing(2 * LEASE)
+                assert isinstance(taking[0].engine, ClassicEngine)
+                for peer in taking[0].engine.node.peers:
+                    peer.abort("cut by the test")
+                await asyncio.sleep(0)
+                sleep_through(late * LEASE)
+                await passing(0.0)
+                sleep_through((1.2 - late) * LEASE)
+            for member in taking:
+                async with member.lock("x"):
+                    pass
+
+    run(monkeypatch, main)
+    assert "is lost to" not in caplog.text
+
+
 def test_a_node_that_was_never_met_is_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -297,6 +324,37 @@ def test_a_later_start_is_refused_by_nodes_that_have_only_heard_of_the_first(
             again = await ways.join(stack, "d")
             with pytest.raises(coterie.Unavailable, match="node 'd' was restarted"):
                 await again.lock("x").acquire()
+
+    run(monkeypatch, main)
+
+
+@pytest.mark.parametrize("knows", [False, True])
+def test_two_restarted_nodes_do_not_begin_beside_those_that_refuse_them(
+    monkeypatch: pytest.MonkeyPatch, knows: bool
+) -> None:
+    """The first is refused, and loses them; the second cannot reach them yet, but maybe they it."""
+    config = convert(wish("token-ring", "regenerating"))
+    ways = Ways(monkeypatch, config)
+
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            others = [await ways.join(stack, each) for each in "bd"]
+            async with contextlib.AsyncExitStack() as lives:
+                for each in "ac":
+                    await ways.join(lives, each)
+                async with others[0].lock("x"):
+                    pass
+            async with others[0].lock("x"):
+                refused = await ways.join(stack, "c")
+                with pytest.raises(coterie.Unavailable, match="node 'c' was restarted"):
+                    await refused.lock("x").acquire()
+                await passing(3 * LEASE)
+                ways.barred = {("a", "b"), ("a", "d")}
+                if not knows:
+                    ways.barred |= {("b", "a"), ("d", "a")}
+                again = await ways.join(stack, "a")
+                with pytest.raises(coterie.Unavailable, match="did not answer so far"):
+                    await again.lock("x").acquire(timeout=3.0)
 
     run(monkeypatch, main)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from coterie import system
@@ -24,6 +25,8 @@ class MemoryServer:
         self.lease = lease
         self.number = 0
         self.requests = 0
+        self.under_way: Counter[str] = Counter()
+        self.most_under_way = 0
         self.reachable = True
         self.renews = True
         self.refuses = ""  # requests of that kind
@@ -103,7 +106,13 @@ class MemorySession:
             self._beat = asyncio.get_running_loop().call_later(self.lease / 3, self._renew)
 
     async def _answer(self, kind: str) -> None:
-        await self.server.answer()
+        under_way = self.server.under_way
+        under_way[kind] += 1
+        self.server.most_under_way = max(self.server.most_under_way, under_way.total())
+        try:
+            await self.server.answer()
+        finally:
+            under_way[kind] -= 1
         if self.lost:
             raise SessionLost
         if self.server.refuses == kind:

@@ -13,7 +13,14 @@ import pytest
 from coterie.engines.queue import desk
 from coterie.engines.queue.desk import TIMES_MAX
 from coterie.engines.queue.engine import QueueEngine
-from coterie.errors import ConfigError, DeadlockDetected, LockLost, Unavailable, UsageError
+from coterie.errors import (
+    ConfigError,
+    DeadlockDetected,
+    LockLost,
+    MisuseError,
+    Unavailable,
+    UsageError,
+)
 from coterie.locks import Coordinator
 from tests.engines.memory_server import MemoryServer
 from tests.locks.memory import in_loop, until
@@ -157,6 +164,28 @@ async def test_sharers_hold_together_and_a_writer_is_not_overtaken() -> None:
             assert not order
         await asyncio.gather(writing, reading)
     assert order == ["written", "read"]
+
+
+@in_loop
+async def test_thousands_of_requests_at_once_leave_room_for_renewals() -> None:
+    """A server carries out what it was sent in order: all of them before a renewal would end the lease."""
+    server = MemoryServer()
+    async with program(server) as c:
+        holds = await asyncio.gather(*(c.lock(f"x{i}").acquire() for i in range(1000)))
+        await asyncio.gather(*(held.release() for held in holds if held is not None))
+        await until(lambda: not server.queues)
+    assert 1 < server.most_under_way <= desk.CALLS_MAX
+
+
+@in_loop
+async def test_a_program_can_be_closed_while_many_requests_wait_to_be_sent() -> None:
+    server = MemoryServer()
+    async with program(server) as c:
+        tasks = [asyncio.create_task(c.lock(f"x{i}").acquire()) for i in range(200)]
+        await until(lambda: len(server.queues) > desk.CALLS_MAX)
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert any(isinstance(result, MisuseError) for result in results)
+    assert not server.queues
 
 
 @in_loop

@@ -19,6 +19,7 @@ from coterie.simulate import (
     Uniform,
     parse_latency,
 )
+from coterie.simulate.network import Links
 from tests.simulate.toys import OrderedPostman, Postman
 
 JITTER = Network(latency=Uniform(0.5, 1.5))
@@ -43,6 +44,19 @@ def test_each_latency_model_draws_from_its_distribution() -> None:
     assert 2.9 < max(uniform) <= 3
     assert mean(delays(Exponential(4))) == pytest.approx(4, rel=0.1)
     assert median(delays(LogNormal(3, 0.5))) == pytest.approx(3, rel=0.1)
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("latency", [Uniform(0.5, 1.5), Exponential(1), Matrix([[1, 40], [50, 2]])])
+def test_a_message_to_many_arrives_as_one_sent_to_each_in_turn(
+    latency: Latency, fifo: bool
+) -> None:
+    network, receivers = Network(latency), [3, 1, 3, 4]
+    many = Links(network, fifo, Random(1), Random(2))
+    each = Links(network, fifo, Random(1), Random(2))
+    for now in (0.0, 0.25, 3.0):
+        alone = [each.arrivals(2, receiver, now) for receiver in receivers]
+        assert [[time] for time in many.times(2, receivers, now)] == alone
 
 
 def test_a_matrix_gives_the_delay_from_region_to_region() -> None:

@@ -229,12 +229,20 @@ BUGS: dict[str, Bug] = {
     "a classic node acts before the others let it in": Bug(
         Classic, "return not self._strangers or", "return True or", "classic-returns", first=27
     ),
-    "nodes that never met a lost one do not hear of it": Bug(
+    "a node that is lost before all have met it is waited for": Bug(
         Classic,
-        "        self._tell_nodes(Absent(peer), but=peer)\n",
+        "        self._strangers.discard(peer)\n",
         "",
         "classic-crashes",
         first=90685,
+        details="token-ring/regenerating",
+    ),
+    "time in which a node does not run counts as the absence of others": Bug(
+        Peer,
+        "self._wait(seconds / WAITS, WAITS)",
+        "self._wait(seconds, 1)",
+        "classic-crashes",
+        first=201190,
         details="token-ring/regenerating",
     ),
     "what is not acknowledged is lost with its connection": Bug(

@@ -20,6 +20,8 @@ PEERS = {
     "zodb-disk": ("zodb", "ZodbOnDisk"),
     "sqlite-disk": ("sqlite", "Sqlite"),
     "lmdb-disk": ("lmdb", "Lmdb"),
+    "postgresql-disk": ("postgresql", "Raw"),
+    "store-on-postgresql-disk": ("postgresql", "OursOnPostgresql"),
 }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from coterie import system
-from coterie.aio import FirstDone, to_the_end
+from coterie.aio import first_done, to_the_end
 from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
 from coterie.locks.body import Body
 from coterie.locks.engine import Prompt
@@ -438,6 +438,6 @@ class Lock(Acquirable[Held]):
             if claim.wakes_at_once and limit is None and not patience.spoilt:
                 await claim.granted  # a task that is cancelled here cancels it, and then the claim
             else:
-                await FirstDone((claim.granted, *patience.spoilt), limit)
+                await first_done((claim.granted, *patience.spoilt), limit)
         finally:
             waits.end(owner, claim)

@@ -87,22 +87,22 @@ class Engine:
         self._schedule = Schedule()
         self._background = 0  # items in the schedule that keep no run going
 
-        self._seats = [seat(processes[0]), *map(seat, processes)]  # none sits at 0
+        self.seats = [seat(processes[0]), *map(seat, processes)]  # as they are now; none sits at 0
         self._out = GroupOutbox()
         self._timers: dict[ProcessId, dict[str, int]] = {}  # armed, each with a number of its own
         self._armed = 0  # timers so far
         self._clocks: dict[ProcessId, tuple[float, float]] = {}  # rate and offset, if not 1 and 0
         self._dead: set[ProcessId] = set()
-        self._held: dict[ProcessId, list[Action]] = {}  # what the dead and the paused would do
+        self.held: dict[ProcessId, list[Action]] = {}  # what the dead and the paused would do
         self._mail: dict[ProcessId, list[tuple[ProcessId, Any]]] = {}  # what the paused have got
-        self._lives: dict[ProcessId, int] = {}  # restarts without memory
+        self.lives: dict[ProcessId, int] = {}  # restarts without memory
         self._storage: dict[ProcessId, bytes] = {}  # what outlives a crash
         self._logs: dict[ProcessId, list[bytes]] = {}  # and what was appended to it
         self._doomed: dict[ProcessId, int] = {}  # messages that still leave before it dies
         self._detector = Detector()
         self._detection = detection
         self._faults = faults
-        self._initial = _initial(self._seats, faults)
+        self._initial = _initial(self.seats, faults)
         bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
         self._delay_max = min(bounds, default=None)
 
@@ -127,17 +127,9 @@ class Engine:
 
     # What a simulation asks and does
 
-    def seat(self, process: ProcessId) -> Seat:
-        """Return a process with its user, as they are now."""
-        return self._seats[process]
-
     def live(self) -> list[ProcessId]:
         """Return the processes that are not down."""
         return [me for me in range(1, self.size + 1) if me not in self._dead]
-
-    def life(self, process: ProcessId) -> int:
-        """Count how often a process has begun again without memory."""
-        return self._lives.get(process, 0)
 
     def clock(self, process: ProcessId) -> float:
         """Return the time that the process's own clock shows."""
@@ -156,13 +148,9 @@ class Engine:
         """Return whether nothing can happen any more."""
         return not self._schedule
 
-    def is_held(self, process: ProcessId) -> bool:
-        """Return whether a process takes no steps, being down or paused."""
-        return process in self._held
-
     def postpone(self, process: ProcessId, action: Action) -> None:
         """Act once a process takes steps again that takes none now."""
-        self._held[process].append(action)
+        self.held[process].append(action)
 
     def call(self, process: ProcessId, name: str) -> None:
         """Let a user make a call."""
@@ -170,7 +158,7 @@ class Engine:
             self._observer.record(trace.Called(self.now, process, name))
         self._turn_to(process)
         try:
-            self._seats[process].call(name, self._out)
+            self.seats[process].call(name, self._out)
         except Exception as error:
             raise _raised(error, process, name) from error
         self._carry_out(process)
@@ -255,12 +243,12 @@ class Engine:
         """Take the short way for messages wherever nothing stands in it."""
         followed, whole = self._observer.follows_messages, self._links.whole
         for process in range(1, self.size + 1):
-            if not whole or process in self._held or process in self._clocks:
+            if not whole or process in self.held or process in self._clocks:
                 self._receivers[process] = self._receive_with_care
             elif followed:
                 self._receivers[process] = self._receive_followed
             else:
-                self._receivers[process] = self._seats[process].process.receive
+                self._receivers[process] = self.seats[process].process.receive
         if not self._links.reliable:
             self._forward = self._post_each
         elif followed or self._delay_max is not None:
@@ -287,16 +275,16 @@ class Engine:
 
     def _start(self, process: ProcessId) -> None:
         self._observer.record(trace.Started(self.now, process))
-        self._out.incarnation = self._lives.get(process, 0)
+        self._out.incarnation = self.lives.get(process, 0)
         self._out.saved = self._storage.get(process, b"")
         self._out.log = self._logs.get(process, ())
-        self._step(process, "start", self._seats[process].start)
+        self._step(process, "start", self.seats[process].start)
 
     def _finish(self, process: ProcessId) -> None:
         """End a step that a process took without its seat, and carry out what it wishes."""
         if self._out.beyond:
             try:
-                self._seats[process].settle(self._out)
+                self.seats[process].settle(self._out)
             except Exception as error:
                 raise _raised(error, process, "the end of a step") from error
         self._carry_out(process)
@@ -304,7 +292,7 @@ class Engine:
     def _receive_followed(self, sender: ProcessId, letter: Any, out: Outbox[Any]) -> None:
         """Take a message that the observer follows."""
         self._observer.delivered(self.now, sender, out.me, letter)
-        self._seats[out.me].process.receive(sender, letter[1], out)
+        self.seats[out.me].process.receive(sender, letter[1], out)
 
     def _receive_with_care(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
         """Take a message where something stands in the way, or an observer looks on."""
@@ -312,11 +300,11 @@ class Engine:
         cut = self._links.is_cut(sender, to)
         if cut or to in self._dead:
             self._refuse(sender, to, message, "link cut" if cut else "receiver down")
-        elif to in self._held:
+        elif to in self.held:
             self._mail[to].append((sender, message))
         else:
             self._turn_to(to)
-            self._seats[to].process.receive(sender, self._open(sender, to, message), out)
+            self.seats[to].process.receive(sender, self._open(sender, to, message), out)
 
     def _open(self, sender: ProcessId, receiver: ProcessId, message: Any) -> Any:
         if not self._observer.follows_messages:
@@ -461,31 +449,31 @@ class Engine:
     def _ring(self, process: ProcessId, name: str, number: int) -> None:
         if self._timers.get(process, {}).get(name) != number:  # cancelled, set again or forgotten
             return
-        if process in self._held:
-            self._held[process].append(partial(self._ring, process, name, number))
+        if process in self.held:
+            self.held[process].append(partial(self._ring, process, name, number))
             return
         del self._timers[process][name]
         self._observer.record(trace.Rang(self.now, process, name))
-        self._step(process, f"timer {name}", partial(self._seats[process].ring, name))
+        self._step(process, f"timer {name}", partial(self.seats[process].ring, name))
 
     def _watch(self, process: ProcessId) -> None:
         watches, self._out.watches = self._out.watches, []
-        self._detector.change(process, watches, self._lives)
+        self._detector.change(process, watches, self.lives)
         for peer, wanted in watches:
             if wanted and peer in self._dead:
                 self._report(process, peer)
 
     def _report(self, process: ProcessId, peer: ProcessId) -> None:
         """Let a process hear, as soon as the detector has noticed, that another one is down."""
-        item = partial(self._notice, process, peer, self._lives.get(peer, 0))
+        item = partial(self._notice, process, peer, self.lives.get(peer, 0))
         self.after(self._detection, item)
 
     def _notice(self, process: ProcessId, peer: ProcessId, life: int) -> None:
-        if process in self._held:
-            self._held[process].append(partial(self._notice, process, peer, life))
+        if process in self.held:
+            self.held[process].append(partial(self._notice, process, peer, life))
         elif self._detector.take(process, peer, life):
             self._observer.record(trace.Noticed(self.now, process, peer))
-            self._step(process, f"the crash of {peer}", partial(self._seats[process].down, peer))
+            self._step(process, f"the crash of {peer}", partial(self.seats[process].down, peer))
 
     def _tell(self, process: ProcessId) -> None:
         events, self._out.events = self._out.events, []
@@ -516,7 +504,7 @@ class Engine:
         if process in self._dead:
             return
         self._dead.add(process)
-        self._held.setdefault(process, [])
+        self.held.setdefault(process, [])
         for sender, message in self._mail.pop(process, []):
             self._refuse(sender, process, message, "receiver down")
         self._observer.crashed(self.now, process)
@@ -533,24 +521,24 @@ class Engine:
             self._observer.section.returned(process)
             self._catch_up(process)
             return
-        del self._held[process]
+        del self.held[process]
         self._timers.pop(process, None)
         self._detector.forget(process)
-        life = self._lives.get(process, 0)
-        self._lives[process] = life + 1
+        life = self.lives.get(process, 0)
+        self.lives[process] = life + 1
         for watcher in self._detector.watchers(process):
             self._notice(watcher, process, life)
-        codec = SeatCodec(self._seats[process])
-        self._seats[process] = codec.restore(self._initial[process])
+        codec = SeatCodec(self.seats[process])
+        self.seats[process] = codec.restore(self._initial[process])
         was_inside = self._observer.section.forgot(process)
         self._start(process)
         self._wake(process, was_inside)
 
     def pause(self, process: ProcessId) -> None:
         """Let a process take no steps until it is resumed; a dead one takes none anyway."""
-        if process in self._held:
+        if process in self.held:
             return
-        self._held[process] = []
+        self.held[process] = []
         self._mail[process] = []
         self._observer.record(trace.Paused(self.now, process))
 
@@ -562,9 +550,9 @@ class Engine:
         self._catch_up(process)
 
     def _catch_up(self, process: ProcessId) -> None:
-        held = self._held.pop(process)
+        held = self.held.pop(process)
         for sender, message in self._mail.pop(process, []):
-            receive = self._seats[process].receive
+            receive = self.seats[process].receive
             opened = self._open(sender, process, message)
             self._step(process, f"a message from {sender}", partial(receive, sender, opened))
         for action in held:

@@ -170,27 +170,28 @@ class Simulation:
 
     def process(self, process: ProcessId) -> Process[Any]:
         """Return a process as it is now; after a restart without memory it is another value."""
-        return self._engine.seat(process).process
+        return self._engine.seats[process].process
 
     # Users: what a workload may do
 
     def ask(self, process: ProcessId) -> None:
         """Let its user acquire: now, or as soon as it can."""
-        if not isinstance(self._engine.seat(process).user, MutexUser):
+        if not isinstance(self._engine.seats[process].user, MutexUser):
             raise ConfigError(f"process {process} is not a mutex, so its user cannot ask to enter")
         self._wants[process] = self._wants.get(process, 0) + 1
         self._ask_if_possible(process)
 
     def _ask_if_possible(self, process: ProcessId) -> None:
-        if not self._wants.get(process) or self._engine.is_held(process):
+        engine = self._engine
+        if not self._wants.get(process) or process in engine.held:
             return
-        if "acquire" in self._engine.seat(process).user.calls():
-            self._observer.asked(self._engine.now, process)
-            self._engine.call(process, "acquire")
+        if "acquire" in engine.seats[process].user.calls():
+            self._observer.asked(engine.now, process)
+            engine.call(process, "acquire")
 
     def leave(self, process: ProcessId) -> None:
         """Let its user release: now, or when it takes steps again."""
-        if self._engine.is_held(process):
+        if process in self._engine.held:
             self._engine.postpone(process, partial(self.leave, process))
             return
         if process not in self._observer.section.inside:  # a crash has ended its stay
@@ -207,11 +208,11 @@ class Simulation:
     def after(self, delay: float, action: Action, of: ProcessId | None = None) -> None:
         """Act later; what the user `of` a process is to do dies with the memory of its process."""
         if of is not None:
-            action = partial(self._act_as, of, self._engine.life(of), action)
+            action = partial(self._act_as, of, self._engine.lives.get(of), action)
         self._engine.after(delay, action)
 
-    def _act_as(self, process: ProcessId, life: int, action: Action) -> None:
-        if self._engine.life(process) == life:
+    def _act_as(self, process: ProcessId, life: int | None, action: Action) -> None:
+        if self._engine.lives.get(process) == life:
             action()
 
     def when_inside(self, process: ProcessId, action: Action) -> None:

@@ -262,7 +262,7 @@ def _askers(requesters: Requesters, world: World) -> Sequence[ProcessId]:
 
 
 def _draw(duration: float | Latency, world: World, process: ProcessId) -> float:
-    if isinstance(duration, float | int):
+    if isinstance(duration, (float, int)):
         return duration if duration >= 0 else Constant(duration).value  # which refuses it
     return duration.sampler(world.random)(process, process)
 

@@ -580,6 +580,8 @@ class Bank(Workload):
             if self._filled:
                 work = self._transfer if random.random() < 0.8 else self._add_up
                 await self._try(process, work, store, random)
+            elif self.world.now > self.plan.quiet_from:
+                await self._try(process, self._look, store)  # hears if the disk has failed
 
     async def _try(self, process: Process, work: Any, store: ClusterStore, *more: Any) -> None:
         self._numbers += 1
@@ -598,10 +600,10 @@ class Bank(Workload):
             self.scene.counts[type(error).__name__] += 1
             if isinstance(error, Unavailable):
                 note(process, name, "abort")
-                # The disk has failed. Some programs end then, and the next life reads what is there.
-                if self.scene.random(process, "ends").random() < 0.5:
-                    raise
-                await asyncio.sleep(0.1)
+                # The disk has failed. The program ends soon, and its next life reads what is there:
+                # without this site some transactions of others never come to an end.
+                await asyncio.sleep(self.scene.random(process, "ends").random() * self.plan.lease)
+                raise
         else:
             note(process, name, "commit")
             self.world.recorder.log(process.true_now(), process.name, f"{name} commits {done}")
@@ -620,6 +622,10 @@ class Bank(Workload):
     async def _fill(self, process: Process, name: str, transaction: Transaction) -> None:
         for number in range(ACCOUNTS):
             await self._put(process, name, transaction, f"k{number}", BALANCE)
+
+    async def _look(self, process: Process, name: str, transaction: Transaction) -> int:
+        await self._get(process, name, transaction, "k0")
+        return -1
 
     async def _transfer(
         self, process: Process, name: str, transaction: Transaction, random: Random

@@ -292,7 +292,7 @@ class Classic:
 
         A node that returns does not wait for others: its algorithm has a rule for that.
         """
-        if self._has_begun or not self._is_able:
+        if self._has_begun or self.has_failed or not self._is_able:
             return
         if self._goes_on and not self._is_announced:
             self._is_announced = True
@@ -389,7 +389,9 @@ class Classic:
             return
         if not 1 <= note.process <= self.setup.size or note.process == self.me:
             raise ProtocolError(f"process {note.process} is no node that could be lost to this one")
-        if note.process in self._strangers:
+        # Of a node that has called us or answered we know ourselves whether it is there: we would be
+        # refused by it, or lose it. What others say may be older than that.
+        if note.process in self._strangers and not self.peers[note.process].is_known:
             # It would let us in if it is started again, and could act when those that know its
             # first start are gone: with its initial state, beside what we do without it.
             self.peers[note.process].rule_out()
@@ -416,7 +418,9 @@ class Classic:
         self.lost.add(peer)
         self._report(peer)
         self._program.lost(name)
-        if self._goes_on and self.peers[peer].is_known:
+        # A node that was refused, as it was restarted, loses those that go on without it. No other
+        # may take them for gone: two that were restarted would begin beside them.
+        if self._goes_on and self.peers[peer].is_known and not self.has_failed:
             self._go_on_without(peer)
 
     def _go_on_without(self, peer: ProcessId) -> None:

@@ -83,7 +83,7 @@ class Log(Protocol):
         """Write records, all of them or none, or raise `OSError`; they last when they are synced."""
 
     def sync(self, done: Callable[[OSError | None], None]) -> None:
-        """Put on disk what was appended; `done` hears on the event loop how it went."""
+        """Put on disk what was appended; `done` hears on the event loop how it went, now or later."""
 
     def wait(self) -> None:
         """Block until a sync that is under way is over, and `done` has heard of it."""

@@ -35,6 +35,7 @@ WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last 
 RECEIPTS_PER_WINDOW = 4  # at least, so that the sender does not come to wait for one
 RECEIPT_LETTERS = 256  # that are confirmed at once
 RECEIPT_SECONDS_MAX = 0.05  # that a receipt may be put off
+WAITS = 8  # one after another, of which the patience with a peer consists
 RECEIPTS_PER_LEASE = 16  # at least: a link that hears nothing for a lease is made again
 
 
@@ -139,8 +140,8 @@ class Peer:
 
     def rule_out(self) -> None:
         """Take each start of a peer that we do not know for a restart: others knew one that is over."""
-        if self._life is None:
-            self._life = ""
+        assert self._life is None, "we know no start of it"
+        self._life = ""
 
     def abort(self, reason: str) -> None:
         """Break our connection to the peer, if there is one; it is made again."""
@@ -215,11 +216,27 @@ class Peer:
             self._grow_impatient(self._patience)
 
     def _grow_impatient(self, seconds: float) -> None:
-        """Find the peer lost unless our connection to it is up in time."""
+        """Find the peer lost unless our connection to it is up in time.
+
+        Time in which our own event loop does not run hardly counts: the peer may have called and
+        answered in it. So we wait several times for a moment, and again if the moment was long.
+        """
         if self._timer is not None:
             self._timer.cancel()
+        self._wait(seconds / WAITS, WAITS)
+
+    def _wait(self, seconds: float, times: int) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(seconds, self._handlers.lost, self._number)
+        due = loop.time() + seconds
+        self._timer = loop.call_at(due, self._end_wait, seconds, times, due)
+
+    def _end_wait(self, seconds: float, times: int, due: float) -> None:
+        if asyncio.get_running_loop().time() - due < seconds:
+            times -= 1
+        if times:
+            self._wait(seconds, times)
+        else:
+            self._handlers.lost(self._number)
 
     def _confirm(self, frame: memoryview) -> None:
         answer = decode_receipt(frame)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import grpc.aio
 
-from coterie.aio import FirstDone
+from coterie.aio import first_done
 from coterie.engines.etcd.messages import unwatch, watch, watched
 from coterie.errors import ConfigError, CoterieError
 
@@ -95,7 +95,7 @@ class KeyWait:
 
     async def since(self) -> float:
         """Return the revision after which the end of a key is not missed, once that is known."""
-        await FirstDone((self._entries.began,), None)
+        await first_done((self._entries.began,), None)
         return self._entries.since
 
     def end(self, gone: Gone) -> None:

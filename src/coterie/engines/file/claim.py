@@ -41,7 +41,7 @@ class FileClaim:
         "shared",
         "token",
     )
-    wakes_at_once = False  # a lock whose file is replaced is lost and granted in one turn
+    wakes_at_once = True  # a loss is seen by looking, at times of its own: no grant waits for that
 
     def __init__(
         self,

@@ -51,6 +51,7 @@ KNOCK_LATE_SECONDS = (
 WANTED_SECONDS = 0.1  # that a lock is taken for wanted after another process has wanted it
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
 OFFER_TURNS = 2  # of the event loop, in which a request takes over the place that is given back
+CALLS_MAX = 32  # joins and leaves under way; a renewal waits behind no more of them
 GOODBYE_SECONDS_MAX = 1.0
 LAPSED = "its lease could not be renewed in time"
 
@@ -163,6 +164,7 @@ class Desk:
         self._wanted_at: OrderedDict[str, float] = OrderedDict()  # when others wanted them
         self._leaves: dict[str, asyncio.Future[None]] = {}  # under way, the last of each lock
         self._tasks = Tasks()
+        self._calls = asyncio.Semaphore(CALLS_MAX)
         self._ready = asyncio.Event()
         self._closed = False
         self._sweep: asyncio.TimerHandle | None = None
@@ -200,6 +202,7 @@ class Desk:
         """End the session; entries that are still there go with it."""
         self.stop()
         session, self.session = self.session, None
+        self._ready.clear()
         if session is not None:
             await _end(session)
         await self._tasks.end()
@@ -345,14 +348,17 @@ class Desk:
     async def _obtain(self, bid: Bid, leaving: Bid | None) -> None:
         """Stand in the queue until we are inside, over as many sessions as that takes."""
         author = Author(self.name, self._process, system.wall())
-        while not bid.given_up and not self._closed:
+        while not self._is_over(bid):
             if (gone := self._leaves.get(bid.place.lock)) is not None:
                 # Behind an entry of our own that is about to go we would take the lock for wanted.
                 await asyncio.wait([gone])
-            session = await self._present(bid)
-            left = leaving.place if leaving is not None and leaving.session is session else None
             try:
-                number = await session.join(bid.place, author, left)
+                async with self._calls:
+                    session = await self._present(bid)
+                    if self._is_over(bid):
+                        break
+                    left = leaving if leaving and leaving.session is session else None
+                    number = await session.join(bid.place, author, left.place if left else None)
                 leaving = None
                 if number is None and not bid.given_up:
                     bid.wanted = True
@@ -380,6 +386,9 @@ class Desk:
         if leaving is not None:
             await self._leave(leaving)
         await self._leave(bid)
+
+    def _is_over(self, bid: Bid) -> bool:
+        return bid.given_up or self._closed
 
     async def _present(self, bid: Bid) -> Session:
         """Wait for a session, in which the bid has an entry of its own."""
@@ -458,7 +467,8 @@ class Desk:
     async def _remove(self, bid: Bid) -> None:
         while bid.session is not None and bid.session is self.session and not self._closed:
             try:
-                await bid.session.leave(bid.place)
+                async with self._calls:
+                    await bid.session.leave(bid.place)
             except SessionLost:
                 return
             except CoterieError as error:

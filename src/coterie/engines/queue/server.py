@@ -7,9 +7,10 @@ one at all. So the order of the queue is the order of service, and writers are n
 
 Each module of this kind keeps these rules, each of which a lock on some server has once been broken without:
 
-- `join` is never cancelled by the engine: the server may carry it out after a `leave` that overtook
-  it, and an entry that no process knows of would be renewed for good. The name of an entry is chosen
-  before anything is sent and used for one attempt only, so a retry finds its own entry.
+- `join` and `leave` are not cancelled by the engine as long as the session is open: the server may
+  carry out a `join` after a `leave` that overtook it, and an entry that no process knows of would be
+  renewed for good. The name of an entry is chosen before anything is sent and used for one attempt
+  only, so a retry finds its own entry.
 - Whatever wakes a waiter is a hint: it looks at the server before `wait` returns.
 - A number, once returned by `join` or `wait`, is above every number returned for this lock before,
   also over restarts and failovers of the server as far as the module promises to survive them.

@@ -241,7 +241,8 @@ class Line:
                 raise self.server.error(error) from None
             except BaseException as error:
                 await self.close()
-                if isinstance(error, OSError | exceptions.RedisError):
+                # The client raises KeyError for a call that was under way when it was closed.
+                if isinstance(error, OSError | exceptions.RedisError | KeyError):
                     raise self.server.error(error) from None
                 raise
 

@@ -218,6 +218,10 @@ class Scheduler(msgspec.Struct, array_like=True):
     def waits(self) -> dict[Name, tuple[Name, ...]]:
         """Return for each transaction whose request waits which ones have to end before."""
 
+    def has_waits(self) -> bool:
+        """Return whether any request waits."""
+        return bool(self.waits())
+
     def may_deadlock(self) -> bool:
         """Return True if waits may form a cycle that leads through other sites."""
         return False

@@ -316,7 +316,7 @@ class Site(Process[Message]):
             step.out.set_timer(BLOCKED, self.search_after)
 
     def _may_be_deadlocked(self) -> bool:
-        return self.sites > 1 and self.scheduler.may_deadlock() and bool(self.scheduler.waits())
+        return self.sites > 1 and self.scheduler.may_deadlock() and self.scheduler.has_waits()
 
 
 def typed(kind: type[Site], scheduler: type[msgspec.Struct]) -> type[Any]:

@@ -363,6 +363,8 @@ class Transaction:
     def _own(self) -> set[str]:
         """Name the other transactions that this task has under way."""
         owners = self._surroundings.owners
+        if len(owners) == 1:
+            return set()  # this one is the only one
         own = {name for name, owner in owners.items() if owner.task is self._task}
         return own - {self._name}
 

@@ -161,6 +161,10 @@ class TwoPhaseLocking(Scheduler):
             for name, claim in locks.waiting.items()
         }
 
+    def has_waits(self) -> bool:
+        """Return whether any request waits."""
+        return bool(self.locks.waiting)
+
     def _wait(self, name: Name, request: Request, out: list[Answer]) -> None:
         self.asked[name] = request
         self._resolve(self.locks.waiting[name], out)
