@@ -96,7 +96,7 @@ def _place(position: Position, fates: Fates | None) -> Place:
 
 
 def _page(content: Content, title: str) -> str:
-    style = "".join(_asset(name) for name in ("style.css", "lab.css"))
+    style = "".join(_short(_asset(name)) for name in ("style.css", "lab.css"))
     modules = {path: _module(path) for path in _reachable("lab.js")}
     named = {f"coterie/{path}": module for path, module in modules.items()}
     names, answers = _json({"imports": named}), _json(content)
@@ -132,7 +132,14 @@ def _module(path: str) -> str:
     def named(match: re.Match[str]) -> str:
         return f'{match[1]}"coterie/{_resolve(path, match[2])}"'
 
-    return "data:text/javascript;charset=utf-8," + quote(IMPORT.sub(named, _asset(path)), PLAIN)
+    text = IMPORT.sub(named, _short(_asset(path)))
+    return "data:text/javascript;charset=utf-8," + quote(text, PLAIN)
+
+
+def _short(text: str) -> str:
+    """Leave out indentation and lines that are comments: no template or text of ours needs them."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(("//", "/**")))
 
 
 def _resolve(importer: str, imported: str) -> str:

@@ -83,17 +83,26 @@ function answerFromFile(path, body) {
 const PAGE = crypto.getRandomValues(new Uint32Array(2)).join("-");
 
 /** Ask the server, and return its response; throw what it refuses. */
-export async function request(path, body) {
+export async function request(path, body, signal) {
   const response = await fetch(path, body === undefined ? {} : {
-    method: "POST", headers: { "Content-Type": "application/json", "Coterie-Page": PAGE }, body: JSON.stringify(body),
+    method: "POST", headers: { "Content-Type": "application/json", "Coterie-Page": PAGE }, body: JSON.stringify(body), signal,
   });
   if (response.ok) return response;
   const isJson = response.headers.get("content-type")?.startsWith("application/json");
   throw new Refused(response.status, isJson ? await response.json() : { error: await response.text() });
 }
 
-export async function ask(path, body) {
-  return saved ? answerFromFile(path, body) : (await request(path, body)).json();
+export async function ask(path, body, signal) {
+  return saved ? answerFromFile(path, body) : (await request(path, body, signal)).json();
+}
+
+let searched = new AbortController();
+
+/** Ask for a search, and wait no longer for the one before. */
+function search(path, body) {
+  searched.abort();
+  searched = new AbortController();
+  return ask(path, body, searched.signal);
 }
 
 /** Show why something did not work. */
@@ -186,16 +195,14 @@ async function judge(mine) {
   if (known) { fates.value = known; searching.value = false; return; }
   searching.value = true;
   try {
-    const answer = await ask("/api/fates", question);
+    const answer = await search("/api/fates", question);
     if (mine !== asked) return;
     remember(judged, key, answer);
     fates.value = answer;
     searching.value = false;
   } catch (error) {
     if (mine !== asked) return;
-    // Another page has asked meanwhile, and the server answers the newest only.
-    if (error.status === 409) setTimeout(() => { if (mine === asked) judge(mine); }, 300);
-    else batch(() => { fates.value = null; searching.value = false; complain(error); });
+    batch(() => { fates.value = null; searching.value = false; complain(error); });
   }
 }
 
@@ -326,7 +333,7 @@ export async function findViolation(from) {
   searching.value = true;
   try {
     const made = moves.value.slice(0, from);
-    const way = await ask("/api/way", { first: first.value, moves: made, cursor: made.length, bound: effectiveBound.value, budget_ms: SEARCH_MILLISECONDS });
+    const way = await search("/api/way", { first: first.value, moves: made, cursor: made.length, bound: effectiveBound.value, budget_ms: SEARCH_MILLISECONDS });
     if (mine !== asked) return;
     searching.value = false;
     if (way.moves === null) { said.value = `No violation: ${way.searched.text}`; refresh(); return; }
