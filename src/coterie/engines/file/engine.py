@@ -369,7 +369,8 @@ class FileEngine:
 
     def _look_for_deadlocks(self) -> None:
         self._look = None
-        # An owner that holds nothing blocks no other, so it is in no circle.
+        # An owner that holds nothing is in no circle of those that are looked for: each waiter is
+        # taken to wait for the holder, also one that would share and stands behind a writer.
         holding = {claim.owner for claim in self._held()}
         blocked = [owner for owner in self._blocked & holding if self.waits.is_blocked(owner)]
         self._blocked.clear()

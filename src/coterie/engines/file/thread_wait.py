@@ -3,7 +3,7 @@
 It stands in the same line as all others, and is told to look again in the same ways: by a bell, which
 is its own; by the end of a program that it watches; and once a second in any case (`waiting_room.py`).
 A thread that holds another lock waits in the event loop instead, where deadlocks are found: one that
-holds nothing blocks no other, so it is in no circle.
+holds nothing is in none of those that are looked for (`FileEngine`).
 """
 
 from __future__ import annotations
