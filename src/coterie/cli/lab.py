@@ -11,6 +11,7 @@ from coterie import web
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
+    from coterie.lab.address import Address
     from coterie.trace import Trace
 
 PORT = 8421
@@ -38,20 +39,29 @@ def command(*, run: str | None, port: int, no_open: bool) -> None:
     machine only, until Ctrl-C.
     """
     web.require()
-    show_run(None if run is None else _script(run), port, browser=not no_open)
+    show_run(None if run is None else _read(run), port, browser=not no_open)
 
 
 def show_trace(trace: Trace) -> None:
     """Serve the laboratory with a run that a command has found."""
     web.require()
-    from coterie.scenario.script import commands  # noqa: PLC0415 - where there is a run
-
-    show_run("\n".join(commands(trace)), PORT, browser=True)
+    show_run(run_of(trace), PORT, browser=True)
 
 
-def show_run(script: str | None, port: int, *, browser: bool) -> None:
-    """Serve the laboratory, with the run of a scenario if there is one."""
-    from coterie.lab.address import Address, Refusal, write_address  # noqa: PLC0415 - an extra
+def run_of(trace: Trace) -> Address:
+    """Return the run that leads through a trace; raise a `UsageError` if it cannot be played by hand."""
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
+    from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
+
+    found = address_of(trace)
+    if isinstance(found, Refusal):
+        raise UsageError(found.error)
+    return found
+
+
+def show_run(run: Address | None, port: int, *, browser: bool) -> None:
+    """Serve the laboratory, with a run if there is one."""
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - an extra
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.questions import Question  # noqa: PLC0415 - as above
     from coterie.web.app import make_app  # noqa: PLC0415 - as above
@@ -60,13 +70,13 @@ def show_run(script: str | None, port: int, *, browser: bool) -> None:
 
     laboratory = Laboratory(SEARCH_MILLISECONDS)
     page = "/"
-    if script is not None:
-        first, *moves = script.splitlines()
-        position = laboratory.play(Question(first, moves))
-        refusal = position if isinstance(position, Refusal) else position.refusal
-        if refusal is not None:
-            raise UsageError(refusal.error)
-        page = f"/{write_address(Address(first, moves, len(moves)))}"
+    if run is not None:
+        position = laboratory.play(Question(run.first, run.moves))
+        if isinstance(position, Refusal):
+            raise UsageError(position.error)
+        if position.refusal is not None:
+            raise UsageError(position.refusal.error)
+        page += position.address
     pages = LabPages(laboratory)
     try:
         show(make_app(pages.routes()), port, page, browser=browser)
@@ -74,29 +84,28 @@ def show_run(script: str | None, port: int, *, browser: bool) -> None:
         pages.close()
 
 
-def _script(run: str) -> str:
-    """Return a first line and moves: of a file if there is one of that name, else the line itself."""
+def _read(run: str) -> Address:
+    """Return the run of a file if there is one of that name, else the one that the text begins."""
+    from coterie.lab.address import Address  # noqa: PLC0415 - where there is a run
+
     path = Path(run)
     if not path.is_file():
         if " " not in run.strip():
             raise UsageError(
                 f"no such file, and no first line of a scenario such as 'maekawa 3': {run!r}"
             )
-        return run
+        return Address(run)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
     if text.lstrip().startswith("{"):
-        from coterie.scenario.script import commands  # noqa: PLC0415 - only for traces
-        from coterie.trace import parse_trace  # noqa: PLC0415 - as above
+        from coterie.trace import parse_trace  # noqa: PLC0415 - only for traces
 
-        return "\n".join(commands(parse_trace(text)))
-    lines = [
-        line for line in text.splitlines() if line.strip() and not line.startswith((" ", "\t", "#"))
-    ]
+        return run_of(parse_trace(text))
+    lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
     if not lines:
         raise UsageError(
             f"{path} is empty: the first line of a scenario is an algorithm and a size"
         )
-    return "\n".join(line for line in lines if line.strip() != "show")
+    return Address(lines[0], [line for line in lines[1:] if line.strip() != "show"])

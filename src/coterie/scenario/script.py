@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from coterie.trace import AnyRecord, Trace
 
 
-def commands(trace: Trace) -> list[str]:
-    """Return the first line and the commands that lead through a run, and nothing else."""
-    script = Script(trace)
-    for record in trace.records:
-        script.write(record)
-    lines = script.text().splitlines()
-    return [line for line in lines if line != "show" and not line.startswith("#")]
-
-
 class Script:
     """The commands that lead through the records of a trace."""
 

@@ -135,12 +135,12 @@ def sizes(text: str) -> list[int]:
 
 
 def _page(trace: Trace) -> str:
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - needs numpy
-    from coterie.scenario.script import commands  # noqa: PLC0415 - as above
+    from coterie.cli.lab import run_of  # noqa: PLC0415 - needs numpy
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - as above
     from coterie.web.lab.file import run_page  # noqa: PLC0415 - as above
 
-    first, *moves = commands(trace)
-    page = run_page(first, moves)
+    run = run_of(trace)
+    page = run_page(run.first, run.moves)
     if isinstance(page, Refusal):
         raise UsageError(page.error)
     return page
