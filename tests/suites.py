@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coterie.process import Channel, Process
 
 QUICK_TRANSITIONS_MAX = 10_000
-STATES_MAX = 1_000_000  # of a mutant that may have infinitely many
+STATES_MAX = 5_000_000  # of a mutant that may have infinitely many
 FAULTS = [{"crashes": 1}, {"losses": 1}, {"duplicates": 1}]
 
 

@@ -38,8 +38,10 @@ async def nodes(
         build=lambda _: processes,
         assumes=("reliable links",),
         tolerates=(),
+        faults_tolerated=lambda _: (),
     )
-    monkeypatch.setattr(classic, "choose", lambda *_: (entry, SimpleNamespace(size=len(processes))))
+    setup = SimpleNamespace(size=len(processes), variant="plain")
+    monkeypatch.setattr(classic, "choose", lambda *_: (entry, setup))
     config = convert(document(len(processes), algorithm="lamport"))
     async with contextlib.AsyncExitStack() as stack:
         made = []

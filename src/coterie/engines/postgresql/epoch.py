@@ -15,11 +15,13 @@ import asyncpg
 if TYPE_CHECKING:
     from typing import Any
 
-# A run later than the last: numbers of seconds since 2020, which leave room for 2**22 grants in each. In a
-# failover the sequence may go back by what the replica has not heard of.
+# A run later than the last: the time since 2020 at which this run grants, in parts of a second that leave room
+# for 2**22 grants in each. In a failover the sequence may go back by what the replica has not heard of, and
+# the run before may have begun a moment ago; but this one grants later than that by the pause.
 FORWARD = (
     "select setval('coterie.number', greatest((select last_value + 1048576 from coterie.number),"
-    " (extract(epoch from clock_timestamp()) - 1577836800)::bigint << 22))"
+    " (select ceil((extract(epoch from opens) - 1577836800) * 4194304)::bigint"
+    " from coterie.epoch where run = $1)))"
 )
 MAKE = """
 create schema if not exists coterie;
@@ -77,5 +79,5 @@ async def _add(connection: Any, run: str, lease: float) -> None:
     await connection.execute("lock table coterie.epoch in share row exclusive mode")
     if await connection.fetchval(ADD, run, lease) is not None:
         # No number of this run has been drawn yet: the row cannot be read before the transaction ends.
-        await connection.execute(FORWARD)
+        await connection.fetchval(FORWARD, run)
         await connection.execute("delete from coterie.epoch where run <> $1", run)
