@@ -210,8 +210,7 @@ BUGS: dict[str, Bug] = {
         "return life != self._life and 0 < incarnation < self._incarnation",
         "return False",
         "store-lives",
-        details="two-phase-locking",
-        first=80805,
+        first=218,
     ),
     "a letter of a former life is taken": Bug(
         Peer,
