@@ -102,3 +102,18 @@ def test_a_port_that_is_taken_is_passed_over(shell: Directory) -> None:
     assert line(second) != f"http://127.0.0.1:{port}/"
     assert second.stderr is not None
     assert f"port {port} is taken" in second.stderr.readline()
+
+
+def test_a_simulated_run_is_stepped_through(shell: Directory) -> None:
+    command = ("simulate", "maekawa", "-N", "3", "--entries", "1", "--open")
+    serving = shell.start(*command)
+    assert serving.stdout is not None
+    address = next(text for text in serving.stdout if text.startswith("http"))
+    assert "#/run/maekawa" in address
+    serving.send_signal(signal.SIGINT)
+    assert serving.wait(BOUND_SECONDS) == 0
+
+
+def test_only_one_run_can_be_opened(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "maekawa", "--seeds", "2", "--open"]) == 64
+    assert "--open shows one run" in capsys.readouterr().err

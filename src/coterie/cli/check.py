@@ -13,6 +13,7 @@ from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
     choose,
+    open_option,
     trace_option,
     variant_option,
     write_trace,
@@ -74,12 +75,7 @@ if TYPE_CHECKING:
     "--canonical", is_flag=True, help="Merge states that differ only by a shift of all clocks."
 )
 @trace_option
-@click.option(
-    "--open",
-    "opened",
-    is_flag=True,
-    help="Play the counterexample in the browser (see coterie lab).",
-)
+@open_option
 @output_option
 def command(
     *,

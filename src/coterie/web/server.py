@@ -100,10 +100,10 @@ def show(app: ASGIApp, port: int, page: str, *, browser: bool) -> None:
     server = WebServer(app, port, PORTS_TRIED)
     if port and server.port != port:
         click.echo(f"port {port} is taken: using {server.port}", err=True)
-    click.echo(server.address(page))
-    if browser and sys.stdout.isatty():
-        # A browser of the terminal keeps its caller waiting, and asks us meanwhile.
-        opening = Thread(target=webbrowser.open, args=(server.address(page),), daemon=True)
-        opening.start()
     with contextlib.suppress(KeyboardInterrupt):
+        click.echo(server.address(page))
+        if browser and sys.stdout.isatty():
+            # A browser of the terminal keeps its caller waiting, and asks us meanwhile.
+            opening = Thread(target=webbrowser.open, args=(server.address(page),), daemon=True)
+            opening.start()
         asyncio.run(server.serve())

@@ -41,6 +41,11 @@ trace_option = click.option(
 )
 
 
+open_option = click.option(
+    "--open", "opened", is_flag=True, help="Step through the run in the browser (see coterie lab)."
+)
+
+
 def plot_option(default: str) -> Callable[[Command], Command]:
     """Add `--plot`, which writes a chart to the default file unless another is given."""
     return click.option(

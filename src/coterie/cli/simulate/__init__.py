@@ -12,6 +12,7 @@ from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
     choose,
+    open_option,
     trace_option,
     variant_option,
     write_trace,
@@ -24,7 +25,8 @@ from coterie.errors import UsageError
 from coterie.simulate import Simulation
 
 if TYPE_CHECKING:
-    from coterie.simulate import Result, Summary
+    from coterie.simulate import Result, Summary, Trial
+    from coterie.trace import Header
 
 
 @click.command("simulate", cls=AlgorithmCommand)
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     help="SVG file for how long the crashes of the campaign kept users out.",
 )
 @trace_option
+@open_option
 @output_option
 def command(
     *,
@@ -106,6 +109,7 @@ def command(
     executor: str | None,
     chart_file: Path | None,
     trace_file: Path | None,
+    opened: bool,
     output: str,
     **options: Any,
 ) -> int:
@@ -116,28 +120,37 @@ def command(
     plan = {name: options.pop(name) for name in PLAN_OPTIONS}
     draw = PlannedTrials(algorithm, size, variant, options, plan)
     if seeds is not None:
+        if opened:
+            raise UsageError("--open shows one run: leave out --seeds")
         where = helpers(jobs, executor)
         return run_campaign(draw, range(seed, seed + seeds), where, chart_file, output)
     if executor is not None:
         raise UsageError("--executor runs campaigns: add --seeds")
     choice = choose(algorithm, size, variant, options, seed)
-    trial = draw(seed)
-    result = Simulation(
-        trial.processes,
-        workload=trial.workload,
-        network=trial.network,
-        faults=trial.faults,
-        seed=seed,
-        header=choice.header if trace_file else None,
-        max_time=trial.max_time,
-    ).run()
+    result = _run(draw(seed), seed, choice.header if trace_file or opened else None)
     if trace_file and result.trace:
         write_trace(result.trace, trace_file)
     if output == "json":
         print_json(_facts(choice, result))
     else:
         _print(choice, result)
+    if opened and result.trace:
+        from coterie.cli.lab import show_trace  # noqa: PLC0415 - an extra
+
+        show_trace(result.trace)
     return 1 if result.violations or result.unserved else 0
+
+
+def _run(trial: Trial, seed: int, header: Header | None) -> Result:
+    return Simulation(
+        trial.processes,
+        workload=trial.workload,
+        network=trial.network,
+        faults=trial.faults,
+        seed=seed,
+        header=header,
+        max_time=trial.max_time,
+    ).run()
 
 
 def _facts(choice: Choice, result: Result) -> dict[str, Any]:
