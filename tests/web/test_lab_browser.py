@@ -210,3 +210,23 @@ def test_a_lesson_is_opened_its_goal_reached_and_the_next_page_turned(
         page.get_by_role("button", name="acquire 3").first.click()
         expect(card).to_contain_text("✓ reached")
         assert serious_findings(page) == []
+
+
+def test_a_graph_is_written_and_its_deadlock_named(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(lab)
+        page.get_by_role("link", name="Graphs").click()
+        expect(page.get_by_role("heading", name="No deadlock")).to_be_visible()
+        page.get_by_role("button", name="a knot").click()
+        expect(page.locator(".right")).to_contain_text("a knot: P1, P2, P3")
+        picture = page.get_by_role("img", name="the wait-for graph")
+        expect(picture).to_be_visible()
+        page.get_by_role("textbox").fill("{")
+        expect(page.get_by_role("alert")).to_be_visible()
+        watched.complaints.clear()  # a refusal is an answer; browsers write it down
+        page.get_by_role("textbox").fill('{"a": "b", "b": "a"}')
+        expect(page.locator(".right")).to_contain_text("a cycle: a, b")
+        assert serious_findings(page) == []
+        page.get_by_role("link", name="Play").click()
+        expect(page.locator("svg.run")).to_be_visible()

@@ -81,6 +81,8 @@ def test_the_shortest_violation_is_found_from_the_start_and_from_here() -> None:
         ("fates", {"first": "maekawa 3", "bound": {"entries": 1000}}),
         ("way", {"first": ""}),
         ("open", {"address": "#/elsewhere"}),
+        ("graph", {"text": "{"}),
+        ("graph", {"text": '{"P": {"any": 3}}'}),
         ("goal", {"lesson": "nothing", "page": 0, "question": {"first": BASIC}}),
         ("export", {"first": "maekawa 3", "form": "exe"}),
         ("export", {"first": "maekawa 3", "form": "svg", "moves": ["fly 1"]}),
@@ -124,6 +126,18 @@ def test_lessons_are_listed_and_their_goals_judged() -> None:
     assert answer("goal", {"lesson": "maekawa", "page": 1, "question": question})["reached"]
 
 
+def test_a_graph_is_judged_and_drawn() -> None:
+    found = answer("graph", {"text": '{"P": "Q", "Q": "P", "R": {"any": ["P", "S"]}}'})
+    assert [(node["name"], node["state"]) for node in found["nodes"]] == [
+        ("P", "deadlocked"),
+        ("Q", "deadlocked"),
+        ("R", "waits"),
+        ("S", "runs"),
+    ]
+    assert [reason["kind"] for reason in found["reasons"]] == ["cycle"]
+    assert found["svg"].startswith("<svg")
+
+
 def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None:
     searches = Searches()
     begun, begins = [], threading.Event()
@@ -159,7 +173,7 @@ def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None
 
 def test_the_pages_first_visit_fits_its_budget() -> None:
     names = ["lab.html", "lab.css", "lab.js", "lab/run.js", "lab/picture.js", "lab/panels.js"]
-    names += ["lab/lesson.js"]
+    names += ["lab/lesson.js", "lab/graph.js"]
     names += ["style.css", "ui.js", "icon.svg"]
     names += [f"vendor/{name}.js" for name in ("preact", "hooks", "htm", "signals", "signals-core")]
     sizes = [len(ask(APP, f"/assets/{name}").body) for name in names]

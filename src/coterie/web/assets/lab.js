@@ -4,8 +4,12 @@ import { signal } from "./vendor/signals.js";
 import { ThemeSwitch, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
-import { Lesson, loadLessons, openLesson } from "./lab/lesson.js";
 import { cursor, findViolation, first, go, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
+
+// A page that was saved as a file shows one run, and does without the rest.
+const graphs = saved ? null : await import("./lab/graph.js");
+const lessons = saved ? null : await import("./lab/lesson.js");
+const isGraph = () => Boolean(graphs?.shown.value);
 
 const sheet = signal(false);
 const copied = signal("");
@@ -33,7 +37,7 @@ function nextEntry(direction) {
 function press(event) {
   const name = event.target.tagName;
   if (event.key === "Escape" && sheet.value) { sheet.value = false; return; }
-  if (name === "INPUT" || name === "SELECT" || name === "TEXTAREA") return;
+  if (name === "INPUT" || name === "SELECT" || name === "TEXTAREA" || isGraph()) return;
   if (event.ctrlKey || event.metaKey) {
     if (event.key === "z" && !event.shiftKey) { event.preventDefault(); undo(); }
     if (event.key === "y" || (event.shiftKey && event.key.toLowerCase() === "z")) { event.preventDefault(); redo(); }
@@ -76,17 +80,20 @@ function Keys() {
 }
 
 function Page() {
-  return html`<header class="top"><h1>coterie lab</h1><span class="quiet mono">${first.value}</span><span class="spring"></span>
+  return html`<header class="top"><h1>coterie lab</h1>
+      ${!saved && html`<nav aria-label="pages"><a href="#/run/${encodeURIComponent(first.value)}" aria-current=${isGraph() ? undefined : "page"}>Play</a> <a href="#/graph" aria-current=${isGraph() ? "page" : undefined}>Graphs</a></nav>`}
+      <span class="quiet mono">${isGraph() ? "" : first.value}</span><span class="spring"></span>
       <span role="status">${copied.value}</span>
-      ${!saved && html`<button type="button" onClick=${share}>share</button>
+      ${!saved && html`<button type="button" onClick=${share}>share</button>`}
+      ${!saved && !isGraph() && html`
       <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
         <option value="">…</option><option value="html">page (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
       <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
-    <main class="lab">
+    ${isGraph() ? html`<${graphs.Graphs} />` : html`<main class="lab">
       <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
       <div class="right"><${Reasons} /><${States} /></div>
-      <div class="left"><${Lesson} /><${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
-    </main>
+      <div class="left">${lessons && html`<${lessons.Lesson} />`}<${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
+    </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
 }
@@ -95,8 +102,9 @@ render(html`<${Page} />`, document.getElementById("page"));
 document.addEventListener("keydown", press);
 
 function openHere() {
-  if (!openLesson(location.hash)) openAddress(location.hash);
+  if (!graphs?.openGraph(location.hash) && !lessons?.openLesson(location.hash)) openAddress(location.hash);
 }
 addEventListener("hashchange", openHere);
 loadCatalogue();
-loadLessons().then(openHere);
+await lessons?.loadLessons();
+openHere();

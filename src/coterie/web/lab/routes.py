@@ -15,6 +15,7 @@ from coterie.lab.lesson import GoalQuestion, judge_goal, lessons
 from coterie.lab.questions import Question
 from coterie.web.app import Json, page
 from coterie.web.lab.exports import ExportQuestion, File, export
+from coterie.web.lab.graphs import GraphQuestion, judge_graph
 from coterie.web.lab.searches import Searches
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class LabPages:
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
-        questions = [self.open, self.play, self.fates, self.way, self.goal, self.export]
+        questions = [self.open, self.play, self.fates, self.way, self.goal, self.graph, self.export]
         return [
             page("/", "lab.html"),
             Route("/api/catalogue", self.catalogue),
@@ -66,6 +67,13 @@ class LabPages:
             return answer(asked)
         judged = await self._searches.queue(lambda _: judge_goal(self._laboratory, asked))
         return answer(judged)
+
+    async def graph(self, request: Request) -> Response:
+        """Judge a wait-for graph."""
+        asked = await read(request, GraphQuestion)
+        if isinstance(asked, Refusal):
+            return answer(asked)
+        return answer(await self._searches.queue(lambda _: judge_graph(asked)))
 
     async def open(self, request: Request) -> Response:
         """Read an address."""

@@ -1,0 +1,70 @@
+"""A wait-for graph that a reader has written: who is deadlocked, why, and the picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.deadlock.explanation import describe, explain
+from coterie.deadlock.graph_file import parse_graph
+from coterie.diagram.wait_for import draw_wait_for
+from coterie.errors import CoterieError
+from coterie.lab.address import Refusal
+
+if TYPE_CHECKING:
+    from coterie.deadlock.wait_for import Graph
+
+NODES_MAX = 60
+
+
+class GraphQuestion(msgspec.Struct, frozen=True):
+    """A graph as `coterie deadlock` reads it."""
+
+    text: str
+
+
+class NodeVerdict(msgspec.Struct, frozen=True):
+    """What becomes of one process."""
+
+    name: str
+    state: str  # deadlocked, waits or runs
+    waits_for: str
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why some processes can never go on."""
+
+    kind: str
+    core: list[str]
+    sentences: list[str]
+
+
+class GraphAnswer(msgspec.Struct, frozen=True):
+    """Everything that the page shows of a graph."""
+
+    nodes: list[NodeVerdict]
+    reasons: list[Reason]
+    svg: str
+
+
+def judge_graph(question: GraphQuestion) -> GraphAnswer | Refusal:
+    """Find the deadlocks of a graph and explain each once."""
+    try:
+        graph: Graph[Any] = parse_graph(question.text)
+    except CoterieError as error:
+        return Refusal(str(error))
+    if len(graph.nodes()) > NODES_MAX:
+        return Refusal(f"a graph on a page has at most {NODES_MAX} processes")
+    stuck = set(graph.deadlocked())
+    nodes = [
+        NodeVerdict(
+            node,
+            "deadlocked" if node in stuck else "waits" if node in graph.waits else "runs",
+            describe(graph, graph.waits[node]) if node in graph.waits else "",
+        )
+        for node in graph.nodes()
+    ]
+    found = [explain(graph, core[0]) for core in graph.cores()]
+    reasons = [Reason(each.kind, list(each.core), list(each.text)) for each in found]
+    return GraphAnswer(nodes, reasons, draw_wait_for(graph))
