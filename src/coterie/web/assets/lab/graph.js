@@ -18,7 +18,7 @@ const refusal = signal("");
 const picture = signal("");
 let asked = 0;
 
-const write = (graph) => JSON.stringify(graph, null, 1);
+const write = (graph) => `{\n${Object.entries(graph).map(([name, waits]) => ` ${JSON.stringify(name)}: ${JSON.stringify(waits)}`).join(",\n")}\n}`;
 
 /** Open `#/graph` with an optional graph behind it; return whether the address was one. */
 export function openGraph(hash) {
