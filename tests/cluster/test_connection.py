@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import struct
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -123,6 +125,25 @@ def test_what_a_turn_sends_leaves_in_one_write() -> None:
         assert written == framed(*(msgspec.msgpack.encode(Refusal(r)) for r in "abc"))
 
     on_a_connection(test)
+
+
+def test_an_event_loop_that_ends_before_its_turn_does_is_forgotten() -> None:
+    """So a program ends that is killed in the middle of a turn, in a simulated world of many lives."""
+    loop = asyncio.new_event_loop()
+
+    def send_and_stop() -> None:
+        one = Connection()
+        one.connection_made(Wire())
+        one.send(Refusal("last words"))
+        asyncio.get_running_loop().stop()
+
+    loop.call_soon(send_and_stop)
+    loop.run_forever()
+    loop.close()
+    reference = weakref.ref(loop)
+    del loop, send_and_stop
+    gc.collect()
+    assert reference() is None
 
 
 def test_an_oversize_frame_ends_the_connection_with_a_log_line(

@@ -14,7 +14,7 @@ import logging
 import socket
 import struct
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
@@ -52,9 +52,11 @@ class EndOfTurn:
 
     def __init__(self) -> None:
         """Begin with nothing to write."""
-        self._waiting: list[Connection] = []
+        # By reference: a connection knows its event loop, and one that is closed before the end of its
+        # turn would be kept alive by its own entry below.
+        self._waiting: list[ref[Connection]] = []
 
-    def add(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def add(self, connection: ref[Connection], loop: asyncio.AbstractEventLoop) -> None:
         """Have a connection write what it has gathered until then."""
         if not self._waiting:
             loop.call_soon(self._flush, loop)
@@ -64,7 +66,8 @@ class EndOfTurn:
         waiting, self._waiting = self._waiting, []
         for place, connection in enumerate(waiting, 1):
             try:
-                connection.flush()
+                if (alive := connection()) is not None:
+                    alive.flush()
             except BaseException:  # the others must not wait for it
                 for other in waiting[place:]:
                     self.add(other, loop)
@@ -102,6 +105,7 @@ class Connection(asyncio.Protocol):
         self._is_over = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._end_of_turn = _ends.setdefault(self._loop, EndOfTurn())
+        self._reference = ref(self)
         self._incoming = bytearray()  # an incomplete frame
         self._awaited = LENGTH.size  # bytes of it, to begin with those of its length
         self._outgoing = bytearray()
@@ -219,7 +223,7 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         if not self._outgoing and not self._is_reading:
-            self._end_of_turn.add(self, self._loop)
+            self._end_of_turn.add(self._reference, self._loop)
         start = len(self._outgoing)
         self._outgoing += b"\0\0\0\0"
         _encoder.encode_into(frame, self._outgoing, -1)
