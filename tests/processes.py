@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 COTERIE = (sys.executable, "-c", "from coterie.cli import main; main()")
 BOUND_SECONDS = 30
 
+# Holds one lock and wants another when it is told so; does not look for deadlocks.
+CROSSING = """
+import sys, coterie
+from coterie.engines.file import engine
+engine.LOOK_FOR_DEADLOCKS_SECONDS = 3600.0
+with coterie.sync.connect() as c, c.lock(sys.argv[1]):
+    print("holds", flush=True)
+    sys.stdin.readline()
+    c.lock(sys.argv[2]).acquire()
+"""
+
 
 class Directory:
     """A lock directory and the commands that use it; all are killed at the end of the test."""

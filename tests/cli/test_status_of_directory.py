@@ -12,22 +12,11 @@ import pytest
 
 from coterie.cli import run
 from coterie.cluster.admin.status import ClusterState
-from tests.processes import BOUND_SECONDS, Directory, directory, kill, line, until
+from tests.processes import BOUND_SECONDS, CROSSING, Directory, directory, kill, line, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-# Holds one lock and wants another when it is told so; does not look for deadlocks.
-CROSSING = """
-import sys, coterie
-from coterie.engines.file import engine
-engine.LOOK_FOR_DEADLOCKS_SECONDS = 3600.0
-with coterie.sync.connect() as c, c.lock(sys.argv[1]):
-    print("holds", flush=True)
-    sys.stdin.readline()
-    c.lock(sys.argv[2]).acquire()
-"""
 
 
 @pytest.fixture

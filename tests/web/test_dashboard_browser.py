@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.cluster.local_cluster import Processes
-from tests.processes import BOUND_SECONDS, Directory, directory, line
+from tests.processes import BOUND_SECONDS, CROSSING, Directory, directory, line
 from tests.web.browser import serious_findings, watched_page
 
 if TYPE_CHECKING:
@@ -24,17 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.real
 MILLISECONDS = 1000 * BOUND_SECONDS
 expect.set_options(timeout=MILLISECONDS)
-
-# Holds one lock and wants another when it is told so; does not look for deadlocks.
-CROSSING = """
-import sys, coterie
-from coterie.engines.file import engine
-engine.LOOK_FOR_DEADLOCKS_SECONDS = 3600.0
-with coterie.sync.connect() as c, c.lock(sys.argv[1]):
-    print("holds", flush=True)
-    sys.stdin.readline()
-    c.lock(sys.argv[2]).acquire()
-"""
 
 
 @pytest.fixture

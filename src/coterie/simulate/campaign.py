@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coterie.process import Process
     from coterie.simulate.metrics import Result
     from coterie.simulate.workload import Workload
+    from coterie.trace import Header
 
 SEEDS_PER_TASK = 20  # at first, and where no executor is
 TASK_SECONDS = 0.5  # that it costs little beside to hand out a task, and to wait for the last one
@@ -178,14 +179,15 @@ def run_trials(draw: Draw, seeds: Sequence[int]) -> Report:
     return report
 
 
-def run_trial(trial: Trial, seed: int) -> Result:
-    """Run one trial."""
+def run_trial(trial: Trial, seed: int, header: Header | None = None) -> Result:
+    """Run one trial; with a header its result has a trace."""
     return Simulation(
         trial.processes,
         workload=trial.workload,
         network=trial.network,
         faults=trial.faults,
         seed=seed,
+        header=header,
         max_time=trial.max_time,
     ).run()
 

@@ -22,11 +22,10 @@ from coterie.cli.simulate.campaign import run_campaign
 from coterie.cli.simulate.executor import helpers
 from coterie.cli.simulate.plan import ANY_NUMBER, PLAN_OPTIONS, PlannedTrials
 from coterie.errors import UsageError
-from coterie.simulate import Simulation
+from coterie.simulate import run_trial
 
 if TYPE_CHECKING:
-    from coterie.simulate import Result, Summary, Trial
-    from coterie.trace import Header
+    from coterie.simulate import Result, Summary
 
 
 @click.command("simulate", cls=AlgorithmCommand)
@@ -127,7 +126,7 @@ def command(
     if executor is not None:
         raise UsageError("--executor runs campaigns: add --seeds")
     choice = choose(algorithm, size, variant, options, seed)
-    result = _run(draw(seed), seed, choice.header if trace_file or opened else None)
+    result = run_trial(draw(seed), seed, choice.header if trace_file or opened else None)
     if trace_file and result.trace:
         write_trace(result.trace, trace_file)
     if output == "json":
@@ -139,18 +138,6 @@ def command(
 
         show_trace(result.trace)
     return 1 if result.violations or result.unserved else 0
-
-
-def _run(trial: Trial, seed: int, header: Header | None) -> Result:
-    return Simulation(
-        trial.processes,
-        workload=trial.workload,
-        network=trial.network,
-        faults=trial.faults,
-        seed=seed,
-        header=header,
-        max_time=trial.max_time,
-    ).run()
 
 
 def _facts(choice: Choice, result: Result) -> dict[str, Any]:

@@ -21,7 +21,6 @@ if not hasattr(fcntl, "F_OFD_SETLK"):
 
 SET, ASK = fcntl.F_OFD_SETLK, fcntl.F_OFD_GETLK
 ALONE, SHARED, FREE = fcntl.F_WRLCK, fcntl.F_RDLCK, fcntl.F_UNLCK
-OFFSET_BITS = 63
 
 # struct flock; its l_pid must be 0 for these locks.
 if sys.platform == "darwin":

@@ -28,7 +28,6 @@ BEHIND_MAX = 10  # updates that a page may lag; then it gets the whole state ins
 class First(msgspec.Struct, frozen=True):
     """What a page gets when it opens, or when it has fallen behind."""
 
-    number: int  # of the look
     url: str
     snapshot: Snapshot
     events: list[Event]
@@ -38,7 +37,6 @@ class First(msgspec.Struct, frozen=True):
 class Delta(msgspec.Struct, frozen=True):
     """What has changed since the look before; None stands for what is gone."""
 
-    number: int
     at: float
     look: Look
     health: str
@@ -69,7 +67,6 @@ class Monitor:
         self.url = url
         self.view: View | None = None
         self._seconds = seconds
-        self._number = 0
         self._trouble: Trouble | None = None
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
         self._pages: set[asyncio.Queue[Update | Exception | None]] = set()
@@ -136,7 +133,6 @@ class Monitor:
 
     def _take(self, view: View) -> None:
         before, self.view, self._trouble = self.view, view, None
-        self._number += 1
         if before is None:
             self._tell(self._first(view))
             return
@@ -144,7 +140,6 @@ class Monitor:
         events = events_between(old, new)
         self._events.extend(events)
         delta = Delta(
-            self._number,
             new.at,
             new.look,
             new.health,
@@ -161,7 +156,7 @@ class Monitor:
     def _first(self, view: View) -> Update:
         recent = list(self._events)[-EVENTS_AT_FIRST:]
         shown = without_password(self.url)
-        return "first", First(self._number, shown, view.snapshot, recent, len(self._events))
+        return "first", First(shown, view.snapshot, recent, len(self._events))
 
     def _tell(self, update: Update) -> None:
         for page in self._pages:

@@ -19,6 +19,8 @@ from coterie.web.lab.graphs import GraphQuestion, judge_graph
 from coterie.web.lab.searches import Searches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import Request
 
 T = TypeVar("T")
@@ -87,19 +89,18 @@ class LabPages:
 
     async def fates(self, request: Request) -> Response:
         """Search what a place in a run leads to."""
-        asked = await read(request, Question)
-        if isinstance(asked, Refusal):
-            return answer(asked)
-        search = self._laboratory.fates
-        page = page_of(request)
-        return answer(await self._searches.run(page, lambda cancelled: search(asked, cancelled)))
+        return await self._search(request, self._laboratory.fates)
 
     async def way(self, request: Request) -> Response:
         """Search the shortest way to a violation."""
+        return await self._search(request, self._laboratory.way)
+
+    async def _search(
+        self, request: Request, search: Callable[[Question, Callable[[], bool]], object]
+    ) -> Response:
         asked = await read(request, Question)
         if isinstance(asked, Refusal):
             return answer(asked)
-        search = self._laboratory.way
         page = page_of(request)
         return answer(await self._searches.run(page, lambda cancelled: search(asked, cancelled)))
 
