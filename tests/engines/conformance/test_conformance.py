@@ -21,6 +21,7 @@ import coterie
 import coterie.sync
 from coterie.cluster.ports import free_ports
 from coterie.engines.queue.desk import TIMES_MAX
+from coterie.web.dashboard.source import find_source
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import (
@@ -666,3 +667,18 @@ async def test_one_server_of_several_is_killed(supplier: Supplier, name: str) ->
         finally:
             await asyncio.to_thread(supplier.start)
         await free(eve, name)
+
+
+@in_loop
+async def test_the_dashboard_shows_who_holds_and_why_another_waits(supplier: Supplier) -> None:
+    async with programs(supplier, 2) as (ann, bob):
+        held = await taken(ann, "shown")
+        asked = asyncio.create_task(taken(bob, "shown"))
+        await waiting(bob, "shown", 1)
+        view = await (await find_source(supplier.url())).look()
+        shown = view.snapshot.locks["shown"]
+        assert [holder.token for holder in shown.holders] == [str(held.token)]
+        assert [waiter.why for waiter in shown.waiters] == [f"held by {shown.holders[0].owner}"]
+        assert "shown" in view.graph.waits
+        await held.release()
+        await (await asked).release()
