@@ -110,7 +110,7 @@ class Coordinator:
 
         How long to wait is said here: the timeouts of its parts do not count.
         """
-        return LockAll(self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
+        return LockAll(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
 
     @overload
     def lock_any(

@@ -40,8 +40,7 @@ class Semaphore(Acquirable[Held]):
             raise UsageError(f"permits must be at least 1, got {permits}")
         check_name(name, LENGTH_MAX - len(f"/permit-{permits}"))
         slots = [f"{name}/permit-{number}" for number in range(1, permits + 1)]
-        super().__init__(name, slots, timeout, on_lost)
-        self._session = session
+        super().__init__(session, name, slots, timeout, on_lost)
         self._slots = [Lock(session, slot, ttl=ttl) for slot in slots]
 
     async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
