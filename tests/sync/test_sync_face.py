@@ -198,9 +198,8 @@ def test_a_closed_coordinator_says_so(url: str) -> None:
     lock = c.lock("a")
     with pytest.raises(MisuseError, match="not open"):
         lock.acquire()
-    with c:
-        with pytest.raises(MisuseError, match="open already"):
-            c.open()
+    with c, pytest.raises(MisuseError, match="open already"):
+        c.open()
     with pytest.raises(MisuseError, match="not open"):
         lock.acquire()
     c.close()

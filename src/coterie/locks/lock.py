@@ -317,7 +317,8 @@ class Lock(Acquirable[Held]):
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Prepare to ask; nothing is sent before it is acquired."""
-        super().__init__(session, check_name(name), [name], timeout, on_lost)
+        name = check_name(name)
+        super().__init__(session, name, [name], timeout, on_lost)
         check_ttl(ttl)
         self._ttl = ttl
         self._shared = shared
