@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from coterie.catalogue import algorithm, algorithms
+from coterie.catalogue import algorithm, every_algorithm
 from coterie.explore.budget import Budget
 from coterie.lab.address import (
     MOVES_MAX,
@@ -74,7 +74,7 @@ class Laboratory:
 
     def catalogue(self) -> list[Entry]:
         """List the algorithms, with all that can be chosen about them."""
-        return [entry_of(each) for each in algorithms().values()]
+        return [entry_of(each) for each in every_algorithm().values()]
 
     def open(self, text: str) -> Address | Refusal:
         """Read the fragment of an address."""

@@ -27,6 +27,8 @@ class Violation(msgspec.Struct, frozen=True):
 class ViolationError(CoterieError):
     """Stops a run; the engine turns it into the `Violation` of its result."""
 
+    exit_status = 1
+
     def __init__(self, name: str, text: str) -> None:
         """Name the property and say how it was broken."""
         super().__init__(text)

@@ -6,13 +6,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coterie import trace
+from coterie.process import Payload
 from coterie.simulate.metrics import Costs, Delays, Outages, Result, load_of, summarise
 from coterie.simulate.monitors import CausalOrder, Section, Violation, ViolationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.process import Payload, ProcessId
+    from coterie.process import ProcessId
     from coterie.simulate.metrics import Stopped
     from coterie.simulate.monitors import Knowledge
 
@@ -65,6 +66,8 @@ class Observer:
         self, now: float, sender: ProcessId, receivers: Sequence[ProcessId], message: Any
     ) -> list[Letter]:
         """Number a message that is sent, once for each receiver."""
+        if not isinstance(message, Payload):
+            self.check_messages()
         numbers = range(self._letters + 1, self._letters + len(receivers) + 1)
         self._letters += len(receivers)
         if self.trace is not None:
@@ -124,6 +127,16 @@ class Observer:
             self._order.crashed(process)
 
     # The end
+
+    def check_messages(self) -> None:
+        """Raise if something was sent that is no message; counted by kind, so that it costs nothing."""
+        for kind in self.kinds:
+            if not issubclass(kind, Payload):
+                raise ViolationError(
+                    "raised",
+                    f"a process sent a {kind.__name__}, which is no message:"
+                    " send values of classes derived from Payload",
+                )
 
     def violated(self, now: float, error: ViolationError) -> Violation:
         """Put a violation on record."""
