@@ -33,6 +33,7 @@ class Naive(Mutex[Message]):
         """Ask every peer."""
         self.awaiting = {peer for peer in range(1, self.size + 1) if peer != self.me}
         out.broadcast(self.awaiting, Request())
+        self._enter_if_unopposed(out)  # at once, if there is no peer
 
     def release(self, out: Outbox[Message]) -> None:
         """Reply to the peers that were kept waiting."""
@@ -49,6 +50,9 @@ class Naive(Mutex[Message]):
                 out.send(sender, Reply())
             case Reply():
                 self.awaiting.remove(sender)
-                if not self.awaiting:
-                    self.inside = True
-                    out.tell(Entered())
+                self._enter_if_unopposed(out)
+
+    def _enter_if_unopposed(self, out: Outbox[Message]) -> None:
+        if not self.awaiting:
+            self.inside = True
+            out.tell(Entered())

@@ -393,8 +393,13 @@ def seat(process: Process[Any], entries: int | None = None) -> Seat:
     return Seat(process, User())
 
 
-def check_sends(out: Outbox[Any], size: int) -> None:
-    """Raise if something was sent to a process that does not exist, or is no message."""
+def check_wishes(out: Outbox[Any], size: int) -> None:
+    """Raise if a process that does not exist was sent to or watched, or no message was sent."""
+    for peer, _ in out.watches:
+        if peer not in range(1, size + 1):
+            raise ProtocolError(
+                f"process {out.me} watched process {peer}, which does not exist: they are 1 to {size}"
+            )
     for to, message in out.sends:
         if to not in range(1, size + 1):
             raise ProtocolError(

@@ -259,7 +259,7 @@ def source_of(name: str) -> str | None:
         return None
     from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
 
-    return loader.read(loader.Path(found["file"]))
+    return loader.read(found["file"])
 
 
 def every_algorithm() -> dict[str, Algorithm]:

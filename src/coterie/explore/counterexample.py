@@ -9,7 +9,7 @@ import numpy as np
 from coterie import trace
 from coterie.explore.tables.inputs import Call, Notice, Receive, Ring, feed
 from coterie.explore.tables.step import Standing
-from coterie.process import Outbox, check_sends, encode
+from coterie.process import Outbox, check_wishes, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +134,7 @@ class Replay:
                 raise AssertionError(f"a move without input: {action}")
         out: Outbox[Any] = Outbox(process)
         feed(self._seats[process], given, out)
-        check_sends(out, self._size)
+        check_wishes(out, self._size)
         self._standing[process] = self._standing[process].after(given, out)
         self._carry_out(out, self.time)
 

@@ -20,7 +20,7 @@ from coterie.errors import ProtocolError
 from coterie.process import Channel, SeatCodec, encode, line_of, seat
 from coterie.simulate.detector import Detector
 from coterie.simulate.faults import Restart
-from coterie.simulate.monitors import ViolationError
+from coterie.simulate.monitors import ViolationError, no_such_receiver
 from coterie.simulate.network import Constant, Links
 from coterie.simulate.outbox import GroupOutbox
 from coterie.simulate.schedule import Schedule
@@ -245,15 +245,13 @@ class Engine:
     def _failed(
         self, error: Exception, sender: ProcessId, to: ProcessId, message: Any
     ) -> ViolationError:
-        """Say what came of a message: its receiver raised, or there is none."""
+        """Say what came of a message: its receiver raised, or there is none.
+
+        Where messages are followed, the observer has noticed the latter before.
+        """
         if to in range(1, self.size + 1):
             return self._raised(error, to, f"a message from {sender}")
-        sent = message[1] if self._observer.follows_messages else message
-        return ViolationError(
-            "raised",
-            f"process {sender} sent {sent} to process {to}, which does not exist:"
-            f" they are 1 to {self.size}",
-        )
+        return no_such_receiver(sender, to, message, self.size)
 
     def _raised(self, error: Exception, process: ProcessId, cause: str) -> ViolationError:
         line = line_of(error, self.seats[process].process)
@@ -386,12 +384,7 @@ class Engine:
             observer.kinds[type(message)] += count
             if observer.bytes is not None:
                 observer.bytes += count * len(encode(message))
-            try:
-                self._forward(sender, receivers, message)
-            except IndexError as error:  # a matrix of latencies has no such row
-                to = next((to for to in receivers if not 1 <= to <= self.size), sender)
-                letter = (0, message) if observer.follows_messages else message
-                raise self._failed(error, sender, to, letter) from error
+            self._forward(sender, receivers, message)
         groups.clear()
 
     def _send_as_one(

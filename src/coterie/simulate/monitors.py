@@ -35,6 +35,17 @@ class ViolationError(CoterieError):
         self.name = name
 
 
+def no_such_receiver(
+    sender: ProcessId, receiver: ProcessId, message: object, size: int
+) -> ViolationError:
+    """Word the violation of a process that sends to one that does not exist."""
+    return ViolationError(
+        "raised",
+        f"process {sender} sent {message} to process {receiver}, which does not exist:"
+        f" they are 1 to {size}",
+    )
+
+
 class Section:
     """The critical section as an observer sees it that is everywhere at once.
 

@@ -19,7 +19,7 @@ from coterie.explore.tables.links import Links
 from coterie.explore.tables.seats import Seats
 from coterie.explore.tables.step import Standing
 from coterie.explore.tables.steps import Steps
-from coterie.process import Outbox, check_sends
+from coterie.process import Outbox, check_wishes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,7 +140,7 @@ class Moves:
         for place, seat in enumerate(self._examples):
             out: Outbox[Any] = Outbox(place + 1)
             seat.start(out)
-            check_sends(out, self.size)
+            check_wishes(out, self.size)
             column.append(self.seats.save(place, seat, Standing().after(None, out)))
             for receiver, sent in enumerate(self.steps.dispatch(out.me, out.sends)):
                 contents[place, receiver] = sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.explore.tables.inputs import Call, Notice, Receive, Ring, feed
-from coterie.process import Outbox, ProcessId, check_sends, describe_error
+from coterie.process import Outbox, ProcessId, check_wishes, describe_error
 
 if TYPE_CHECKING:
     from coterie.explore.tables.inputs import Input
@@ -50,7 +50,7 @@ def run(seat: Seat, standing: Standing, given: Input, size: int) -> Outcome:
     out: Outbox[Any] = Outbox(seat.process.me)
     try:
         feed(seat, given, out)
-        check_sends(out, size)
+        check_wishes(out, size)
     except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
         return Outcome(seat, standing, [], describe_error(error, seat.process))
     return Outcome(seat, standing.after(given, out), out.sends)

@@ -10,7 +10,7 @@ from coterie.explore.tables.arrays import Growing
 from coterie.explore.tables.memo import PairMemo
 from coterie.explore.timed.local import CLEAR, KEEP
 from coterie.explore.timed.moves import Move, feed
-from coterie.process import Outbox, check_sends, line_of
+from coterie.process import Outbox, check_wishes, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ class TimedSteps:
         seat = self._lives.fresh(process) if returns else self._lives.restore(before)
         try:
             feed(seat, move, message, out)
-            check_sends(out, len(self.sent))
+            check_wishes(out, len(self.sent))
         except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
             result = self._append(self._lives.crashed(process, life), CLEAR, ())
             line = line_of(error, seat.process)
