@@ -271,9 +271,10 @@ def every_algorithm() -> dict[str, Algorithm]:
 
     found = dict(algorithms())
     for name, point in loader.installed().items():
-        with contextlib.suppress(UsageError):
-            found.setdefault(name, loader.load_installed(point))
-    return {**loader.loaded(), **found}
+        if name not in found:
+            with contextlib.suppress(UsageError):
+                found[name] = loader.load_installed(point)
+    return {**found, **{name: each for name, each in loader.loaded().items() if name not in found}}
 
 
 def _only(name: str) -> Algorithm | None:
@@ -295,7 +296,8 @@ def _own(name: str) -> Algorithm | None:
         return loader.loaded()[name]
     if is_reference(name):
         raise UsageError(
-            f"{name!r} was not loaded: name it on the command line, or call coterie.catalogue.load"
+            f"{name!r} is not loaded: check, simulate, compare and lab take it on the command line;"
+            " in Python, call coterie.catalogue.load first"
         )
     point = loader.installed().get(name)
     return None if point is None else loader.load_installed(point)
