@@ -11,7 +11,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -27,6 +27,9 @@ from coterie.scenario.replay import replay
 from coterie.simulate.compare import compare
 from coterie.simulate.monitors import ViolationError
 from coterie.trace import parse_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NAIVE = f"{EXAMPLES / 'naive.py'}:Naive"
@@ -239,10 +242,27 @@ def test_the_right_example_is_verified_for_any_number_of_entries() -> None:
 
 
 def test_a_simulation_notices_two_inside_without_being_told_how_long_they_stay() -> None:
-    said = coterie("simulate", NAIVE)
+    plan = ["-N", "2", "--entries", "1", "--latency", "exponential:1", "--seed", "1"]
+    said = coterie("simulate", NAIVE, *plan)
     assert said.status == 1
-    assert "safety at 2: processes 1 and 2 are in the critical section at once" in said.stdout
-    assert coterie("simulate", NAIVE, "--hold", "0").status == 0
+    assert "are in the critical section at once" in said.stdout
+    assert coterie("simulate", NAIVE, *plan, "--hold", "0").status == 0
+
+
+def test_a_variant_that_is_known_to_fail_stays_inside_as_well() -> None:
+    """The weak rule of the survey lets two in only if the first one stays."""
+    plan = ["simulate", "suzuki-kasami", "--variant", "survey", "-N", "3"]
+    assert coterie(*plan).stdout == coterie(*plan, "--hold", "1").stdout
+    assert coterie(*plan).stdout != coterie(*plan, "--hold", "0").stdout
+
+
+def test_a_file_that_has_changed_is_imported_again(tmp_path: Path) -> None:
+    file = tmp_path / "changing.py"
+    file.write_text(own())
+    first = load(str(file))
+    assert load(str(file)) is first
+    file.write_text(own("int = 3"))
+    assert load(str(file)).process is not first.process
 
 
 def test_the_catalogue_is_measured_with_entries_that_take_no_time() -> None:
@@ -290,7 +310,13 @@ def test_worker_processes_find_it() -> None:
 def test_a_worker_that_has_not_the_file_is_given_its_text(tmp_path: Path) -> None:
     file = tmp_path / "gone.py"
     file.write_text(own())
-    plan = {"entries": 1, "rate": 1.0, "hold": None, "workload": "closed", "latency": "1"}
+    plan: dict[str, Any] = {
+        "entries": 1,
+        "rate": 1.0,
+        "hold": None,
+        "workload": "closed",
+        "latency": "1",
+    }
     plan |= {"fifo": None, "loss": 0.0, "duplication": 0.0, "faults": [], "crashes": None}
     name = f"{file}:Own"
     draw = PlannedTrials(name, 2, None, {}, {**plan, "max_time": 9.0}, source_of(name))
@@ -354,7 +380,7 @@ def test_a_file_imports_its_neighbours_and_may_be_named_like_a_module(tmp_path: 
 
 
 @pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install a package that offers three algorithms, one of them broken and one under our name."""
     (tmp_path / "own_installed.py").write_text(own())
     about = tmp_path / "own_installed-1.dist-info"

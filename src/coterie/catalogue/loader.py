@@ -41,7 +41,7 @@ STR_OR_ANY = msgspec.inspect.StrType | msgspec.inspect.AnyType
 VERBS = {Mutex: ("acquire", "release"), Election: ("elect",)}
 
 _loaded: dict[str, Algorithm] = {}
-_files: dict[Path, ModuleType] = {}
+_files: dict[tuple[Path, str], ModuleType] = {}  # by place and text
 
 
 def loaded() -> dict[str, Algorithm]:
@@ -52,10 +52,9 @@ def loaded() -> dict[str, Algorithm]:
 def load(reference: str, source: str | None = None) -> Algorithm:
     """Import what a reference names; raise `UsageError` with what is wrong with it.
 
-    The text of a file may be given by a process that has it, for one that has not.
+    A file is imported again if its text has changed. The text may be given by a process that has
+    it, for one that has not.
     """
-    if reference in _loaded:
-        return _loaded[reference]
     found = REFERENCE.fullmatch(reference)
     if found is None:
         raise UsageError(f"expected FILE.py:Class or package.module:Class, got {reference!r}")
@@ -63,9 +62,10 @@ def load(reference: str, source: str | None = None) -> Algorithm:
         module, name = _import_file(Path(found["file"]), source), found["of_file"]
     else:
         module, name = _import_module(found["module"]), found["name"]
-    where = found["file"] or found["module"]
-    value = _attribute(module, name, where) if name else _only_one(module, where)
-    _loaded[reference] = describe(value, reference)
+    if reference not in _loaded or _loaded[reference].process.__module__ != module.__name__:
+        where = found["file"] or found["module"]
+        value = _attribute(module, name, where) if name else _only_one(module, where)
+        _loaded[reference] = describe(value, reference)
     return _loaded[reference]
 
 
@@ -133,9 +133,9 @@ def _unstated(_: Setup) -> Cost:
 
 def _import_file(path: Path, source: str | None) -> ModuleType:
     home = path.resolve()
-    if home in _files:
-        return _files[home]
     text = read(path) if source is None else source
+    if (home, text) in _files:
+        return _files[home, text]
     try:
         code = compile(text, str(home), "exec")
     except SyntaxError as error:
@@ -155,7 +155,7 @@ def _import_file(path: Path, source: str | None) -> ModuleType:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it may raise anything
         del sys.modules[name]
         raise UsageError(f"{path}{_line(error, str(home))}: {_what(error)}") from None
-    _files[home] = module
+    _files[home, text] = module
     return module
 
 

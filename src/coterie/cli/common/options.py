@@ -72,10 +72,16 @@ class Choice:
 
 
 def choose(
-    name: str, size: int, variant: str | None, given: dict[str, str | None], seed: int | None = None
+    name: str,
+    size: int,
+    variant: str | None,
+    given: dict[str, str | None],
+    seed: int | None = None,
+    *,
+    source: str | None = None,
 ) -> Choice:
     """Check what the user chose; raise `UsageError` or `ConfigError` if it cannot be built."""
-    entry = load(name)
+    entry = load(name, source)
     # Click writes an option --t-max as t_max.
     parameters = {name.replace("_", "-"): v for name, v in given.items() if v is not None}
     setup = entry.setup(size, variant, parameters)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coterie.catalogue import ElectionCosts, load, unknown
+from coterie.catalogue import ElectionCosts, unknown
 from coterie.cli.common.options import Choice, choose
 from coterie.errors import UsageError
 from coterie.simulate import (
@@ -59,9 +59,9 @@ class PlannedTrials:
 
     def __call__(self, seed: int) -> Trial:
         """Build fresh processes, workload, network and faults."""
-        if self.source is not None:
-            load(self.algorithm, self.source)
-        choice = choose(self.algorithm, self.size, self.variant, self.parameters, seed)
+        choice = choose(
+            self.algorithm, self.size, self.variant, self.parameters, seed, source=self.source
+        )
         plan = self.plan
         return Trial(
             processes=choice.build(),
