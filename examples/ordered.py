@@ -1,7 +1,7 @@
 """The mutex of naive.py, put right: requests are numbered, and the older one goes first.
 
-A process that waits keeps its reply from whoever has asked later than itself. That is the algorithm
-of Ricart and Agrawala (1981), in 2(N - 1) messages an entry.
+A process that waits keeps its reply from those that have asked later than itself. That is the
+algorithm of Ricart and Agrawala (1981), in 2(N - 1) messages an entry.
 """
 
 from __future__ import annotations

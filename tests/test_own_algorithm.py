@@ -72,7 +72,9 @@ MISTAKES = {
     "missing import": Mistake("import nothere", "own.py, line 1: ModuleNotFoundError"),
     "raises on import": Mistake("x = 1\ny = x / 0", "own.py, line 2: ZeroDivisionError"),
     "exits": Mistake("import sys\nsys.exit(3)", "line 2: it exits when it is imported"),
-    "not a process": Mistake("class Own: ...", "Own is no algorithm; derive it from Mutex"),
+    "not a process": Mistake(
+        "class Own: ...", "Own is no algorithm; derive it from Mutex or Election of coterie.process"
+    ),
     "no class but a value": Mistake("Own = 3", "is 3, neither a class nor an Algorithm"),
     "a process alone": Mistake(
         "from coterie.process import Process\nclass Own(Process): ...", "derives from Process alone"
@@ -81,13 +83,18 @@ MISTAKES = {
         own().replace("def release", "def relase"), "Own is abstract: define release"
     ),
     "init": Mistake(own() + "    def __init__(self): ...", "cannot define __init__"),
-    "no size": Mistake(own().replace("    size: int\n", ""), "no field size: add `size: int`"),
-    "no default": Mistake(own("int"), "the field votes of Own needs a default"),
+    "no size": Mistake(
+        own().replace("    size: int\n", ""),
+        "Own has no field size: add `size: int`, the number of processes",
+    ),
+    "no default": Mistake(
+        own("int"), "the field votes of Own needs a default: only me and size are given"
+    ),
     "unknown type": Mistake(
         "from __future__ import annotations\n" + own("Nothing = 0"), "'Nothing' is not defined"
     ),
     "int keys": Mistake(
-        own("dict[int, int] = {}"), "votes of Own is a dict whose keys are not str"
+        own("dict[int, int] = {}"), "the field votes of Own is a dict whose keys are not str"
     ),
     "nested int keys": Mistake(own("list[dict[int, int]] = []"), "a dict whose keys are not str"),
     "unseen int keys": Mistake(
@@ -100,7 +107,8 @@ MISTAKES = {
         own("list = []", "self.votes.append(print)"), "votes of Own cannot hold"
     ),
     "not as declared": Mistake(
-        own(acquire="self.votes = 'many'"), "cannot hold 'many': expected `int`, got `str`"
+        own(acquire="self.votes = 'many'"),
+        "the field votes of Own cannot hold 'many': expected `int`, got `str`",
     ),
     "a message with int keys": Mistake(
         own(acquire="out.send(3 - self.me, Tell({1: 2}))").replace(
@@ -109,7 +117,9 @@ MISTAKES = {
         "the field what of Tell cannot hold {1: 2}",
     ),
     "unknown receiver": Mistake(
-        own(acquire="out.send(self.me + 1, Ask())"), "sent Ask() to process 3, which does not", 1
+        own(acquire="out.send(self.me + 1, Ask())"),
+        "sent Ask() to process 3, which does not exist: they are 1 to 2",
+        1,
     ),
     "receiver 0": Mistake(
         own(acquire="out.send(self.me - 1, Ask())"), "sent Ask() to process 0, which does not", 1
@@ -121,12 +131,14 @@ MISTAKES = {
         own(acquire="out.send(3 - self.me, 'ask')"), "sent 'ask', which is no message", 1
     ),
     "a class as message": Mistake(
-        own(acquire="out.send(3 - self.me, Ask)"), "sent the class Ask, which is no message", 1
+        own(acquire="out.send(3 - self.me, Ask)"),
+        "sent the class Ask, which is no message: send a value of a class derived from Payload",
+        1,
     ),
     "a class as event": Mistake(own(acquire="out.tell(Entered)"), "the class Entered was told", 1),
     "entered twice": Mistake(
         own(acquire="out.tell(Entered()); out.tell(Entered())"),
-        "Entered was told to a user that is not waiting but inside",
+        "Entered was told to a user that is not waiting but inside: tell it once for each acquire",
         1,
     ),
     "entered unasked": Mistake(

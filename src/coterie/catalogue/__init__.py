@@ -262,10 +262,11 @@ def source_of(name: str) -> str | None:
     return loader.read(found["file"])
 
 
-def every_algorithm() -> dict[str, Algorithm]:
-    """Return all algorithms by name: ours, those of installed packages, and those loaded so far.
+def every_algorithm(*, loaded: bool = False) -> dict[str, Algorithm]:
+    """Return all algorithms by name: ours, then those of installed packages.
 
-    What cannot be loaded is left out; to name it says why.
+    Those loaded by a reference come last if they are asked for. What cannot be loaded is left out; to
+    name it says why.
     """
     from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
 
@@ -274,7 +275,8 @@ def every_algorithm() -> dict[str, Algorithm]:
         if name not in found:
             with contextlib.suppress(UsageError):
                 found[name] = loader.load_installed(point)
-    return {**found, **{name: each for name, each in loader.loaded().items() if name not in found}}
+    own = {name: each for name, each in loader.loaded().items() if is_reference(name)}
+    return {**found, **own} if loaded else found
 
 
 def _only(name: str) -> Algorithm | None:

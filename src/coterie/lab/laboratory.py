@@ -74,7 +74,7 @@ class Laboratory:
 
     def catalogue(self) -> list[Entry]:
         """List the algorithms, with all that can be chosen about them."""
-        return [entry_of(each) for each in every_algorithm().values()]
+        return [entry_of(each) for each in every_algorithm(loaded=True).values()]
 
     def open(self, text: str) -> Address | Refusal:
         """Read the fragment of an address."""

@@ -125,7 +125,9 @@ class AlgorithmCommand(click.Command):
         if not ctx.meta.get(PARAMETERS, True):
             return params
         names = {
-            parameter.name for each in every_algorithm().values() for parameter in each.parameters
+            parameter.name
+            for each in every_algorithm(loaded=True).values()
+            for parameter in each.parameters
         }
         place = next(place for place, option in enumerate(params) if VARIANT in option.opts) + 1
         options = [click.Option([f"--{name}"], metavar="SPEC") for name in sorted(names)]
@@ -144,7 +146,7 @@ class AlgorithmCommand(click.Command):
         records = [option.get_help_record(ctx) for option in options]
         with formatter.section("Options"):
             formatter.write_dl([record for record in records if record is not None])
-        for entry in every_algorithm().values():
+        for entry in every_algorithm(loaded=True).values():
             rows = _options_of(entry)
             if rows:
                 with formatter.section(f"Options of {entry.name}"):
