@@ -20,6 +20,7 @@ from coterie.catalogue.loader import installed
 from coterie.cli import run
 from coterie.cli.simulate.plan import PlannedTrials
 from coterie.errors import UsageError
+from coterie.lab.address import Refusal
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Position, Question
 from coterie.scenario import perform
@@ -441,6 +442,35 @@ def test_an_address_plays_what_was_loaded_and_nothing_else() -> None:
     assert not isinstance(laboratory.play(Question(f"{NAIVE}X 3", ["acquire 1"])), Position)
     entry = next(each for each in laboratory.catalogue() if each.name == NAIVE)
     assert entry.calls == ["acquire", "release"]
+
+
+@pytest.mark.parametrize("name", ["unseen int keys", "not as declared", "a message with int keys"])
+def test_the_laboratory_refuses_a_state_that_cannot_be_saved(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(MISTAKES[name].source)
+    load(str(file))
+    fates = Laboratory().fates(Question(f"{file} 2", ["acquire 1"]))
+    assert isinstance(fates, Refusal)
+    assert MISTAKES[name].words in fates.error
+
+
+def test_help_has_the_options_of_the_command_first_and_then_those_of_each_algorithm() -> None:
+    said = coterie("check", "--help").stdout
+    ours, *others = said.split("\n\nOptions")
+    assert "FILE.py:Class" in ours
+    assert "--crashes" in others[0]
+    assert "--coterie" not in others[0]
+    maekawa = next(part for part in others if part.startswith(" of maekawa:"))
+    assert "--coterie SPEC" in maekawa
+    assert "eager (default), displaced" in maekawa
+
+
+def test_a_cluster_runs_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "coterie.toml"
+    file.write_text(f'algorithm = "{NAIVE}"\n[nodes.a]\naddress = "localhost:7420"\n')
+    said = coterie("serve", "--config", str(file), "--node", "a")
+    assert said.status in (64, 78)
+    assert "is not loaded" in said.stderr
 
 
 def test_a_trace_of_ones_own_algorithm_is_played_if_that_is_named_again(tmp_path: Path) -> None:

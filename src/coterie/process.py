@@ -395,13 +395,14 @@ def seat(process: Process[Any], entries: int | None = None) -> Seat:
 
 def check_wishes(out: Outbox[Any], size: int) -> None:
     """Raise if a process that does not exist was sent to or watched, or no message was sent."""
+    processes = range(1, size + 1)
     for peer, _ in out.watches:
-        if peer not in range(1, size + 1):
+        if peer not in processes:
             raise ProtocolError(
                 f"process {out.me} watched process {peer}, which does not exist: they are 1 to {size}"
             )
     for to, message in out.sends:
-        if to not in range(1, size + 1):
+        if to not in processes:
             raise ProtocolError(
                 f"process {out.me} sent {message} to process {to}, which does not exist:"
                 f" they are 1 to {size}"
