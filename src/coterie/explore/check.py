@@ -25,7 +25,7 @@ from coterie.explore.search import Search
 from coterie.explore.tables.moves import Faults, Moves
 from coterie.explore.tables.steps import SIZE_MAX
 from coterie.explore.verdict import Verdict
-from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, seat
+from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, describe_error, seat
 from coterie.trace import Header, Trace, Violated
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ class _Question:
         try:
             initial = moves.start()
         except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-            return self._failed_start(watch, f"a process raised {type(error).__name__}: {error}")
+            return self._failed_start(
+                watch, f"a process raised {describe_error(error, self.seats[0].process)}"
+            )
         search = self._search(moves, initial, watch)
         verdict = self._verdict(search, watch)
         if search.inspector.finding:

@@ -9,7 +9,7 @@ import numpy as np
 from coterie import trace
 from coterie.explore.tables.inputs import Call, Notice, Receive, Ring, feed
 from coterie.explore.tables.step import Standing
-from coterie.process import Outbox, encode
+from coterie.process import Outbox, check_wishes, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +81,7 @@ class Replay:
         self.time = -1.0
         self._seats: dict[ProcessId, Seat] = {seat.process.me: seat for seat in seats}
         self._standing: dict[ProcessId, Standing] = {}
+        self._size = len(seats)
         self._sent = 0
         self._under_way: dict[tuple[ProcessId, ProcessId], list[tuple[int, Any]]] = {}
         for process, seat in self._seats.items():
@@ -133,6 +134,7 @@ class Replay:
                 raise AssertionError(f"a move without input: {action}")
         out: Outbox[Any] = Outbox(process)
         feed(self._seats[process], given, out)
+        check_wishes(out, self._size)
         self._standing[process] = self._standing[process].after(given, out)
         self._carry_out(out, self.time)
 
