@@ -13,7 +13,15 @@ from coterie.transactions.schemes.span import Span
 from coterie.transactions.site import course
 from coterie.transactions.site.coordinator import Coordinator
 from coterie.transactions.site.course import Visit
-from coterie.transactions.site.messages import Ask, Decide, Prepare, Reply, Vote
+from coterie.transactions.site.messages import (
+    Ask,
+    Decide,
+    Prepare,
+    Read,
+    Reply,
+    Vote,
+    Write,
+)
 from coterie.transactions.site.resource import FORGOTTEN, Resource
 from coterie.transactions.site.site import Site
 from tests.transactions.broken_sites import broken_sites
@@ -275,9 +283,9 @@ def test_what_notices_them_finds_nothing_wrong_with_the_lines_as_they_are() -> N
 
 def test_a_write_that_is_held_back_is_counted() -> None:
     visit = Visit(2)
-    visit.send(course.Read("x", update=True))
-    assert visit.holds(course.Write("x", b"1"))
+    visit.send(Read("x", update=True))
+    assert visit.holds(Write("x", b"1"))
     assert visit.count == 2
-    assert not visit.holds(course.Write("y", b"1"))
+    assert not visit.holds(Write("y", b"1"))
     assert visit.release().value == b"1"
     assert (visit.count, visit.held) == (1, [])
