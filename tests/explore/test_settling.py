@@ -74,10 +74,9 @@ def test_a_false_suspicion_is_a_fault_that_must_be_allowed() -> None:
 
 
 class Usurper(Follower):
-    """Promises one leader, and the highest one; 3 takes itself for it when told to elect."""
+    """Promises one leader; 3 takes itself for it when told to elect."""
 
     one_leads = True
-    highest_leads = True
 
     def elect(self, out: Outbox[Vote]) -> None:
         if self.me == 3:
@@ -89,6 +88,7 @@ class Modest(Usurper):
     """Promises the highest leader, and leaves it at the lowest."""
 
     one_leads = False
+    highest_leads = True
 
     def elect(self, out: Outbox[Vote]) -> None:
         pass

@@ -67,10 +67,10 @@ def check(
         duplicates: at most so many times a message is delivered again.
         suspicions: at most so many times a live process is reported as down.
         properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections.
-        max_states, max_seconds: give up after about so many.
+        max_states: give up after about so many states.
+        max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.
-        canonical: take states for one that differ by a shift of all their logical times. It needs
-            processes that declare theirs as `LogicalTime`, and may make an endless search finite.
+        canonical: take states for one that differ by a shift of all their times (`LogicalTime`).
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """
