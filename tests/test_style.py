@@ -68,6 +68,7 @@ ONLY_SUBCLASSES = {
 NOT_GERUNDS = {
     "diffusing",
     "hashing",
+    "overtaking",
     "regenerating",
     "ring",
     "rotating",

@@ -211,6 +211,9 @@ class Phase(enum.IntEnum):
 class Mutex(Process[MessageT]):
     """A process of a mutual exclusion algorithm. It tells `Entered` once per `acquire`."""
 
+    every_wait_ends: ClassVar[bool] = True
+    """In every run that leaves out no step that stays possible; else entry just stays possible."""
+
     @abstractmethod
     def acquire(self, out: Outbox[MessageT]) -> None:
         """Ask for the critical section."""
@@ -297,6 +300,10 @@ class Elected(Event, frozen=True):
 
 class Election(Process[MessageT]):
     """A process of a leader election. It tells `Elected` when it has a new leader."""
+
+    one_leads: ClassVar[bool] = False
+    """Never do two live processes take themselves for the leader, unless one has come back."""
+    highest_leads: ClassVar[bool] = False  # at rest, the highest of the live processes
 
     @abstractmethod
     def elect(self, out: Outbox[MessageT]) -> None:
