@@ -69,7 +69,9 @@ def record_page(page: Path) -> dict[Path, str]:
     def fill(match: re.Match[str]) -> str:
         marker, kind, folder, argument, end = match.groups()
         try:
-            return f"{marker}{body_of(kind, argument, ROOT / folder if folder else page.parent)}{end}"
+            return (
+                f"{marker}{body_of(kind, argument, ROOT / folder if folder else page.parent)}{end}"
+            )
         except Exception as error:
             error.add_note(f"asked for by {page.relative_to(ROOT)}: {marker.strip()}")
             raise
