@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from coterie.errors import UsageError
 from coterie.process import Entered
@@ -85,12 +85,13 @@ class OneAtATime(Workload):
 
     The second requester goes first, so that with two or more none follows itself and a token that
     the first one starts with has to travel. With `repeat` 2 each enters twice in a row, which gives
-    the cost of entering again.
+    the cost of entering again. In the order "random" the next is any other but the last.
     """
 
     entries: int
     requesters: Requesters = None
     repeat: int = field(default=1, kw_only=True)
+    order: Literal["in turn", "random"] = field(default="in turn", kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse a workload without entries."""
@@ -99,14 +100,21 @@ class OneAtATime(Workload):
 
     def start(self, world: World) -> None:
         """Let the first one ask."""
-        self._turn(world, 0)
+        self._turn(world, 0, 0)
 
-    def _turn(self, world: World, turn: int) -> None:
+    def _turn(self, world: World, turn: int, last: int) -> None:
         if turn == self.entries:
             return
         askers = _askers(self.requesters, world)
-        world.ask(askers[(turn // self.repeat + 1) % len(askers)])
-        world.when_quiet(partial(self._turn, world, turn + 1))
+        place = last if turn % self.repeat else self._next(world, last, len(askers))
+        world.ask(askers[place])
+        world.when_quiet(partial(self._turn, world, turn + 1, place))
+
+    def _next(self, world: World, last: int, count: int) -> int:
+        if self.order == "in turn" or count == 1:
+            return (last + 1) % count
+        place = world.random.randrange(count - 1)
+        return place if place < last else place + 1
 
 
 @dataclass(frozen=True)

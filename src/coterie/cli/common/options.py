@@ -66,6 +66,11 @@ class Choice:
     setup: Setup
     header: Header
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """What to put before the numbers of a run in a row."""
+        return {"algorithm": self.algorithm.name, "variant": self.setup.variant}
+
     def build(self) -> Sequence[Process[Any]]:
         """Build fresh processes."""
         return self.algorithm.build(self.setup)
