@@ -48,13 +48,14 @@ def interval_of(values: Sequence[float], confidence: float = CONFIDENCE) -> Inte
     """Compute the mean with its confidence interval; None if nothing was measured."""
     if not values:
         return None
-    count = len(values)
+    count, least, most = len(values), min(values), max(values)
+    if least == most:  # without the noise of a sum
+        nothing = 0.0 if count > 1 else None
+        return Interval(count, float(least), nothing, nothing, least, most)
     mean = math.fsum(values) / count
-    half_width = deviation = None
-    if count > 1:
-        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1))
-        half_width = student_t(confidence, count - 1) * deviation / math.sqrt(count)
-    return Interval(count, mean, half_width, deviation, min(values), max(values))
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1))
+    half_width = student_t(confidence, count - 1) * deviation / math.sqrt(count)
+    return Interval(count, mean, half_width, deviation, least, most)
 
 
 @functools.cache

@@ -100,15 +100,14 @@ class OneAtATime(Workload):
 
     def start(self, world: World) -> None:
         """Let the first one ask."""
-        self._turn(world, 0, 0)
+        self._turn(world, _askers(self.requesters, world), 0, 0)
 
-    def _turn(self, world: World, turn: int, last: int) -> None:
+    def _turn(self, world: World, askers: Sequence[ProcessId], turn: int, last: int) -> None:
         if turn == self.entries:
             return
-        askers = _askers(self.requesters, world)
         place = last if turn % self.repeat else self._next(world, last, len(askers))
         world.ask(askers[place])
-        world.when_quiet(partial(self._turn, world, turn + 1, place))
+        world.when_quiet(partial(self._turn, world, askers, turn + 1, place))
 
     def _next(self, world: World, last: int, count: int) -> int:
         if self.order == "in turn" or count == 1:
@@ -227,16 +226,16 @@ class Poisson(Workload):
 
     def start(self, world: World) -> None:
         """Wait for the first arrival."""
-        self._await_arrival(world, 0.0)
+        self._await_arrival(world, _askers(self.requesters, world), 0.0)
 
-    def _await_arrival(self, world: World, now: float) -> None:
+    def _await_arrival(self, world: World, askers: Sequence[ProcessId], now: float) -> None:
         gap = world.random.expovariate(self.rate)
         if now + gap <= self.duration:
-            world.after(gap, partial(self._arrive, world, now + gap))
+            world.after(gap, partial(self._arrive, world, askers, now + gap))
 
-    def _arrive(self, world: World, now: float) -> None:
-        world.ask(self._choose(world, _askers(self.requesters, world)))
-        self._await_arrival(world, now)
+    def _arrive(self, world: World, askers: Sequence[ProcessId], now: float) -> None:
+        world.ask(self._choose(world, askers))
+        self._await_arrival(world, askers, now)
 
     def _choose(self, world: World, askers: Sequence[ProcessId]) -> ProcessId:
         return world.random.choice(askers)

@@ -20,9 +20,10 @@ from coterie.cli.common.options import (
 from coterie.cli.common.output import number, print_json, rows_option
 from coterie.cli.simulate.campaign import run_campaign
 from coterie.cli.simulate.executor import helpers
+from coterie.cli.simulate.options import LATENCY_HELP, WORKLOAD_HELP
 from coterie.errors import UsageError
 from coterie.simulate import Plan, parse_fault, parse_latency, run_trial, to_csv
-from coterie.simulate.plan import ANY_NUMBER, WORKLOADS
+from coterie.simulate.plan import ANY_NUMBER
 
 if TYPE_CHECKING:
     from coterie.simulate import Result, Summary
@@ -40,11 +41,6 @@ PLAN_OPTIONS = (
     "random_faults",
     "max_time",
 )
-LATENCY_HELP = (
-    "Delay of a message: 1, uniform:LOW,HIGH, exponential:MEAN, lognormal:MEDIAN,SIGMA,"
-    " matrix:1,9;9,1 or a file such as delays.csv; ~0.1 behind a matrix or file lets each delay"
-    " vary by 10 %."
-)
 
 
 @click.command("simulate", cls=AlgorithmCommand)
@@ -57,7 +53,7 @@ LATENCY_HELP = (
     default="closed",
     show_default=True,
     metavar="KIND",
-    help="; ".join(f"{name}: {summary}" for name, summary in WORKLOADS.items()) + ".",
+    help=WORKLOAD_HELP,
 )
 @click.option("--entries", type=int, default=10, show_default=True, help="Entries per process.")
 @click.option("--rate", type=float, default=0.1, show_default=True, help="Requests per time unit.")

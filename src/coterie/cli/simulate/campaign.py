@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from coterie.cli.common.output import number, print_json, print_table, write_file
 from coterie.cli.common.progress import ProgressLine
+from coterie.cli.simulate.options import INTERRUPTED
 from coterie.simulate import Report, campaign, to_csv
 from coterie.simulate.interval import CONFIDENCE
 from coterie.simulate.metrics import KIND
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 FAILURES_SHOWN = 5
 ROWS_SHOWN = 20  # of more seeds the table shows the means alone
-INTERRUPTED = 130  # exit status
 OF_CAMPAIGNS = ("seed", "seeds", "jobs", "executor", "chart_file", "output", "trace_file")
 
 # What the table shows of a run, and which column of a row that is.
