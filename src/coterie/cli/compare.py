@@ -245,11 +245,11 @@ def _print_loads(comparisons: Sequence[LoadComparison]) -> None:
 
 def _explain_intervals(comparisons: Sequence[Comparison | LoadComparison]) -> None:
     shown = [cost for comparison in comparisons for cost in comparison.costs.values() if cost]
+    judged = not any(comparison.agrees is None for comparison in comparisons)
     if any(cost.half_width is not None for cost in shown):
-        click.echo(
-            "±: 95 % interval of a mean over seeds, by Student's t; a mean of theory is judged by 99.9 %."
-        )
-    if any(comparison.agrees is None for comparison in comparisons):
+        by = "; a mean of theory is judged by 99.9 %" if judged else ""
+        click.echo(f"±: 95 % interval of a mean over seeds, by Student's t{by}.")
+    if not judged:
         click.echo("The formulas assume other conditions (see --help): nothing is judged by them.")
 
 
