@@ -80,7 +80,7 @@ def test_delays_of_a_file_serve_all_sizes_that_they_fit(capsys: pytest.CaptureFi
     ("options", "text"),
     [
         (["--workload", "sometimes"], "unknown workload: 'sometimes'"),
-        (["--workload", "poisson", "--rate", "0"], "rate of requests must be greater than 0"),
+        (["--workload", "poisson", "--rate", "0"], "the rate must be positive, got 0"),
         (["--workload", "poisson", "--plot", "x.svg"], "leave out --workload"),
         (["--latency", "fast"], "expected a number of time units"),
         (["--hold", "-1"], "at least 0"),

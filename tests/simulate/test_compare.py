@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from coterie.catalogue import Costs, algorithm, exactly
-from coterie.errors import ConfigError, UsageError
+from coterie.errors import UsageError
 from coterie.simulate import Exponential, Uniform, read_matrix
 from coterie.simulate.compare import Comparison, LoadComparison, compare, compare_load
+from coterie.simulate.monitors import ViolationError
 from coterie.simulate.sample import Conditions
 from coterie.simulate.sweep import Contender, compare_all
 from tests.simulate.test_latency import EXAMPLE
@@ -64,7 +65,8 @@ def test_over_several_seeds_messages_are_a_mean_with_its_interval() -> None:
 def test_under_other_conditions_delays_are_means_and_nothing_is_judged() -> None:
     conditions = Conditions(latency=Exponential(1.0))
     found = compare(MAEKAWA, MAEKAWA.setup(7), seeds=5, conditions=conditions)
-    assert found.agrees is None
+    assert not found.judged
+    assert found.agrees
     assert found.client_delay.half_width is not None
     assert found.client_delay.low < found.client_delay.measured < found.client_delay.high
     assert found.client_delay.formula == "2"
@@ -90,7 +92,8 @@ def test_beside_a_workload_stands_the_formula_for_it(
     entry = algorithm(name)
     found = compare_load(entry, entry.setup(7), Conditions(workload=workload), seeds=2)
     assert (found.messages.formula, found.messages.theory) == (formula, theory)
-    assert found.agrees is (True if workload == "one-at-a-time" else None)
+    assert found.judged is (workload == "one-at-a-time")
+    assert found.agrees
 
 
 def test_random_requesters_of_a_tree_pay_twice_the_mean_distance() -> None:
@@ -115,7 +118,9 @@ def test_a_workload_shows_waiting_fairness_and_load() -> None:
 
 def test_an_algorithm_that_fails_has_no_costs() -> None:
     """Without timestamps the quorums of Maekawa's algorithm deadlock."""
-    with pytest.raises(ConfigError, match=r"maekawa \(basic\), N = 3, seed 0: stuck: process"):
+    with pytest.raises(
+        ViolationError, match="maekawa, N = 3, has no costs, since it does not work"
+    ):
         compare(MAEKAWA, MAEKAWA.setup(3, "basic"))
 
 

@@ -8,7 +8,16 @@ from random import Random
 import pytest
 
 from coterie.errors import UsageError
-from coterie.simulate import Matrix, Network, Plan, Uniform, parse_latency, read_matrix, run_trial
+from coterie.simulate import (
+    Matrix,
+    Network,
+    Plan,
+    Uniform,
+    parse_latency,
+    read_latency,
+    read_matrix,
+    run_trial,
+)
 from coterie.simulate.network import Links, check_size
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "delays.csv"
@@ -29,8 +38,8 @@ def test_the_example_is_a_square_of_five_places() -> None:
 
 def test_a_file_is_a_matrix_in_text(tmp_path: Path) -> None:
     path = written(tmp_path, "\ufeff# seconds\n1, 40  # home\n\n50,2.5\n")
-    assert parse_latency(str(path)) == Matrix(((1, 40), (50, 2.5)))
-    assert parse_latency(f"{path}~0.1") == Matrix(((1, 40), (50, 2.5)), 0.1)
+    assert read_latency(str(path)) == Matrix(((1, 40), (50, 2.5)))
+    assert read_latency(f"{path}~0.1") == Matrix(((1, 40), (50, 2.5)), 0.1)
     assert parse_latency("matrix:1,40;50,2.5~0.1") == Matrix(((1, 40), (50, 2.5)), 0.1)
 
 
@@ -58,7 +67,7 @@ def test_an_error_names_the_file_the_line_and_what_is_wrong(
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read the delays in .*none\.csv: No such file"):
-        parse_latency(str(tmp_path / "none.csv"))
+        read_latency(str(tmp_path / "none.csv"))
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="it is not text in UTF-8"):
@@ -76,7 +85,7 @@ def test_the_processes_of_a_file_are_dealt_evenly(size: int) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("1~0.1", "only a matrix or a file takes ~SHARE"),
+        ("1~0.1", "only a matrix takes ~SHARE"),
         ("matrix:1,9;9,1~2", "jitter must be a share between 0 and 1, got 2"),
         ("matrix:1,9;9,1~much", "expected a number of time units"),
     ],
@@ -84,6 +93,14 @@ def test_the_processes_of_a_file_are_dealt_evenly(size: int) -> None:
 def test_a_jitter_is_a_share_and_belongs_to_a_matrix(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         parse_latency(text)
+
+
+def test_text_alone_opens_no_file() -> None:
+    """A page may ask for any text; only the commands follow the name of a file."""
+    assert read_latency(str(EXAMPLE)) == read_matrix(EXAMPLE)
+    assert read_latency("uniform:1,2") == Uniform(1, 2)
+    with pytest.raises(UsageError, match="expected a number of time units or NAME:NUMBERS"):
+        parse_latency(str(EXAMPLE))
 
 
 def test_each_delay_varies_by_its_share_and_no_more() -> None:
@@ -108,7 +125,7 @@ def test_with_jitter_messages_of_a_link_keep_their_order_where_that_is_asked_for
 def test_a_plan_with_a_file_needs_the_file_once(tmp_path: Path) -> None:
     path = written(tmp_path, "1,2\n2,1\n")
     plan = Plan(
-        algorithm="centralized", size=2, latency=parse_latency(str(path)), hold=Uniform(0, 1)
+        algorithm="centralized", size=2, latency=read_latency(str(path)), hold=Uniform(0, 1)
     )
     path.unlink()
     assert run_trial(plan(1), 1).stopped == "done"

@@ -84,8 +84,8 @@ def test_latency_models_are_read_from_text(text: str, model: Latency) -> None:
     [
         ("gamma:1", "choose from: constant, exponential, lognormal, matrix, uniform"),
         ("uniform:1", "expected uniform:LOW,HIGH"),
-        ("fast", "expected a number of time units, NAME:NUMBERS"),
-        ("constant:nan", "expected a number of time units, NAME:NUMBERS"),
+        ("fast", "expected a number of time units or NAME:NUMBERS"),
+        ("constant:nan", "expected a number of time units or NAME:NUMBERS"),
         ("uniform:2,1", "0 <= LOW <= HIGH"),
         ("-1", "at least 0"),
         ("exponential:0", "greater than 0"),

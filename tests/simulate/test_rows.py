@@ -155,7 +155,7 @@ def test_the_columns_are_what_a_data_frame_takes() -> None:
     ("options", "text"),
     [
         ({"workload": "sometimes"}, "unknown workload: 'sometimes'"),
-        ({"rate": 0.0}, "rate of requests must be greater than 0, got 0"),
+        ({"rate": 0.0}, "the rate must be positive, got 0"),
         ({"variant": "lazy"}, "unknown variant of maekawa: 'lazy'"),
         ({"random_faults": 7, "algorithm": "fault-tolerant"}, "0 to 4 may crash, got 7"),
     ],
@@ -163,6 +163,12 @@ def test_the_columns_are_what_a_data_frame_takes() -> None:
 def test_a_plan_says_what_is_wrong_with_it(options: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError, match=text):
         Plan(**{"algorithm": "maekawa", **options})(1)
+
+
+def test_users_of_a_variant_that_fails_stay_inside_so_that_it_is_noticed() -> None:
+    assert Plan(algorithm="suzuki-kasami")(1).workload.hold == 0
+    assert Plan(algorithm="suzuki-kasami", variant="survey")(1).workload.hold == 1
+    assert Plan(algorithm="suzuki-kasami", variant="survey", hold=0.0)(1).workload.hold == 0
 
 
 def test_a_plan_draws_its_faults_from_the_seed() -> None:

@@ -21,7 +21,7 @@ from coterie.cli.common.progress import ProgressLine
 from coterie.cli.simulate.options import INTERRUPTED, LATENCY_HELP, WORKLOAD_HELP
 from coterie.cli.simulate.workers import workers
 from coterie.errors import UsageError
-from coterie.simulate import parse_latency, to_csv
+from coterie.simulate import read_latency, to_csv
 from coterie.simulate.compare import Comparison, ElectionComparison, LoadComparison, Measure
 from coterie.simulate.network import check_size
 from coterie.simulate.sample import Conditions
@@ -104,8 +104,8 @@ def command(
         workload=workload,
         entries=entries,
         rate=rate,
-        hold=None if hold is None else parse_latency(hold),
-        latency=None if latency is None else parse_latency(latency),
+        hold=None if hold is None else read_latency(hold),
+        latency=None if latency is None else read_latency(latency),
     )
     known = algorithms() if workload is None else mutexes()
     chosen = [(n, size) for n in (not everything and names) or known for size in sizes(processes)]
@@ -125,7 +125,7 @@ def command(
     if not whole:
         click.echo(f"interrupted: {len(found)} of {len(contenders)} comparisons are done", err=True)
         return INTERRUPTED
-    return 1 if any(comparison.agrees is False for comparison in found) else 0
+    return 0 if all(comparison.agrees for comparison in found) else 1
 
 
 def _check(choices: Sequence[Choice], conditions: Conditions, plot: Path | None) -> None:
@@ -212,7 +212,7 @@ def _print_mutexes(comparisons: Sequence[Comparison]) -> None:
         for comparison in comparisons
     ]
     print_table(header, rows)
-    delays = "longest delay seen" if comparisons[0].agrees is not None else "mean delay"
+    delays = "longest delay seen" if comparisons[0].judged else "mean delay"
     click.echo(
         "\nidle, again, saturated: messages per entry with one requester at a time, each another than"
         "\nthe last; with the same one again; and with all of them always; client, sync:"
@@ -245,7 +245,7 @@ def _print_loads(comparisons: Sequence[LoadComparison]) -> None:
 
 def _explain_intervals(comparisons: Sequence[Comparison | LoadComparison]) -> None:
     shown = [cost for comparison in comparisons for cost in comparison.costs.values() if cost]
-    judged = not any(comparison.agrees is None for comparison in comparisons)
+    judged = all(comparison.judged for comparison in comparisons)
     if any(cost.half_width is not None for cost in shown):
         by = "; a mean of theory is judged by 99.9 %" if judged else ""
         click.echo(f"±: 95 % interval of a mean over seeds, by Student's t{by}.")
@@ -270,7 +270,8 @@ def _row(comparison: AnyComparison, *measures: Measure | None) -> list[Any]:
     row: list[Any] = [_name(comparison), comparison.processes]
     for measure in measures:
         row += [_measured(measure), _theory(measure)] if measure else ["-", "-"]
-    return [*row, "-" if comparison.agrees is None else comparison.agrees]
+    stated = any(measure is not None and measure.formula for measure in measures)
+    return [*row, comparison.agrees if stated and comparison.judged else "-"]
 
 
 def _measured(measure: Measure) -> str:
@@ -296,6 +297,8 @@ def _name(comparison: AnyComparison) -> str:
 
 
 def _theory(measure: Measure) -> str:
+    if not measure.formula:  # an algorithm of a user's own may state none
+        return "-"
     if not isinstance(measure.theory, list):
         value = number(measure.theory)
         return value if measure.formula == value else f"{measure.formula} = {value}"
@@ -350,7 +353,7 @@ def _election_facts(comparison: ElectionComparison) -> dict[str, Any]:
 
 
 def _facts(comparison: AnyComparison, measures: Mapping[str, Measure | None]) -> dict[str, Any]:
-    judged = [found.agrees for found in measures.values() if found and found.agrees is not None]
+    judged = [found.agrees for found in measures.values() if found and found.judged]
     return {
         "algorithm": comparison.algorithm,
         "variant": comparison.variant,

@@ -16,7 +16,7 @@ from coterie.simulate.faults import (
     random_faults,
 )
 from coterie.simulate.interval import Interval, interval_of, student_t
-from coterie.simulate.latency import parse_latency, read_matrix
+from coterie.simulate.latency import parse_latency, read_latency, read_matrix
 from coterie.simulate.metrics import Fairness, Load, Result, Summary
 from coterie.simulate.monitors import Violation
 from coterie.simulate.network import (
@@ -40,6 +40,7 @@ from coterie.simulate.workload import (
     Poisson,
     Workload,
     World,
+    make_workload,
 )
 
 __all__ = [
@@ -78,10 +79,12 @@ __all__ = [
     "World",
     "campaign",
     "interval_of",
+    "make_workload",
     "parse_fault",
     "parse_latency",
     "random_crashes",
     "random_faults",
+    "read_latency",
     "read_matrix",
     "run_trial",
     "student_t",

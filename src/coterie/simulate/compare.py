@@ -56,7 +56,8 @@ class Measure(msgspec.Struct, frozen=True):
     high: float
     theory: float | list[float | None]  # a number, or a range with None for no end
     formula: str
-    agrees: bool | None  # None: theory does not speak of these conditions
+    agrees: bool
+    judged: bool = True  # False: theory does not speak of these conditions
     half_width: float | None = None  # of the confidence interval of a mean over several seeds
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,7 +71,7 @@ class Measure(msgspec.Struct, frozen=True):
             "theory_low": ends[0],
             "theory_high": ends[1],
             "formula": self.formula,
-            "agrees": self.agrees,
+            "agrees": self.agrees if self.judged else None,
         }
 
 
@@ -101,9 +102,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @property
-    def agrees(self) -> bool | None:
-        """Whether everything measured is what theory says; None if that was not judged."""
-        return _agree(self.costs)
+    def judged(self) -> bool:
+        """Whether theory speaks of the conditions that something was measured under."""
+        return any(cost.judged for cost in self.costs.values() if cost)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything measured and judged is what theory says."""
+        return all(cost.agrees for cost in self.costs.values() if cost and cost.judged)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one flat row per cost, as a data frame takes them."""
@@ -149,9 +155,14 @@ class LoadComparison(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @property
-    def agrees(self) -> bool | None:
-        """Whether the messages are what theory says; None where it has no exact cost to judge by."""
-        return _agree(self.costs)
+    def judged(self) -> bool:
+        """Whether theory speaks of the conditions that something was measured under."""
+        return any(cost.judged for cost in self.costs.values() if cost)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything measured and judged is what theory says."""
+        return all(cost.agrees for cost in self.costs.values() if cost and cost.judged)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one flat row per cost, as a data frame takes them."""
@@ -189,9 +200,14 @@ class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @property
-    def agrees(self) -> bool | None:
-        """Whether everything measured is what theory says."""
-        return _agree(self.costs)
+    def judged(self) -> bool:
+        """Whether theory speaks of the conditions that something was measured under."""
+        return any(cost.judged for cost in self.costs.values() if cost)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything measured and judged is what theory says."""
+        return all(cost.agrees for cost in self.costs.values() if cost and cost.judged)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one flat row per cost, as a data frame takes them."""
@@ -207,11 +223,6 @@ class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
                 "messages, all notice": self.together,
             },
         )
-
-
-def _agree(costs: Mapping[str, Measure | None]) -> bool | None:
-    judged = [cost.agrees for cost in costs.values() if cost and cost.agrees is not None]
-    return all(judged) if judged else None
 
 
 def _rows(
@@ -234,10 +245,9 @@ def _rows(
 
 
 def _table(title: str, measures: dict[str, Measure | None]) -> str:
-    words = {True: "yes", False: "no", None: "-"}
     rows = [
         f"<tr><td>{name}</td><td>{_shown(found)}</td><td>{html.escape(found.formula)}</td>"
-        f"<td>{words[found.agrees]}</td></tr>"
+        f"<td>{('yes' if found.agrees else 'no') if found.judged else '-'}</td></tr>"
         for name, found in measures.items()
         if found is not None
     ]
@@ -455,7 +465,8 @@ def _messages(
         high=found.max,
         theory=cost.value(),
         formula=cost.formula,
-        agrees=agrees if judged else None,
+        agrees=agrees,
+        judged=judged,
         half_width=found.half_width,
     )
 
@@ -476,5 +487,12 @@ def _mean_delay(seen: Sequence[Summary], cost: Cost) -> Measure:
     assert found is not None
     low, high = min(each.min for each in seen), max(each.max for each in seen)
     return Measure(
-        found.mean, low, high, cost.value(), cost.formula, None, half_width=found.half_width
+        measured=found.mean,
+        low=low,
+        high=high,
+        theory=cost.value(),
+        formula=cost.formula,
+        agrees=cost.allows(found.mean),
+        judged=False,
+        half_width=found.half_width,
     )

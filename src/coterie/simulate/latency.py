@@ -1,6 +1,7 @@
 """Latencies as a user writes them: `1`, `uniform:0.5,1.5`, `matrix:1,40;40,1`, or a file of delays.
 
-A file that ends in `.csv` holds a square of delays, a row for each sender and in it a number for each
+`parse_latency` opens no file, so that it may read what a page asks for; `read_latency` follows the
+name of a file, which the user of this machine has typed. A file that ends in `.csv` holds a square of delays, a row for each sender and in it a number for each
 receiver, separated by commas. Blank lines, and all behind a `#`, are left out.
 """
 
@@ -31,12 +32,18 @@ _MODELS: dict[str, tuple[Callable[..., Latency], str]] = {
 NAMES = [*_MODELS, "matrix"]
 
 
+def read_latency(text: str) -> Latency:
+    """Read a latency model, or the file of delays that the text names."""
+    plain, tilde, share = text.partition(JITTER)
+    if not plain.strip().endswith(SUFFIX):
+        return parse_latency(text)
+    return read_matrix(Path(plain.strip()), _number(text, share) if tilde else 0.0)
+
+
 def parse_latency(text: str) -> Latency:
-    """Read a latency model; raise `UsageError` if there is none such, or no such file."""
+    """Return the latency model that the text describes; raise `UsageError` if there is none such."""
     plain, tilde, share = text.partition(JITTER)
     jitter = _number(text, share) if tilde else 0.0
-    if plain.strip().endswith(SUFFIX):
-        return read_matrix(Path(plain.strip()), jitter)
     name, colon, rest = plain.partition(":")
     if not colon:
         name, rest = "constant", plain
@@ -44,7 +51,7 @@ def parse_latency(text: str) -> Latency:
     if name == "matrix":
         return Matrix(tuple(_numbers(text, row) for row in rest.split(";")), jitter)
     if tilde:
-        raise UsageError(f"bad latency {text!r}: only a matrix or a file takes {JITTER}SHARE")
+        raise UsageError(f"bad latency {text!r}: only a matrix takes {JITTER}SHARE")
     if name not in _MODELS:
         raise UsageError(unknown("latency model", name, NAMES))
     model, form = _MODELS[name]
@@ -62,8 +69,8 @@ def _number(text: str, part: str) -> float:
     number = _finite(part)
     if number is None:
         raise UsageError(
-            f"bad latency {text!r}: expected a number of time units, NAME:NUMBERS with NAME one of"
-            f" {', '.join(NAMES)}, or a file such as delays{SUFFIX}"
+            f"bad latency {text!r}: expected a number of time units or NAME:NUMBERS, with NAME one"
+            f" of {', '.join(NAMES)}"
         )
     return number
 

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import ElectionCosts, algorithm, unknown
-from coterie.errors import UsageError
+from coterie.catalogue import ElectionCosts, algorithm
 from coterie.simulate.campaign import Trial, random_crashes
 from coterie.simulate.faults import Fault, random_faults
 from coterie.simulate.network import Constant, Latency, Network, check_size
-from coterie.simulate.workload import Burst, Closed, HotSpot, OneAtATime, Poisson, Workload
+from coterie.simulate.workload import Workload, make_workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from coterie.catalogue import Algorithm, Setup
 
@@ -34,10 +33,10 @@ class Plan:
     size: int = 5
     variant: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
-    workload: str = "closed"  # a name of WORKLOADS
+    workload: str = "closed"  # a name of `coterie.simulate.workload.WORKLOADS`
     entries: int = 10  # per process
     rate: float = 0.1  # requests per unit of time, where they come at random moments
-    hold: float | Latency = 0.0
+    hold: float | Latency | None = None  # None: 0, or 1 where a failure is to be noticed
     latency: Latency = field(default=Constant(1.0))
     fifo: bool | None = None
     loss: float = 0.0
@@ -63,7 +62,23 @@ class Plan:
         if isinstance(entry.costs, ElectionCosts):
             return Workload()  # no calls: the processes notice crashes by themselves
         requesters = list(entry.requesters(setup))
-        return make_workload(self.workload, requesters, self.entries, self.rate, self.hold)
+        return make_workload(
+            self.workload,
+            requesters,
+            entries=self.entries,
+            rate=self.rate,
+            hold=self._hold(entry, setup),
+        )
+
+    def _hold(self, entry: Algorithm, setup: Setup) -> float | Latency:
+        """Return the time inside: the costs of the catalogue are those of entries that take none.
+
+        Two that are inside at once meet only if they stay a while. So what is not known to be right
+        stays for as long as a message takes.
+        """
+        if self.hold is not None:
+            return self.hold
+        return 0.0 if entry.variant(setup.variant).sound else 1.0
 
     def _faults(self, entry: Algorithm, setup: Setup, seed: int) -> Sequence[Fault]:
         count = self.random_faults
@@ -90,33 +105,3 @@ class Plan:
                 partitions=count,
             )
         return [*self.faults, *drawn]
-
-
-WORKLOADS = {
-    "closed": "every process always wants in",
-    "one-at-a-time": "in turn, the next when all is quiet",
-    "one-at-random": "any other but the last, when all is quiet",
-    "burst": "all at once, again when all is quiet",
-    "poisson": "at random moments",
-    "hot-spot": "at random moments, most from one process",
-}
-
-
-def make_workload(
-    name: str, requesters: Sequence[int], entries: int, rate: float, hold: float | Latency
-) -> Workload:
-    """Make the workload of that name, of about so many entries for each requester."""
-    total = entries * len(requesters)
-    kinds: dict[str, Callable[[], Workload]] = {
-        "closed": lambda: Closed(entries, requesters, hold=hold),
-        "one-at-a-time": lambda: OneAtATime(total, requesters, hold=hold),
-        "one-at-random": lambda: OneAtATime(total, requesters, order="random", hold=hold),
-        "burst": lambda: Burst(entries, requesters, hold=hold),
-        "poisson": lambda: Poisson(rate, total / rate, requesters, hold=hold),
-        "hot-spot": lambda: HotSpot(rate, total / rate, requesters, hold=hold),
-    }
-    if name not in kinds:
-        raise UsageError(unknown("workload", name, kinds))
-    if rate <= 0:
-        raise UsageError(f"the rate of requests must be greater than 0, got {rate:g}")
-    return kinds[name]()

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.catalogue import Costs
-from coterie.errors import ConfigError
 from coterie.simulate.metrics import Result
+from coterie.simulate.monitors import ViolationError
 from coterie.simulate.network import Constant, Latency, Network, Uniform, check_size
-from coterie.simulate.plan import make_workload
 from coterie.simulate.simulation import Simulation
-from coterie.simulate.workload import Closed, HandOver, OneAtATime
+from coterie.simulate.workload import Closed, HandOver, OneAtATime, make_workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +43,7 @@ LONG_STAY = 2.0
 class Conditions:
     """How costs are measured; None stands for what the formulas assume."""
 
-    workload: str | None = None  # a name of `coterie.simulate.plan.WORKLOADS`
+    workload: str | None = None  # a name of `coterie.simulate.workload.WORKLOADS`
     entries: int = 10  # per process, with a workload
     rate: float = 0.1  # requests per unit of time, where they come at random moments
     hold: float | Latency | None = None
@@ -116,7 +115,10 @@ def run_workload(algorithm: Algorithm, setup: Setup, conditions: Conditions, see
     run = _Runs(algorithm, setup, conditions, seed)
     requesters = list(algorithm.requesters(setup))
     name = conditions.workload or "closed"
-    return run(make_workload(name, requesters, conditions.entries, conditions.rate, run.hold()))
+    workload = make_workload(
+        name, requesters, entries=conditions.entries, rate=conditions.rate, hold=run.hold()
+    )
+    return run(workload)
 
 
 class _Runs:
@@ -142,14 +144,20 @@ class _Runs:
             network=Network(assumed if latency is None else latency),
             seed=self._seed,
         ).run()
-        if result.stopped != "done" or result.unserved:
-            why = "; ".join(f"{one.name}: {one.text}" for one in result.violations)
-            raise ConfigError(
-                f"{self._algorithm.name} ({self._setup.variant}), N = {self._setup.size}, seed"
-                f" {self._seed}: {why or result.stopped}; only runs that serve every request have"
-                " costs to compare"
+        for violation in result.violations:
+            raise ViolationError(violation.name, f"{self._title}: {violation.text}")
+        if result.unserved or result.stopped != "done":
+            raise ViolationError(
+                "stuck",
+                f"{self._title}: {result.unserved} requests were never served in"
+                f" {result.events:,} events",
             )
         return result
+
+    @property
+    def _title(self) -> str:
+        name = f"{self._algorithm.name}, N = {self._setup.size}"
+        return f"{name}, has no costs, since it does not work"
 
 
 def _drawn(run: _Runs, requesters: Sequence[ProcessId]) -> tuple[Result, float]:

@@ -67,6 +67,12 @@ class Choice:
     header: Header
 
     @property
+    def title(self) -> str:
+        """The choice in words."""
+        variant = f" ({self.setup.variant})" if self.setup.variant else ""
+        return f"{self.algorithm.name}{variant}, N = {self.setup.size}"
+
+    @property
     def labels(self) -> dict[str, str]:
         """What to put before the numbers of a run in a row."""
         return {"algorithm": self.algorithm.name, "variant": self.setup.variant}

@@ -22,7 +22,7 @@ from coterie.cli.simulate.campaign import run_campaign
 from coterie.cli.simulate.executor import helpers
 from coterie.cli.simulate.options import LATENCY_HELP, WORKLOAD_HELP
 from coterie.errors import UsageError
-from coterie.simulate import Plan, parse_fault, parse_latency, run_trial, to_csv
+from coterie.simulate import Plan, parse_fault, read_latency, run_trial, to_csv
 from coterie.simulate.plan import ANY_NUMBER
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ PLAN_OPTIONS = (
 @click.option("--entries", type=int, default=10, show_default=True, help="Entries per process.")
 @click.option("--rate", type=float, default=0.1, show_default=True, help="Requests per time unit.")
 @click.option(
-    "--hold", default="0", show_default=True, help="Time inside per entry, written like --latency."
+    "--hold",
+    help="Time inside per entry, written like --latency; default: 0, or 1 for a variant that is known to"
+    " fail, so that two inside at once are noticed.",
 )
 @click.option(
     "--latency",
@@ -166,8 +168,8 @@ def _plan(algorithm: str, choice: Choice, given: dict[str, Any]) -> Plan:
         parameters=choice.header.parameters,
         **{
             **given,
-            "hold": parse_latency(given["hold"]),
-            "latency": parse_latency(given["latency"]),
+            "hold": None if given["hold"] is None else read_latency(given["hold"]),
+            "latency": read_latency(given["latency"]),
             "faults": [parse_fault(text) for text in given["faults"]],
         },
     )
@@ -183,7 +185,7 @@ def _facts(choice: Choice, result: Result) -> dict[str, Any]:
 def _print(choice: Choice, result: Result) -> None:
     per_entry = result.messages_per_entry
     lines = {
-        "algorithm": f"{choice.algorithm.name} ({choice.setup.variant}), N = {result.processes}",
+        "algorithm": choice.title,
         "entries": f"{result.entries:,} in {number(result.time)} time units",
         "messages": f"{result.messages:,} ({_kinds(result)})",
         "per entry": "-" if per_entry is None else number(per_entry),

@@ -148,7 +148,7 @@ def _facts(choice: Choice, report: Report) -> dict[str, Any]:
 def _print(choice: Choice, report: Report) -> None:
     outage = report.outage
     lines = {
-        "algorithm": f"{choice.algorithm.name} ({choice.setup.variant}), N = {choice.setup.size}",
+        "algorithm": choice.title,
         "runs": f"{report.runs:,}, {len(report.failures):,} of them failed",
         "entries": f"{report.entries:,}",
         "messages": f"{report.messages:,}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.simulate.plan import WORKLOADS
+from coterie.simulate.workload import WORKLOADS
 
 INTERRUPTED = 130  # exit status of a command that reports on what was done until an interrupt
 LATENCY_HELP = (
