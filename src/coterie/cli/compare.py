@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.catalogue import Costs, algorithms, mutexes
+from coterie.catalogue import Costs, algorithm, algorithms, mutexes, source_of
 from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
@@ -112,7 +112,7 @@ def command(
     choices = [choose(name, size, variant, given) for name, size in chosen]
     _check(choices, conditions, plot)
     contenders = [
-        Contender(name, size, variant, choice.header.parameters, conditions)
+        Contender(name, size, variant, choice.header.parameters, conditions, source=source_of(name))
         for (name, size), choice in zip(chosen, choices, strict=True)
     ]
     found, whole = _compare(contenders, seed, seeds, jobs)
@@ -290,14 +290,13 @@ def _with_interval(mean: float, half_width: float | None) -> str:
 
 
 def _name(comparison: AnyComparison) -> str:
-    known = algorithms().get(comparison.algorithm)
-    default = known.variants[0].name if known else comparison.variant
+    default = algorithm(comparison.algorithm).variants[0].name
     suffix = "" if comparison.variant == default else f" ({comparison.variant})"
     return comparison.algorithm + suffix
 
 
 def _theory(measure: Measure) -> str:
-    if not measure.formula:  # an algorithm of a user's own may state none
+    if not measure.formula:  # an algorithm of a user's own, which states none
         return "-"
     if not isinstance(measure.theory, list):
         value = number(measure.theory)

@@ -23,11 +23,13 @@ from coterie.errors import ConfigError
 from coterie.process import ElectionUser
 from coterie.scenario.world import Manual
 from coterie.simulate.interval import Interval, interval_of
+from coterie.simulate.monitors import ViolationError
 from coterie.simulate.sample import (
     AS_ASSUMED,
     costs_of,
     draw_sample,
     draws_requesters,
+    no_costs,
     run_workload,
     take_sample,
 )
@@ -429,7 +431,11 @@ def election_messages(algorithm: Algorithm, setup: Setup, noticers: Iterable[Pro
         part = {record.sender for record in world.records if isinstance(record, Sent)}
         due = [process for process in sorted(part) if setup.size in world.watched[process]]
     users = [world.seats[process].user for process in range(1, setup.size)]
-    assert all(isinstance(user, ElectionUser) and user.leader == len(users) for user in users)
+    if not all(isinstance(user, ElectionUser) and user.leader == len(users) for user in users):
+        raise ViolationError(
+            "agreement",
+            f"{no_costs(algorithm, setup)}: not all live processes follow {len(users)}, the highest",
+        )
     return sum(isinstance(record, Sent) for record in world.records)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import ElectionCosts, algorithm
+from coterie.catalogue import ElectionCosts, load
 from coterie.simulate.campaign import Trial, random_crashes
 from coterie.simulate.faults import Fault, random_faults
 from coterie.simulate.network import Constant, Latency, Network, check_size
@@ -27,12 +27,16 @@ FAULTS_DURATION = 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Builds the trial of each seed; raises `UsageError` or `ConfigError` for what cannot be."""
+    """Builds the trial of each seed; raises `UsageError` or `ConfigError` for what cannot be.
+
+    An algorithm of one's own is named by its file, which is run: take no such name from strangers.
+    """
 
     algorithm: str
     size: int = 5
     variant: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    source: str | None = None  # of an algorithm of one's own, for workers that do not have its file
     workload: str = "closed"  # a name of `coterie.simulate.workload.WORKLOADS`
     entries: int = 10  # per process
     rate: float = 0.1  # requests per unit of time, where they come at random moments
@@ -47,7 +51,7 @@ class Plan:
 
     def __call__(self, seed: int) -> Trial:
         """Build fresh processes, workload, network and faults."""
-        entry = algorithm(self.algorithm)
+        entry = load(self.algorithm, self.source)
         setup = entry.setup(self.size, self.variant, self.parameters)
         check_size(self.latency, self.size)
         return Trial(
@@ -78,7 +82,8 @@ class Plan:
         """
         if self.hold is not None:
             return self.hold
-        return 0.0 if entry.variant(setup.variant).sound else 1.0
+        known = entry.variant(setup.variant).sound and not entry.own
+        return 0.0 if known else 1.0
 
     def _faults(self, entry: Algorithm, setup: Setup, seed: int) -> Sequence[Fault]:
         count = self.random_faults

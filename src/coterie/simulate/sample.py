@@ -75,6 +75,11 @@ def costs_of(algorithm: Algorithm) -> Costs:
     return costs
 
 
+def no_costs(algorithm: Algorithm, setup: Setup) -> str:
+    """Begin the line that says why an algorithm cannot be measured."""
+    return f"{algorithm.name}, N = {setup.size}, has no costs, since it does not work"
+
+
 def draws_requesters(algorithm: Algorithm, setup: Setup) -> bool:
     """Return whether theory knows the cost of random requesters, and no exact one in turn."""
     idle = costs_of(algorithm).idle(setup)
@@ -145,19 +150,18 @@ class _Runs:
             seed=self._seed,
         ).run()
         for violation in result.violations:
-            raise ViolationError(violation.name, f"{self._title}: {violation.text}")
+            raise ViolationError(violation.name, f"{self._why}: {violation.text}")
         if result.unserved or result.stopped != "done":
             raise ViolationError(
                 "stuck",
-                f"{self._title}: {result.unserved} requests were never served in"
+                f"{self._why}: {result.unserved} requests were never served in"
                 f" {result.events:,} events",
             )
         return result
 
     @property
-    def _title(self) -> str:
-        name = f"{self._algorithm.name}, N = {self._setup.size}"
-        return f"{name}, has no costs, since it does not work"
+    def _why(self) -> str:
+        return no_costs(self._algorithm, self._setup)
 
 
 def _drawn(run: _Runs, requesters: Sequence[ProcessId]) -> tuple[Result, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from coterie.catalogue import ElectionCosts, algorithm
+from coterie.catalogue import ElectionCosts, load
 from coterie.simulate.compare import (
     Comparison,
     ElectionComparison,
@@ -48,10 +48,11 @@ class Contender:
     variant: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     conditions: Conditions = AS_ASSUMED
+    source: str | None = None  # of an algorithm of one's own, for workers that do not have its file
 
     def find(self) -> tuple[Algorithm, Setup]:
         """Look the algorithm up and check the choices."""
-        entry = algorithm(self.algorithm)
+        entry = load(self.algorithm, self.source)
         return entry, entry.setup(self.size, self.variant, self.parameters)
 
     def seeds(self, asked: int) -> int:

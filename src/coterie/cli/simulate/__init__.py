@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from coterie.catalogue import source_of
 from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
@@ -59,8 +60,8 @@ PLAN_OPTIONS = (
 @click.option("--rate", type=float, default=0.1, show_default=True, help="Requests per time unit.")
 @click.option(
     "--hold",
-    help="Time inside per entry, written like --latency; default: 0, or 1 for a variant that is known to"
-    " fail, so that two inside at once are noticed.",
+    help="Time inside per entry, written like --latency; default: 0, or 1 for an algorithm of your"
+    " own and for a variant that is known to fail, so that two inside at once are noticed.",
 )
 @click.option(
     "--latency",
@@ -166,6 +167,7 @@ def _plan(algorithm: str, choice: Choice, given: dict[str, Any]) -> Plan:
         size=choice.setup.size,
         variant=choice.setup.variant,
         parameters=choice.header.parameters,
+        source=source_of(algorithm),
         **{
             **given,
             "hold": None if given["hold"] is None else read_latency(given["hold"]),
