@@ -121,6 +121,14 @@ def test_runs_that_were_cut_short_are_no_part_of_the_totals() -> None:
     assert report.totals()["entries"].count == 5
 
 
+def test_a_report_is_short_in_a_program_and_a_table_in_a_notebook() -> None:
+    report = campaign(PLAN, range(3))
+    assert repr(report) == "<Report: 3 runs, 0 failed, 63 entries>"
+    text = report._repr_html_()
+    assert "<td>entries</td><td>21</td><td>0</td>" in text
+    assert "<caption>3 runs, 0 failed</caption>" in text
+
+
 def test_csv_reads_back() -> None:
     rows = campaign(PLAN, range(3)).to_dicts()
     read = list(csv.DictReader(io.StringIO(to_csv(rows))))

@@ -91,6 +91,21 @@ class Report(msgspec.Struct, kw_only=True):
         ended = [result for result in self.results if result.stopped == "done"]
         return totals(to_dicts(ended), confidence)
 
+    def __repr__(self) -> str:
+        """Name the sums; the results of all runs would fill pages."""
+        return f"<Report: {self.runs} runs, {len(self.failures)} failed, {self.entries} entries>"
+
+    def _repr_html_(self) -> str:
+        """List the means where a notebook shows it."""
+        rows = [
+            f"<tr><td>{name}</td><td>{found.mean:g}</td><td>{_spread(found)}</td>"
+            f"<td>{found.min:g}</td><td>{found.max:g}</td></tr>"
+            for name, found in self.totals().items()
+        ]
+        head = "<tr><th>column</th><th>mean</th><th>±</th><th>least</th><th>most</th></tr>"
+        caption = f"<caption>{self.runs} runs, {len(self.failures)} failed</caption>"
+        return f"<table>{caption}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
     def add(self, other: Report) -> None:
         """Count the runs of another report in."""
         self.runs += other.runs
@@ -106,6 +121,10 @@ class Report(msgspec.Struct, kw_only=True):
         self.failures.sort(key=lambda failure: failure.seed)
         self.outages.sort()
         self.results.sort(key=lambda result: result.seed)
+
+
+def _spread(interval: Interval) -> str:
+    return "" if interval.half_width is None else f"{interval.half_width:.2g}"
 
 
 class Batch(NamedTuple):
