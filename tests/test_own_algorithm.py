@@ -243,7 +243,9 @@ def test_the_wrong_example_is_refuted_by_a_readable_counterexample() -> None:
     said = coterie("check", NAIVE, "-N", "2")
     assert said.status == 1
     assert said.stdout.startswith(f"{NAIVE}, N = 2: violated. More than one is inside")
-    transcript = said.stdout.partition("counterexample:\n")[2].replace("\n    ", "\n").strip()
+    told, states = said.stdout.partition("counterexample:\n")[2].split("  states at its end:\n")
+    assert states.splitlines()[0] == "    1: inside True, awaiting [], deferred []"
+    transcript = told.replace("\n    ", "\n").strip()
     assert transcript.splitlines()[:2] == [f"{NAIVE} 2", "acquire 2"]
     assert "  1 > 2  Reply" in transcript
     assert perform(transcript).transcript.strip() == transcript
@@ -358,7 +360,7 @@ ALGORITHM = Algorithm(
 def test_an_algorithm_value_has_variants_and_options_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(ALGORITHM)
-    assert coterie("check", str(file), "-N", "1", "--extra", "5").status == 0
+    assert coterie("simulate", str(file), "-N", "1", "--extra", "5").status == 0
     assert "extra" in coterie("check", str(file), "-N", "1", "--extras", "5").stderr
     said = coterie("check", f"{file}:ALGORITHM", "--help").stdout
     assert "--extra SPEC    How much more.  [default: 7]" in said
@@ -413,7 +415,7 @@ def test_installed_packages_offer_algorithms_by_name() -> None:
     row = next(line.split() for line in said.stdout.splitlines() if "own-installed" in line)
     assert row == ["own-installed", "own", "-", "-", "-", "unordered", "-", "-"]
     assert "own-broken" in said.stderr
-    assert coterie("check", "own-installed", "-N", "1").status == 0
+    assert coterie("simulate", "own-installed", "-N", "1").status == 0
 
 
 # What is named elsewhere is not run

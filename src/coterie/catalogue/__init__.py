@@ -254,10 +254,15 @@ def load(name: str, source: str | None = None) -> Algorithm:
 
 
 def source_of(name: str) -> str | None:
-    """Return the text of the file that a reference names, if it names a file."""
+    """Return what lets another process `load` a reference; None for a name, which any can look up.
+
+    It is the text of a file; for a module, which the other process must have, it is empty.
+    """
     found = REFERENCE.fullmatch(name)
-    if found is None or not found["file"]:
+    if found is None:
         return None
+    if not found["file"]:
+        return ""
     from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
 
     return loader.read(found["file"])
