@@ -98,7 +98,7 @@ ROOMS = {
     "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
     " transactions.schemes transactions.site transactions.store",
     "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors locks"
-    " mutex system",
+    " mutex system telemetry",
     "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
     "deadlock": "diagram errors",
@@ -109,7 +109,7 @@ ROOMS = {
     "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
     "lab": "catalogue deadlock errors explore process scenario trace",
-    "locks": "aio deadlock.service errors system",
+    "locks": "aio deadlock.service errors system telemetry",
     "mutex": "catalogue clocks coteries errors process",
     "postgresql": "errors",
     "process": "errors",
@@ -119,6 +119,7 @@ ROOMS = {
     " system trace transactions transactions.serializability",
     "sync": "aio errors locks system",
     "system": "syncer",
+    "telemetry": "errors system",
     "testing": "cluster errors sync",
     "trace": "diagram errors",
     "transactions": "errors",
@@ -140,6 +141,7 @@ OF_THE_STACK = (
     "coterie.locks",
     "coterie.process",
     "coterie.sync",
+    "coterie.telemetry",
     "coterie.transactions.site",
     "coterie.transactions.store",
 )

@@ -14,8 +14,8 @@ from coterie.cluster.config import convert
 from coterie.cluster.ports import free_ports
 from coterie.cluster.runtime.logs import JsonFormatter
 from coterie.cluster.voter import storage
-from coterie.cluster.voter.metrics import Metric, gauge, render
 from coterie.cluster.voter.node import Node
+from coterie.telemetry.text import Metric, Sample, gauge, render
 from tests.cluster.local_cluster import document, running, until, url_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+
 
 def test_the_text_format_of_prometheus_is_kept() -> None:
     text = render(
-        [gauge("a", "First.", 1.5), Metric("b", "counter", "Second.", [({"x": 'q"\\\n'}, 2)])]
+        [gauge("a", "First.", 1.5), Metric("b", "counter", "Second.", [Sample({"x": 'q"\\\n'}, 2)])]
     )
     assert text.splitlines() == [
         "# HELP coterie_a First.",

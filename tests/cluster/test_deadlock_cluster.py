@@ -11,12 +11,13 @@ import pytest
 import coterie
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.voter.metrics import participant_metrics, render
+from coterie.cluster.voter.metrics import participant_metrics
 from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_collection import Suspicion
 from coterie.errors import AcquireTimeout, DeadlockDetected
 from coterie.locks.leases import blockers
 from coterie.locks.leases.survey import Survey
+from coterie.telemetry.text import render
 from tests.cluster.local_cluster import document, running, until, url_of
 
 if TYPE_CHECKING:
