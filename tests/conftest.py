@@ -19,9 +19,11 @@ REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_cluster_page.py",
     "test_dashboard_browser.py",
+    "test_deploy.py",
     "test_lab_browser.py",
     "test_lock_bench.py",
     "test_locks_page.py",
+    "test_metrics_page.py",
     "test_store_bench.py",
     "test_store_crash.py",
     "test_store_durable.py",

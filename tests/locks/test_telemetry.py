@@ -147,7 +147,6 @@ async def test_victims_of_deadlocks_are_counted(tmp_path: Path) -> None:
         assert (metrics.held, metrics.holds.count) == (0, 3)
 
 
-@pytest.mark.real
 def test_threads_that_take_locks_of_this_machine_are_counted(tmp_path: Path) -> None:
     metrics = Metrics()
     with coterie.sync.connect(f"file:{tmp_path}/locks", observers=[metrics]) as program:
