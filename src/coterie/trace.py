@@ -119,6 +119,10 @@ class Resumed(Record, frozen=True):
     process: int
 
 
+class Repeated(Record, frozen=True):
+    """What follows, up to the end, can happen again and again in the same way."""
+
+
 class Violated(Record, frozen=True):
     """A property ceased to hold; the run ends here."""
 
@@ -138,6 +142,7 @@ AnyRecord: TypeAlias = (
     | Crashed
     | Paused
     | Resumed
+    | Repeated
     | Violated
 )
 
@@ -167,8 +172,8 @@ class Trace(msgspec.Struct, dict=True):
                 plain, text = msgspec.to_builtins(message), label(message)
                 for number, receiver in enumerate(receivers, first):
                     records.append(Sent(time, number, sender, receiver, plain, text))
-        self.notes = records
-        return records
+        self.notes[:] = records  # the same list: a run may go on writing to it
+        return self.notes
 
     def to_lines(self) -> str:
         """Write as JSON lines."""
@@ -210,7 +215,7 @@ def _fault(record: AnyRecord, size: int, sent: set[int]) -> str | None:
             if number not in sent:
                 return f"message {number} was never sent"
             processes = sender, receiver
-        case Violated():
+        case Repeated() | Violated():
             pass
         case _:
             processes = (record.process,)
