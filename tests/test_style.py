@@ -80,8 +80,10 @@ NOT_GERUNDS = {
 ROOMS = {
     "__main__": "cli",
     "alarm": "system",
+    "audit": "engines errors postgresql system transactions transactions.isolation"
+    " transactions.serializability",
     "catalogue": "errors",
-    "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
+    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
     " process scenario simulate stack system trace transactions transactions.isolation"
     " transactions.serializability transactions.trials web",
