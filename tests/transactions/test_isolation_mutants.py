@@ -16,7 +16,7 @@ from tests.transactions.test_lists import drawn
 
 LEVEL_MUTANTS = {
     "reads are in no order": Mutant(Part, "yield writer, reader", "pass"),
-    "stated versions are in no order": Mutant(Part, "yield from pairwise(known)", "pass"),
+    "stated versions are in no order": Mutant(Part, "yield from itertools.pairwise(known)", "pass"),
     "sessions are in no order": Mutant(Part, "if sessions:", "if False:"),
     "the beginning may be read at any time": Mutant(
         Views,

@@ -28,7 +28,7 @@ BEGIN, READ, WRITE, COMMIT, ABORT = CODES.values()
 ACCESSES = (READ, WRITE)
 NO_VERSION = -1
 RANKS_MAX = 1 << 31  # so that a key and a rank fit into one number
-PIECE = 1 << 17  # bytes that are read at once: what becomes of them stays in the cache
+PIECE = 1 << 15  # bytes that are read at once: what becomes of them stays in the cache
 
 encode = msgspec.msgpack.Encoder(order="sorted").encode
 NULL = encode(None)
