@@ -6,11 +6,13 @@
 A page asks for output by a marker; what stands between it and the end marker is replaced:
 
     <!-- run: coterie algorithms -->                     the command and what it prints
+    <!-- run in examples: coterie check naive.py -->     ... in that folder, not that of the page
     <!-- source: src/coterie/errors.py -->               a file
     <!-- source: src/coterie/errors.py#LockLost -->      one class or function of it
     <!-- source: src/coterie/locks/held.py#Held.ensure -->   one method
     <!-- scenario: maekawa-basic -->                     the diagram of a file of tests/scenarios,
                                                          with its transcript folded below
+    <!-- moving: maekawa-basic -->                       the diagram alone, as it happens
     <!-- end -->
 """
 
@@ -34,7 +36,24 @@ Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"(<!-- (run|source|scenario): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- (run|source|scenario|moving)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
+
+LIFELINE = re.compile(
+    r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)"[^>]*stroke-width="1.2"[^>]*/>'
+)
+PASSING_SECONDS = 9
+LABEL_MARGIN = 26  # above the first lifeline and below the last one, where labels stand
+PASSING = """<style>
+@keyframes passing {{ 0% {{ transform: scaleX(0) }} 80%, 100% {{ transform: scaleX(1) }} }}
+#passed {{ transform-origin: {left}px 0; animation: passing {seconds}s linear infinite }}
+@media (prefers-reduced-motion: reduce) {{ #passed {{ animation: none }} }}
+</style>
+<clipPath id="so-far"><rect id="passed" x="{left}" y="{top}" width="{width}" height="{height}"/>
+<rect x="0" y="{bottom}" width="10000" height="10000"/></clipPath>
+<g clip-path="url(#so-far)">
+"""
 
 
 def main(arguments: list[str]) -> int:
@@ -64,21 +83,28 @@ def record_page(page: Path) -> dict[Path, str]:
     pictures: dict[Path, str] = {}
 
     def fill(match: re.Match[str]) -> str:
-        marker, kind, argument, end = match.groups()
+        marker, kind, folder, argument, end = match.groups()
         try:
-            return f"{marker}{body_of(kind, argument)}{end}"
+            return (
+                f"{marker}{body_of(kind, argument, ROOT / folder if folder else page.parent)}{end}"
+            )
         except Exception as error:
             error.add_note(f"asked for by {page.relative_to(ROOT)}: {marker.strip()}")
             raise
 
-    def body_of(kind: str, argument: str) -> str:
+    def body_of(kind: str, argument: str, folder: Path) -> str:
         if kind == "run":
-            return fenced("console", f"$ {argument}\n{output_of(argument, page.parent)}")
+            return fenced("console", f"$ {argument}\n{output_of(argument, folder)}")
         if kind == "source":
             return fenced("python", source_of(argument))
         text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
+        trace = perform(text).trace
+        if kind == "moving":
+            picture = DOCS / "pictures" / f"{argument}-moving.svg"
+            pictures[picture] = moving(space_time(trace))
+            return f"![{trace.header.title}]({picture.relative_to(page.parent)})\n"
         picture = DOCS / "pictures" / f"{argument}.svg"
-        pictures[picture] = space_time(perform(text).trace)
+        pictures[picture] = space_time(trace)
         up = "../" * len(page.parent.relative_to(DOCS).parts)
         return (
             f"![Space-time diagram of the scenario]({up}pictures/{picture.name})\n\n{folded(text)}"
@@ -86,6 +112,17 @@ def record_page(page: Path) -> dict[Path, str]:
 
     text = BLOCK.sub(fill, page.read_text(encoding="utf-8"))
     return {page: text, **pictures}
+
+
+def moving(picture: str) -> str:
+    """Let what happens in a diagram appear in its time; the frame, the names and the legend stand still."""
+    lines = list(LIFELINE.finditer(picture))
+    left, right = float(lines[0][1]), float(lines[0][3])
+    top, bottom = float(lines[0][2]) - LABEL_MARGIN, float(lines[-1][2]) + LABEL_MARGIN
+    size = {"left": left, "top": top, "width": right - left, "height": bottom - top}
+    split = lines[-1].end() + 1
+    head = PASSING.format(**size, bottom=bottom, seconds=PASSING_SECONDS)
+    return f"{picture[:split]}{head}{picture[split:].replace('</svg>', '</g></svg>')}"
 
 
 def source_of(argument: str) -> str:
@@ -111,7 +148,7 @@ def definition(scope: ast.AST, name: str, argument: str) -> Definition:
 
 
 def output_of(command: str, folder: Path) -> str:
-    """Run a coterie command in the page's folder and return what it prints."""
+    """Run a coterie command in a folder and return what it prints."""
     program, *arguments = shlex.split(command)
     assert program == "coterie", f"only coterie is run from pages, not {program}"
     stdout, talk = io.StringIO(), io.StringIO()

@@ -68,6 +68,7 @@ ONLY_SUBCLASSES = {
 NOT_GERUNDS = {
     "diffusing",
     "hashing",
+    "overtaking",
     "regenerating",
     "ring",
     "rotating",
@@ -82,7 +83,7 @@ ROOMS = {
     "alarm": "system",
     "audit": "engines errors postgresql system transactions transactions.isolation"
     " transactions.serializability",
-    "catalogue": "errors",
+    "catalogue": "errors process",
     "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
     " process scenario simulate stack system trace transactions transactions.isolation"
@@ -120,6 +121,7 @@ ROOMS = {
     " system trace transactions transactions.serializability",
     "sync": "aio errors locks system",
     "system": "syncer",
+    "testing": "cluster errors sync",
     "trace": "diagram errors",
     "transactions": "errors",
     "transactions.isolation": "transactions.serializability",
