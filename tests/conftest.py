@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Tests with processes, sockets or clocks of their own; all others can run beside each other.
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
+    "test_audit_stores.py",
     "test_cluster_page.py",
     "test_dashboard_browser.py",
     "test_lab_browser.py",

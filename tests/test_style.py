@@ -81,11 +81,13 @@ NOT_GERUNDS = {
 ROOMS = {
     "__main__": "cli",
     "alarm": "system",
+    "audit": "engines errors postgresql system transactions transactions.isolation"
+    " transactions.serializability",
     "catalogue": "errors process",
-    "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
+    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
-    " process scenario simulate stack system trace transactions transactions.serializability"
-    " transactions.trials web",
+    " process scenario simulate stack system trace transactions transactions.isolation"
+    " transactions.serializability transactions.trials web",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
@@ -122,6 +124,7 @@ ROOMS = {
     "testing": "cluster errors sync",
     "trace": "diagram errors",
     "transactions": "errors",
+    "transactions.isolation": "transactions.serializability",
     "transactions.schemes": "clocks deadlock errors transactions",
     "transactions.serializability": "deadlock diagram errors transactions",
     "transactions.site": "clocks deadlock deadlock.service errors process transactions.schemes",

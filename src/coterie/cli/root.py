@@ -28,6 +28,7 @@ COMMANDS = {
     "compare-schemes": ("compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
     "history": ("history", "Check whether a history is serializable."),
+    "audit": ("audit", "Look for anomalies in another store."),
 }
 
 
