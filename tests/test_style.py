@@ -107,7 +107,7 @@ ROOMS = {
     "election": "catalogue clocks errors process",
     "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
-    "lab": "catalogue deadlock errors explore process scenario trace",
+    "lab": "catalogue deadlock diagram errors explore process scenario simulate trace",
     "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "postgresql": "errors",

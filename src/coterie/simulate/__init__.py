@@ -37,6 +37,7 @@ from coterie.simulate.workload import (
     Poisson,
     Workload,
     World,
+    make_workload,
 )
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "Workload",
     "World",
     "campaign",
+    "make_workload",
     "parse_fault",
     "parse_latency",
     "random_crashes",

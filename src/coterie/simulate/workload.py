@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from coterie.catalogue import unknown
 from coterie.errors import UsageError
 from coterie.process import Entered
 from coterie.simulate.network import Constant, check_probability, check_processes
@@ -250,6 +251,28 @@ class HotSpot(Poisson):
     def _choose(self, world: World, askers: Sequence[ProcessId]) -> ProcessId:
         hot, cold = askers[: self.hot], askers[self.hot :]
         return world.random.choice(hot if not cold or world.random.random() < self.share else cold)
+
+
+def make_workload(
+    kind: str, requesters: Sequence[ProcessId], *, entries: int, rate: float, hold: float | Latency
+) -> Workload:
+    """Return a workload by its name, for so many entries of each of these processes.
+
+    `rate` is that of the requests which arrive at random moments, per unit of time.
+    """
+    total = entries * len(requesters)
+    kinds: dict[str, Callable[[], Workload]] = {
+        "closed": lambda: Closed(entries, requesters, hold=hold),
+        "one-at-a-time": lambda: OneAtATime(total, requesters, hold=hold),
+        "burst": lambda: Burst(entries, requesters, hold=hold),
+        "poisson": lambda: Poisson(rate, total / rate, requesters, hold=hold),
+        "hot-spot": lambda: HotSpot(rate, total / rate, requesters, hold=hold),
+    }
+    if kind not in kinds:
+        raise UsageError(unknown("workload", kind, kinds))
+    if not rate > 0:
+        raise UsageError(f"the rate must be positive, got {rate:g}")
+    return kinds[kind]()
 
 
 def _askers(requesters: Requesters, world: World) -> Sequence[ProcessId]:

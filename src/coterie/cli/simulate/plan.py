@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coterie.catalogue import ElectionCosts, unknown
+from coterie.catalogue import ElectionCosts
 from coterie.cli.common.options import Choice, choose
-from coterie.errors import UsageError
 from coterie.simulate import (
-    Burst,
-    Closed,
-    HotSpot,
     Network,
-    OneAtATime,
-    Poisson,
     Trial,
     Workload,
+    make_workload,
     parse_fault,
     parse_latency,
     random_crashes,
@@ -25,7 +20,7 @@ from coterie.simulate import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from coterie.simulate import Fault
 
@@ -78,20 +73,10 @@ def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
     if isinstance(choice.algorithm.costs, ElectionCosts):
         return Workload()  # no calls: the processes notice crashes by themselves
     requesters = list(choice.algorithm.requesters(choice.setup))
-    entries, rate, hold = plan["entries"], plan["rate"], parse_latency(plan["hold"])
-    total = entries * len(requesters)
-    kinds: dict[str, Callable[[], Workload]] = {
-        "closed": lambda: Closed(entries, requesters, hold=hold),
-        "one-at-a-time": lambda: OneAtATime(total, requesters, hold=hold),
-        "burst": lambda: Burst(entries, requesters, hold=hold),
-        "poisson": lambda: Poisson(rate, total / rate, requesters, hold=hold),
-        "hot-spot": lambda: HotSpot(rate, total / rate, requesters, hold=hold),
-    }
-    if plan["workload"] not in kinds:
-        raise UsageError(unknown("workload", plan["workload"], kinds))
-    if rate <= 0:
-        raise UsageError(f"--rate must be positive, got {rate:g}")
-    return kinds[plan["workload"]]()
+    hold = parse_latency(plan["hold"])
+    return make_workload(
+        plan["workload"], requesters, entries=plan["entries"], rate=plan["rate"], hold=hold
+    )
 
 
 def _faults(choice: Choice, plan: dict[str, Any], size: int, seed: int) -> Sequence[Fault]:

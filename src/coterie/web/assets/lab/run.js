@@ -131,6 +131,12 @@ export function soon(action) {
   }).catch(complain);
 }
 
+/** Leave the page for another one: what is asked of this one is worth no answer any more. */
+export function leavePage() {
+  asked += 1;
+  searched.abort();
+}
+
 /** Bring the page up to date with the run: the place at once, what it leads to when it is known. */
 function refresh() {
   const mine = ++asked;
@@ -229,9 +235,10 @@ async function packed(body) {
 
 export async function openAddress(text) {
   if (!saved && (!text || text === "#")) { start(first.value, [], 0); return; }
+  const mine = ++asked;
   try {
     const found = await ask("/api/open", { address: text });
-    start(found.first, found.moves, found.cursor ?? found.moves.length);
+    if (mine === asked) start(found.first, found.moves, found.cursor ?? found.moves.length);
   } catch (error) {
     complain(error);
   }
