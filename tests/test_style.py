@@ -90,7 +90,7 @@ ROOMS = {
     " process",
     "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks",
     "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
-    " process system",
+    " process system trace",
     "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
     " deadlock.service errors locks mutex system",
     "cluster.runtime": "alarm errors process system",

@@ -35,10 +35,18 @@ def command(*, run: str | None, port: int, no_open: bool) -> None:
     and from which point on nothing could have saved the run.
 
     RUN is the first line of a scenario, such as 'maekawa 3 variant=basic'; or a file with a scenario,
-    or with a trace that --trace of check or simulate has written. The page is served on this
-    machine only, until Ctrl-C.
+    or with a trace that --trace of check, simulate or record has written. A trace that cannot be
+    played by hand is drawn. The page is served on this machine only, until Ctrl-C.
     """
     web.require()
+    trace = None if run is None else _read_trace(run)
+    if trace is not None:
+        found = playable_run(trace)
+        if found is None:
+            look_at(trace, port, browser=not no_open)
+            return
+        show_run(found, port, browser=not no_open, trace=trace)
+        return
     show_run(None if run is None else _read(run), port, browser=not no_open)
 
 
@@ -59,8 +67,30 @@ def run_of(trace: Trace) -> Address:
     return found
 
 
-def show_run(run: Address | None, port: int, *, browser: bool) -> None:
-    """Serve the laboratory, with a run if there is one."""
+def playable_run(trace: Trace) -> Address | None:
+    """Return the run that leads through a trace, if it can be played by hand to its end."""
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
+    from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
+    from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
+    from coterie.lab.questions import Question  # noqa: PLC0415 - as above
+
+    found = address_of(trace)
+    if isinstance(found, Refusal):
+        return None
+    position = Laboratory().play(Question(found.first, found.moves))
+    if isinstance(position, Refusal) or position.refusal is not None:
+        return None
+    return found
+
+
+def look_at(trace: Trace, port: int = PORT, *, browser: bool = True) -> None:
+    """Serve the laboratory with a recorded run, drawn as it was."""
+    web.require()
+    show_run(None, port, browser=browser, trace=trace)
+
+
+def show_run(run: Address | None, port: int, *, browser: bool, trace: Trace | None = None) -> None:
+    """Serve the laboratory, with a run to play or a trace to look at if there is one."""
     from coterie.lab.address import Refusal  # noqa: PLC0415 - an extra
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.questions import Question  # noqa: PLC0415 - as above
@@ -69,23 +99,41 @@ def show_run(run: Address | None, port: int, *, browser: bool) -> None:
     from coterie.web.server import show  # noqa: PLC0415 - as above
 
     laboratory = Laboratory(SEARCH_MILLISECONDS)
-    page = "/"
+    page = "/" if trace is None else "/#/trace"
     if run is not None:
         position = laboratory.play(Question(run.first, run.moves))
         if isinstance(position, Refusal):
             raise UsageError(position.error)
         if position.refusal is not None:
             raise UsageError(position.refusal.error)
-        page += position.address
-    pages = LabPages(laboratory)
+        page = f"/{position.address}"
+    pages = LabPages(laboratory, trace)
     try:
         show(make_app(pages.routes()), port, page, browser=browser)
     finally:
         pages.close()
 
 
+def _read_trace(run: str) -> Trace | None:
+    """Return the trace of a file, if there is such a file and it begins like one."""
+    from coterie.trace import parse_trace  # noqa: PLC0415 - only for traces
+
+    path = Path(run)
+    if not path.is_file():
+        return None
+    text = _text(path)
+    return parse_trace(text) if text.lstrip().startswith("{") else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
 def _read(run: str) -> Address:
-    """Return the run of a file if there is one of that name, else the one that the text begins."""
+    """Return the scenario of a file if there is one of that name, else the one that the text begins."""
     from coterie.lab.address import Address  # noqa: PLC0415 - where there is a run
 
     path = Path(run)
@@ -95,15 +143,7 @@ def _read(run: str) -> Address:
                 f"no such file, and no first line of a scenario such as 'maekawa 3': {run!r}"
             )
         return Address(run)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from None
-    if text.lstrip().startswith("{"):
-        from coterie.trace import parse_trace  # noqa: PLC0415 - only for traces
-
-        return run_of(parse_trace(text))
-    lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
+    lines = [line for line in _text(path).splitlines() if line.strip() and line[0] not in " \t#"]
     if not lines:
         raise UsageError(
             f"{path} is empty: the first line of a scenario is an algorithm and a size"

@@ -17,6 +17,7 @@ from coterie.web.lab.check import CheckPages
 from coterie.web.lab.exchange import answer, page_of, read
 from coterie.web.lab.exports import ExportQuestion, File, export
 from coterie.web.lab.graphs import GraphQuestion, judge_graph
+from coterie.web.lab.record import RecordPages
 from coterie.web.lab.searches import Searches
 from coterie.web.lab.simulate import SimulatePages
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from coterie.lab.laboratory import Laboratory
+    from coterie.trace import Trace
 
 
 class OpenQuestion(msgspec.Struct, frozen=True):
@@ -37,9 +39,10 @@ class OpenQuestion(msgspec.Struct, frozen=True):
 class LabPages:
     """Answers the pages of one laboratory."""
 
-    def __init__(self, laboratory: Laboratory) -> None:
-        """Begin with nothing asked."""
+    def __init__(self, laboratory: Laboratory, trace: Trace | None = None) -> None:
+        """Begin with nothing asked; a trace is one to look at."""
         self._laboratory = laboratory
+        self._trace = trace
         self._searches = Searches()
 
     def close(self) -> None:
@@ -56,6 +59,7 @@ class LabPages:
             *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in questions),
             *SimulatePages(self._searches).routes(),
             *CheckPages(self._searches).routes(),
+            *RecordPages(self._trace).routes(),
         ]
 
     async def catalogue(self, _: Request) -> Response:
