@@ -10,9 +10,10 @@ import pytest
 from coterie.cli import run
 from coterie.lab.address import Refusal
 from coterie.lab.bound import Bound
-from coterie.lab.laboratory import Laboratory
+from coterie.lab.laboratory import SUPERSEDED, Laboratory
 from coterie.lab.questions import Question
-from coterie.lab.verdict import CheckAnswer, CheckQuestion, Stopped, run_check
+from coterie.lab.verdict import CheckAnswer, CheckQuestion, run_check
+from coterie.lab.violation import Stopped
 
 if TYPE_CHECKING:
     from coterie.explore import Progress
@@ -77,3 +78,18 @@ def test_the_command_line_checks_the_same(capsys: pytest.CaptureFixture[str]) ->
     answer = checked("token-ring 3", Bound(losses=1))
     assert run(shlex.split(answer.command)[1:]) == (1 if answer.verdict == "violated" else 0)
     assert f"{answer.states:,} states" in capsys.readouterr().out
+
+
+def test_a_violation_is_found_from_the_start_without_the_whole_graph() -> None:
+    question = Question("maekawa 3 variant=survey")
+    way, fates = Laboratory().way(question), Laboratory().fates(question)
+    assert not isinstance(way, Refusal)
+    assert not isinstance(fates, Refusal)
+    assert way.moves is not None
+    assert len(way.moves) == 7
+    assert way.searched.states < fates.searched.states
+
+
+def test_a_search_for_a_violation_that_is_superseded_says_so() -> None:
+    question = Question("lamport 4", bound=Bound(entries=2), budget_ms=10_000)
+    assert Laboratory(10_000).way(question, lambda: True) is SUPERSEDED

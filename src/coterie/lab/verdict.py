@@ -62,10 +62,6 @@ class CheckAnswer(msgspec.Struct, frozen=True):
     command: str
 
 
-class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """The page does not want the answer any more."""
-
-
 def run_check(
     question: CheckQuestion, progress: Callable[[Progress], None]
 ) -> CheckAnswer | Refusal:

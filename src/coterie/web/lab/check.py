@@ -11,7 +11,8 @@ from starlette.routing import Route
 
 from coterie.lab.address import Refusal
 from coterie.lab.laboratory import SUPERSEDED
-from coterie.lab.verdict import CheckQuestion, Stopped, run_check
+from coterie.lab.verdict import CheckQuestion, run_check
+from coterie.lab.violation import Stopped
 from coterie.web.lab.exchange import answer, page_of, read
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ const LEFT = 46; // for the names
 const RIGHT = 14;
 const TOP = 26; // for the axis
 const ARROWS_MAX = 4000; // drawn at once
+const ALONE_MAX = 600; // drawn one by one, with their heads
 const LABELS_MAX = 120;
 const DOTS_MAX = 1500;
 const AROUND = 9; // events listed, the chosen one among them
@@ -46,6 +47,9 @@ export function firstFrom(list, limit) {
   }
   return low;
 }
+
+/** When an event happened, as exactly as events of this run can be told apart. */
+export const timeOf = (columns, i) => columns.events.time[i].toFixed(columns.end - columns.begin < 10 ? 3 : 2);
 
 /** An event in words. */
 export function sentence(columns, i) {
@@ -217,14 +221,28 @@ class Painter {
     const flights = [...this.shown()];
     const isFew = flights.length <= LABELS_MAX;
     this.flights = flights.length <= ARROWS_MAX / 4 ? flights : [];
-    for (const each of flights) {
-      const colour = each.isLost ? this.colour.bad : this.colour.kinds[each.kind % this.colour.kinds.length];
-      const isPointed = this.pointed === each.i;
-      this.stroke(each.x1, each.y1, each.x2, each.y2, colour, isPointed ? 2.6 : flights.length > 600 ? 0.5 : 1.2, each.isLost ? [5, 4] : []);
-      if (flights.length <= 600) this.head(each, colour);
-    }
+    if (flights.length > ALONE_MAX) this.many(flights);
+    else for (const each of flights) this.arrow(each);
     const taken = [];
     for (const each of flights) if (isFew || this.pointed === each.i) this.label(each, taken);
+  }
+
+  arrow(each) {
+    const colour = each.isLost ? this.colour.bad : this.colour.kinds[each.kind % this.colour.kinds.length];
+    this.stroke(each.x1, each.y1, each.x2, each.y2, colour, this.pointed === each.i ? 2.6 : 1.2, each.isLost ? [5, 4] : []);
+    this.head(each, colour);
+  }
+
+  /** So many that heads would cover them: one path for all of a colour, which is far quicker. */
+  many(flights) {
+    const paths = this.colour.kinds.map(() => new Path2D());
+    for (const { kind, x1, y1, x2, y2 } of flights) {
+      const path = paths[kind % paths.length];
+      path.moveTo(x1, y1);
+      path.lineTo(x2, y2);
+    }
+    this.pen.lineWidth = 0.5;
+    paths.forEach((path, kind) => { this.pen.strokeStyle = this.colour.kinds[kind]; this.pen.stroke(path); });
   }
 
   /** Write a label beside its arrow, unless another one is there already. */
@@ -363,11 +381,15 @@ export function Timeline({ columns, view, chosen = null, until = null, onChoose,
   function press(event) {
     const last = columns.events.time.length - 1;
     const step = (to) => { if (onChoose && last >= 0) onChoose(Math.max(0, Math.min(last, to))); };
+    const middle = () => { // the chosen event stays where it is
+      const time = chosen === null ? undefined : columns.events.time[chosen];
+      return time >= view.value.from && time <= view.value.to ? time : undefined;
+    };
     const actions = {
       ArrowRight: () => step(chosen === null ? firstFrom(columns.events.time, view.value.from) : chosen + 1),
       ArrowLeft: () => step(chosen === null ? 0 : chosen - 1),
       Home: () => step(0), End: () => step(last), Enter: () => onOpen?.(),
-      "+": () => { view.value = zoomed(view.value, columns, 0.7); }, "-": () => { view.value = zoomed(view.value, columns, 1.4); }, 0: () => { view.value = whole(columns); },
+      "+": () => { view.value = zoomed(view.value, columns, 0.7, middle()); }, "-": () => { view.value = zoomed(view.value, columns, 1.4, middle()); }, 0: () => { view.value = whole(columns); },
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -409,5 +431,5 @@ export function Around({ columns, chosen, onChoose }) {
   const rows = Array.from({ length: Math.min(AROUND, count) }, (_, i) => from + i);
   return html`<section class="card"><h2>Events <span class="quiet">${(from + 1).toLocaleString("en")} to ${(from + rows.length).toLocaleString("en")} of ${count.toLocaleString("en")}</span></h2>
     <ol class="event-list around" start=${from + 1}>${rows.map((i) => html`<li key=${i} aria-current=${i === chosen ? "step" : undefined}>
-      <button type="button" class="link" onClick=${() => onChoose(i)}><span class="quiet mono">${columns.events.time[i].toFixed(2)}</span> ${sentence(columns, i)}</button></li>`)}</ol></section>`;
+      <button type="button" class="link" onClick=${() => onChoose(i)}><span class="quiet mono">${timeOf(columns, i)}</span> ${sentence(columns, i)}</button></li>`)}</ol></section>`;
 }
