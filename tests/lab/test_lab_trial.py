@@ -63,6 +63,17 @@ def test_a_run_is_forked_into_a_play_at_each_of_its_events(first: str) -> None:
         assert position.refusal is None
 
 
+def test_algorithms_meet_the_same_requests_at_the_same_moments() -> None:
+    asked = []
+    for name in ("maekawa", "ricart-agrawala", "token-ring"):
+        columns = simulated(f"{name} 5", workload="poisson", rate=0.05, seed=2).columns
+        events, call = columns.events, columns.texts.index("acquire")
+        rows = zip(events.time, events.process, events.text, strict=True)
+        asked.append([(time, process) for time, process, text in rows if text == call])
+    assert len(asked[0]) > 5
+    assert asked[0] == asked[1] == asked[2]
+
+
 def test_a_run_that_fails_explains_itself() -> None:
     stuck = simulated("maekawa 3 variant=basic", latency="1")
     assert not stuck.succeeded

@@ -61,6 +61,6 @@ def _refusal(trace: Trace) -> str | None:
     try:
         replay(trace)
     except CoterieError as error:
-        return f"processes that begin with it do something else ({error})"
+        return f"fresh processes do something else, as where a run is recorded from its middle on ({error})"
     forked = fork_trace(trace, 0)
     return forked.error if isinstance(forked, Refusal) else None

@@ -134,12 +134,15 @@ export function Main() {
         ${names.value.length > 2 && html`<button type="button" onClick=${() => race(names.value.slice(0, -1), size.value, choice.value)}>remove the last</button>`}</p>
       <label>processes <input type="number" min="1" max="64" value=${size.value} onChange=${(event) => race(names.value, Number(event.currentTarget.value), choice.value)} /></label>
       <${RunFields} choice=${choice.value} election=${isElection(`${names.value[0]} 3`)} onChange=${(changes) => race(names.value, size.value, { ...choice.value, ...changes })} />
-    </div><p class="quiet">${/poisson|hot-spot|burst/.test(choice.value.workload) ? "All meet the same requests." : "Each asks again when it has left, so a slow algorithm meets its requests later."}</p></section></form>
+    </div><p class="quiet">${isSame() ? "All meet the same requests, at the same moments." : "The same requests, but their moments depend on what came before: a slow algorithm meets them later."}</p></section></form>
     <div class="wide-column">
       ${racers.value.filter((each) => each.refusal).map((each) => html`<div key=${each.line} class="notice bad" role="alert"><p>${each.line}: ${each.refusal}</p></div>`)}
       ${ran.value.length > 0 && html`<${Scores} /><${RaceBar} />${ran.value.map((each) => html`<${Lane} key=${each.line} racer=${each} />`)}<${Costs} />`}
     </div></main>`;
 }
+
+/** Whether chance decides about requests alone: then all algorithms meet them at the same moments. */
+const isSame = () => (choice.value.workload === "poisson" || choice.value.workload === "hot-spot" || (choice.value.workload === "burst" && choice.value.entries === 1)) && /^[\d.]+$/.test(choice.value.hold);
 
 function Racer({ name, place }) {
   const elects = isElection(`${names.value[0]} 3`);
@@ -175,7 +178,8 @@ function RaceBar() {
 
 function Lane({ racer }) {
   const { found, line } = racer;
-  return html`<section class="racer"><h2>${line} <span class="quiet">${number(found.figures.messages_per_entry)} messages per entry, mean wait ${number(found.figures.waiting?.mean)}</span>
+  const idle = found.theory.find((cost) => cost.name === "idle");
+  return html`<section class="racer"><h2>${line} <span class="quiet">${number(found.figures.messages_per_entry)} messages per entry${idle && html` (one at a time <span class="mono">${idle.formula}</span> = ${range(idle)})`}, mean wait ${number(found.figures.waiting?.mean)}</span>
       <a href="#/sim/${writeChoice({ ...choice.value, first: line })}">simulate</a></h2>
     ${!found.succeeded && html`<p class="bad">✕ ${found.outcome[0]}</p>`}
     <${Timeline} columns=${found.columns} view=${view} until=${clock.value >= end.value ? null : clock.value} label="${line} as a diagram; the table of costs and the scores say the same in numbers" />
