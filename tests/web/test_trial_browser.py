@@ -9,11 +9,13 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import expect
 
+from coterie.cli import run
 from tests.processes import BOUND_SECONDS, directory, line
 from tests.web.browser import serious_findings, watched_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, Page
 
@@ -124,6 +126,40 @@ def test_a_long_search_shows_progress_and_is_cancelled(browser: Browser, lab: st
         # The thread of the searches is free again, or this would wait for minutes.
         page.goto(lab + "#/check/maekawa%203")
         expect(page.locator(".outcome")).to_contain_text("verified")
+
+
+def test_a_flawed_variant_is_checked_where_it_is_known_to_fail(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(lab + "#/check/maekawa%203%20variant=deferred")
+        expect(page.locator(".outcome")).to_contain_text("verified")
+        page.get_by_role("button", name="where it is known to fail").click()
+        expect(page.locator(".outcome")).to_contain_text("violated")
+        assert "maekawa 4 variant=deferred coterie=grid" in unquote(page.url)
+
+
+def test_a_trace_that_cannot_be_played_to_its_end_is_drawn(
+    browser: Browser, tmp_path: Path
+) -> None:
+    trace = tmp_path / "run.jsonl"
+    fault = ("--fault", "pause 2 @ 1 for 2")
+    assert run(["simulate", "maekawa", "-N", "3", *fault, "--trace", str(trace)]) == 0
+    with directory(tmp_path / "locks") as started, watched_page(browser) as watched:
+        page = watched.page
+        page.goto(line(started.start("lab", str(trace), "--port", "0", "--no-open")))
+        diagram(page)
+        expect(page.locator(".wide-column")).to_contain_text("Only its beginning can be played")
+        page.locator(".timeline").focus()
+        page.keyboard.press("End")
+        expect(page.locator(".chosen")).to_contain_text("receives")
+        assert serious_findings(page) == []
+        page.get_by_role("button", name="play from here").click()
+        expect(page.get_by_role("alert")).to_contain_text("pause")
+        watched.complaints.clear()  # a refusal is an answer; browsers write it down
+        page.locator(".timeline").focus()
+        page.keyboard.press("Home")
+        page.keyboard.press("Enter")
+        expect(page.locator(".time-bar")).to_contain_text("1 of 1")
 
 
 def test_two_algorithms_race_and_are_measured_beside_their_formulas(

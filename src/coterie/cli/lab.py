@@ -41,19 +41,15 @@ def command(*, run: str | None, port: int, no_open: bool) -> None:
     web.require()
     trace = None if run is None else _read_trace(run)
     if trace is not None:
-        found = playable_run(trace)
-        if found is None:
-            look_at(trace, port, browser=not no_open)
-            return
-        show_run(found, port, browser=not no_open, trace=trace)
-        return
-    show_run(None if run is None else _read(run), port, browser=not no_open)
+        show_run(playable_run(trace), port, browser=not no_open, trace=trace)
+    else:
+        show_run(None if run is None else _read(run), port, browser=not no_open)
 
 
 def show_trace(trace: Trace) -> None:
-    """Serve the laboratory with a run that a command has found."""
+    """Serve the laboratory with a run that a command has found, drawn if it cannot be played."""
     web.require()
-    show_run(run_of(trace), PORT, browser=True)
+    show_run(playable_run(trace), PORT, browser=True, trace=trace)
 
 
 def run_of(trace: Trace) -> Address:
@@ -83,10 +79,10 @@ def playable_run(trace: Trace) -> Address | None:
     return found
 
 
-def look_at(trace: Trace, port: int = PORT, *, browser: bool = True) -> None:
+def look_at(trace: Trace) -> None:
     """Serve the laboratory with a recorded run, drawn as it was."""
     web.require()
-    show_run(None, port, browser=browser, trace=trace)
+    show_run(None, PORT, browser=True, trace=trace)
 
 
 def show_run(run: Address | None, port: int, *, browser: bool, trace: Trace | None = None) -> None:

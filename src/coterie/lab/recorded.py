@@ -39,8 +39,8 @@ def show_recorded(trace: Trace) -> RecordedRun:
     header = trace.header
     drawn = type(trace)(header, trace.records[:RECORDS_MAX])
     chosen = [f"{name} {value}" for name, value in header.parameters.items()]
-    facts = ", ".join([header.algorithm, header.variant, f"{header.size} processes", *chosen])
-    notes = [facts.replace(", ,", ",")]
+    variant = [header.variant] if header.variant else []
+    notes = [", ".join([header.algorithm, *variant, f"{header.size} processes", *chosen])]
     if len(trace.records) > RECORDS_MAX:
         notes.append(f"The first {RECORDS_MAX:,} of {len(trace.records):,} records.")
     refusal = _refusal(trace)
@@ -48,6 +48,9 @@ def show_recorded(trace: Trace) -> RecordedRun:
         notes.append(
             "Fresh processes that are given the same inputs do the same, record by record."
         )
+        whole = fork_trace(trace, len(trace.records))
+        if isinstance(whole, Refusal):
+            notes.append(f"Only its beginning can be played by hand: {whole.error}.")
     else:
         notes.append(f"It can be looked at, not played: {refusal}.")
     title = header.title or f"{header.algorithm}, {header.size} processes"
@@ -62,5 +65,4 @@ def _refusal(trace: Trace) -> str | None:
         replay(trace)
     except CoterieError as error:
         return f"fresh processes do something else, as where a run is recorded from its middle on ({error})"
-    forked = fork_trace(trace, 0)
-    return forked.error if isinstance(forked, Refusal) else None
+    return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.process import Channel, Process
     from coterie.trace import Header, Trace
 
-STATES_MAX = 5_000_000
+STATES_MAX = 3_000_000
 SECONDS_MAX = 120.0
 TIMED = ("losses", "duplicates", "suspicions")  # faults that a search with a clock does not have
 
@@ -60,6 +60,9 @@ class CheckAnswer(msgspec.Struct, frozen=True):
     notes: list[str]  # whatever else the search has to say
     counterexample: Counterexample | None
     command: str
+
+
+SHOWN = CheckAnswer.__struct_fields__  # of a verdict; the page says the rest in words
 
 
 def run_check(
@@ -120,10 +123,24 @@ def _search(
 
 
 def _notes(verdict: Verdict) -> list[str]:
+    """Say what was seen on the way, and whatever else a verdict has to say than is shown as numbers."""
     reached = [name for name, seen in verdict.sometimes.items() if seen]
     missed = [name for name, seen in verdict.sometimes.items() if not seen]
     said = [f"Seen on the way: {', '.join(reached)}."] if reached else []
-    return said + ([f"Never seen: {', '.join(missed)}."] if missed else [])
+    said += [f"Never seen: {', '.join(missed)}."] if missed else []
+    for name in verdict.__struct_fields__:
+        told = None if name in SHOWN else msgspec.to_builtins(getattr(verdict, name))
+        if told:
+            said.append(f"{name.replace('_', ' ').capitalize()}: {_plain(told)}.")
+    return said
+
+
+def _plain(told: Any) -> str:
+    if isinstance(told, dict):
+        return ", ".join(f"{name} {_plain(value)}" for name, value in told.items())
+    if isinstance(told, list):
+        return ", ".join(map(_plain, told))
+    return f"{told:g}" if isinstance(told, float) else str(told)
 
 
 def _counterexample(trace: Trace, depth: int) -> Counterexample:

@@ -56,7 +56,7 @@ def first_violation(
         )
     except Stopped:
         return None
-    return Found(_moves(verdict), _searched(verdict, scope))
+    return None if cancelled() else Found(_moves(verdict), _searched(verdict, scope))
 
 
 def _moves(verdict: Verdict) -> list[str] | None:

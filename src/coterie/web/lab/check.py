@@ -29,7 +29,7 @@ class CheckPages:
     """Answers the page of checks; a page that asks again, or goes away, ends its search."""
 
     def __init__(self, searches: Searches) -> None:
-        """Share the thread of all searches."""
+        """Search in a thread that is there for checks alone: one at a time."""
         self._searches = searches
 
     def routes(self) -> list[Route]:

@@ -44,10 +44,12 @@ class LabPages:
         self._laboratory = laboratory
         self._trace = trace
         self._searches = Searches()
+        self._checks = Searches()  # which take minutes: no other page waits for one
 
     def close(self) -> None:
         """Stop what is searched, so that the program can end."""
         self._searches.close()
+        self._checks.close()
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
@@ -58,7 +60,7 @@ class LabPages:
             Route("/api/lessons", self.lessons),
             *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in questions),
             *SimulatePages(self._searches).routes(),
-            *CheckPages(self._searches).routes(),
+            *CheckPages(self._checks).routes(),
             *RecordPages(self._trace).routes(),
         ]
 

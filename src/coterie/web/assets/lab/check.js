@@ -1,7 +1,8 @@
 // Check: every interleaving within a bound, with progress; what is found is played by hand.
 import { html } from "../ui.js";
 import { batch, signal } from "../vendor/signals.js";
-import { BOUNDS, first, request } from "./run.js";
+import { parts } from "./panels.js";
+import { BOUNDS, catalogue, first, request } from "./run.js";
 import { Legend, Timeline, ViewBar, newView, whole } from "./timeline.js";
 import { AlgorithmFields, decode } from "./trial.js";
 
@@ -81,12 +82,23 @@ export function Main() {
       <${AlgorithmFields} first=${line.value} most="8" onChange=${(next) => check(next, bound.value)} />
       ${Object.entries(BOUNDS).map(([name, most]) => html`<label key=${name}>${name} <input type="number" min="0" max=${most} value=${bound.value[name]}
         onChange=${(event) => check(line.value, { ...bound.value, [name]: Math.max(0, Math.min(most, Number(event.currentTarget.value) || 0)) })} /></label>`)}</div>
+      <${KnownFlaw} />
       <p class="quiet">Every order of requests, deliveries, timers and faults is tried, in breadth: what is found first is a shortest one.</p></section></form>
     <div class="wide-column">
       ${refusal.value && html`<div class="notice bad" role="alert"><p>${refusal.value}</p></div>`}
       ${searching.value ? html`<${Progress} />` : !verdict.value && !refusal.value && html`<p class="row">Stopped. <button type="button" onClick=${() => check(line.value, bound.value)}>search again</button></p>`}
       ${verdict.value && html`<${Verdict} said=${verdict.value} />`}
     </div></main>`;
+}
+
+/** A flawed variant may be fine in a small setting: offer the smallest in which it is known to fail. */
+function KnownFlaw() {
+  const { name, rest } = parts(line.value);
+  const variant = rest.find((each) => each.startsWith("variant="))?.slice(8);
+  const flaw = catalogue.value.find((each) => each.name === name)?.variants.find((each) => each.name === variant)?.flaw;
+  if (!flaw) return null;
+  const wanted = [name, flaw.size, `variant=${variant}`, ...Object.entries(flaw.parameters).map(([key, value]) => `${key}=${value}`)].join(" ");
+  return html`<p><button type="button" onClick=${() => check(wanted, { ...NONE, entries: flaw.entries, crashes: flaw.crashes })}>where it is known to fail</button></p>`;
 }
 
 function Progress() {
