@@ -19,6 +19,7 @@ COMMANDS = {
     "serve": ("serve", "Run a voting node."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
     "record": ("record", "Record what a cluster of a classic algorithm does."),
+    "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),
     "algorithms": ("algorithms", "List the algorithms and their costs."),
     "simulate": ("simulate", "Run an algorithm in virtual time."),
     "simulate-stack": ("simulate.stack", "Simulate a whole cluster as it is shipped."),

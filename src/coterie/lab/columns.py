@@ -19,6 +19,7 @@ from coterie.trace import (
     Noticed,
     Paused,
     Rang,
+    Repeated,
     Resumed,
     Sent,
     Started,
@@ -58,7 +59,7 @@ class Happenings(msgspec.Struct, frozen=True):
 
     record: list[int]  # its place in the trace, from 0 on
     time: list[float]
-    process: list[int]  # 0 for a violation, which is of all
+    process: list[int]  # 0 for what is about all of them
     kind: list[int]  # the place of its kind among the texts
     peer: list[int]  # the sender of a message, the process that was noticed, or 0
     text: list[int]  # what was received, called, told or rang
@@ -191,6 +192,8 @@ def _about(record: AnyRecord, labels: dict[int, str]) -> tuple[int, int, str]:
             pass
         case Violated(_, name, reason):
             text = f"{name}: {reason}"
+        case Repeated():
+            text = "from here on, again and again"
         case Started(_, process) | Crashed(_, process) | Paused(_, process) | Resumed(_, process):
             pass
     return process, peer, text

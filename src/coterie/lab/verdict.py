@@ -62,7 +62,8 @@ class CheckAnswer(msgspec.Struct, frozen=True):
     command: str
 
 
-SHOWN = CheckAnswer.__struct_fields__  # of a verdict; the page says the rest in words
+# Of a verdict; the page says the rest in words.
+SHOWN = (*CheckAnswer.__struct_fields__, "collision_probability")
 
 
 def run_check(

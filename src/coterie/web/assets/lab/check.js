@@ -8,7 +8,7 @@ import { AlgorithmFields, decode } from "./trial.js";
 
 const DEFAULT = "maekawa 3 variant=survey";
 const NONE = { entries: 1, crashes: 0, losses: 0, duplicates: 0, suspicions: 0 };
-const WORDS = { verified: ["✓", "good"], violated: ["✕", "bad"], unfinished: ["?", "warning"] };
+const WORDS = { verified: ["✓", "good"], violated: ["✕", "bad"], unfinished: ["?", "warning"], vacuous: ["?", "warning"] };
 const line = signal(DEFAULT);
 const bound = signal(NONE);
 const progress = signal(null);

@@ -66,6 +66,7 @@ export function sentence(columns, i) {
     case "started": return `${me} starts`;
     case "paused": return `${me} pauses`;
     case "resumed": return `${me} goes on`;
+    case "repeated": return text;
     default: return `violated: ${text}`;
   }
 }
@@ -275,10 +276,10 @@ class Painter {
     const begin = firstFrom(events.time, this.view.from), end = firstFrom(events.time, this.view.to);
     for (let i = begin; i < end; i += 1) {
       if (this.until !== null && events.time[i] > this.until) return;
-      const isViolation = texts[events.kind[i]] === "violated";
-      if (isViolation) {
+      if (!events.process[i]) { // of all of them
+        const isViolation = texts[events.kind[i]] === "violated";
         this.stroke(this.x(events.time[i]), 18, this.x(events.time[i]), this.height, this.colour.bad, 1.5, [4, 3]);
-        this.text(Math.min(this.x(events.time[i]), this.width - 34), 26, "✕ violated", this.colour.bad, true);
+        this.text(Math.min(this.x(events.time[i]), this.width - 44), 26, isViolation ? "✕ violated" : "↻ again and again", this.colour.bad, true);
       } else if (end - begin <= DOTS_MAX) {
         this.pen.fillStyle = this.colour.ink;
         this.pen.beginPath(); this.pen.arc(this.x(events.time[i]), this.y(events.process[i]), this.lane > 30 ? 3 : 1.8, 0, 7); this.pen.fill();

@@ -5,7 +5,7 @@ import { ask, catalogue } from "./run.js";
 
 export const USUAL = { workload: "closed", entries: 3, rate: 0.2, hold: "1", latency: "uniform:0.5,1.5", loss: 0, duplication: 0, seed: 0, faults: [] };
 export const WORKLOADS = {
-  closed: "each asks again as soon as it has left", burst: "all ask at the same moment", "one-at-a-time": "the next asks when all is quiet",
+  closed: "each asks again as soon as it has left", burst: "all ask at the same moment", "one-at-a-time": "the next asks when all is quiet", "one-at-random": "any other asks when all is quiet",
   poisson: "requests at random moments", "hot-spot": "at random moments, mostly by process 1",
 };
 const LATENCIES = ["1", "uniform:0.5,1.5", "exponential:1", "lognormal:1,0.5", "matrix:1,9;9,1"];
