@@ -207,6 +207,18 @@ def test_every_page_is_accessible_in_dark_and_light_and_narrow(
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("fragment", ["#/run/maekawa%203@0", *PAGES.values()])
+def test_a_first_visit_is_small(browser: Browser, lab: str, fragment: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        files: list[bytes] = []
+        page.on("response", lambda each: None if "/api/" in each.url else files.append(each.body()))
+        page.goto(lab + fragment)
+        expect(page.locator("svg.run, canvas").first).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        assert sum(map(len, files)) <= 150_000
+
+
 @pytest.mark.parametrize("page_of", ["sim", "check", "compare"])
 def test_a_hostile_address_is_answered_in_words(browser: Browser, lab: str, page_of: str) -> None:
     with watched_page(browser) as watched:

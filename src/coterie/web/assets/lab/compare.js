@@ -2,9 +2,8 @@
 import { html } from "../ui.js";
 import { batch, computed, signal } from "../vendor/signals.js";
 import { ask, catalogue } from "./run.js";
-import { range } from "./simulate.js";
 import { Legend, Timeline, ViewBar, firstFrom, isEntry, newView, reveal, whole } from "./timeline.js";
-import { RunFields, USUAL, decode, isElection, number, queryOf, readChoice, simulate, writeChoice } from "./trial.js";
+import { RunFields, USUAL, decode, isElection, number, queryOf, range, readChoice, simulate, writeChoice } from "./trial.js";
 
 const RACERS_MAX = 4;
 const SECONDS = 10; // that a race takes to be shown

@@ -3,7 +3,7 @@ import { html } from "../ui.js";
 import { batch, signal } from "../vendor/signals.js";
 import { ask, first } from "./run.js";
 import { Around, Legend, Timeline, ViewBar, newView, reveal, sentence, timeOf, whole } from "./timeline.js";
-import { AlgorithmFields, RunFields, USUAL, isElection, number, readChoice, simulate, writeChoice } from "./trial.js";
+import { AlgorithmFields, RunFields, USUAL, isElection, number, range, readChoice, simulate, writeChoice } from "./trial.js";
 
 const DEFAULT = "maekawa 7";
 const choice = signal({ ...USUAL, first: DEFAULT });
@@ -48,7 +48,7 @@ function write() {
   document.title = `${choice.value.first} simulated · coterie lab`;
 }
 
-export function change(changes) {
+function change(changes) {
   run({ ...choice.value, ...changes });
 }
 
@@ -95,7 +95,7 @@ export function Main() {
     </div></main>`;
 }
 
-export function Outcome({ found }) {
+function Outcome({ found }) {
   return html`<div class="outcome ${found.succeeded ? "good-edge" : "bad-edge"}" role="status">
     ${found.outcome.map((said, i) => html`<p key=${i}>${i === 0 && html`<strong class=${found.succeeded ? "good" : "bad"}>${found.succeeded ? "✓" : "✕"} </strong>`}${said}</p>`)}</div>`;
 }
@@ -120,5 +120,3 @@ function Theory({ found }) {
     <p class="quiet">${Object.entries(figures.messages_by_kind).map(([kind, count]) => `${kind} ${count.toLocaleString("en")}`).join(", ")}; process ${figures.busiest} handled ${figures.busiest_messages.toLocaleString("en")} of them.${" "}
       <a href="#/compare/${encodeURIComponent(found.algorithm)}?N=${Math.min(16, found.size)}">Compare it with others</a></p></section>`;
 }
-
-export const range = ({ low, high }) => (high === null ? `≥ ${number(low)}` : low === high ? number(low) : `${number(low)} to ${number(high)}`);

@@ -86,3 +86,6 @@ export function RunFields({ choice, onChange, election }) {
 }
 
 export const number = (value) => (value === null || value === undefined ? "–" : Number(value.toFixed(2)).toLocaleString("en"));
+
+/** What theory allows for a cost. */
+export const range = ({ low, high }) => (high === null ? `≥ ${number(low)}` : low === high ? number(low) : `${number(low)} to ${number(high)}`);
