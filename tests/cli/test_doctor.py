@@ -23,8 +23,8 @@ NOW = 1_800_000_000.0  # 15 January 2027
 
 def diagnose(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, str]]:
     status = run(["doctor", "-o", "json", *arguments])
-    findings = json.loads(capsys.readouterr().out)
-    return status, {each["what"]: each["state"] for each in findings}
+    diagnoses = json.loads(capsys.readouterr().out)
+    return status, {each["what"]: each["state"] for each in diagnoses}
 
 
 def test_a_lock_directory_and_this_machine(
@@ -77,9 +77,9 @@ def test_the_length_of_a_call() -> None:
     [("Jan 15 08:00:00 2028 GMT", "good", "365"), ("Jan 20 08:00:00 2027 GMT", "look", "5")],
 )
 def test_the_end_of_a_certificate(ends: str, state: str, days: str) -> None:
-    finding = judge_certificate(ADDRESS, {"notAfter": ends}, NOW)
-    assert finding.state == state
-    assert f"in {days} days" in finding.found
+    diagnosis = judge_certificate(ADDRESS, {"notAfter": ends}, NOW)
+    assert diagnosis.state == state
+    assert f"in {days} days" in diagnosis.found
 
 
 def test_a_disk_is_tried_and_nothing_is_left_there(tmp_path: Path) -> None:

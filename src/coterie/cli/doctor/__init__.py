@@ -30,18 +30,18 @@ def command(*, url: str | None, data: tuple[Path, ...], output: str) -> int:
     Exits with 1 if something is bad, with 0 if there are at most hints.
     """
     chosen = choose_url(url)
-    findings = [
+    diagnoses = [
         *look_at_machine(),
         *map(look_at_disk, data or data_folders(chosen)),
         *look_at_service(chosen),
         *look_at_lines(chosen),
     ]
     if output == "json":
-        print_json(findings)
+        print_json(diagnoses)
     else:
-        rows = [[each.what, each.state, each.found] for each in findings]
+        rows = [[each.what, each.state, each.found] for each in diagnoses]
         print_table(["what", "state", "found"], rows)
-        for each in findings:
+        for each in diagnoses:
             if each.advice:
                 click.echo(f"{each.what}: {each.advice}", err=True)
-    return 1 if any(each.state == "bad" for each in findings) else 0
+    return 1 if any(each.state == "bad" for each in diagnoses) else 0

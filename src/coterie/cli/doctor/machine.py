@@ -8,7 +8,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from coterie.cli.doctor.finding import Finding
+from coterie.cli.doctor.diagnosis import Diagnosis
 from coterie.cluster.runtime.descriptors import limit
 
 if TYPE_CHECKING:
@@ -27,40 +27,40 @@ BLOCK_BYTES = 4096
 SYNC_SECONDS_MAX = 0.1
 
 
-def look_at_machine() -> Iterable[Finding]:
+def look_at_machine() -> Iterable[Diagnosis]:
     """Look at what every program needs."""
     yield look_at_clock()
     yield look_at_pauses()
     yield look_at_descriptors()
 
 
-def look_at_clock() -> Finding:
+def look_at_clock() -> Diagnosis:
     """Compare the clock that leases are counted by with the hardware's, which nothing corrects."""
     raw = getattr(time, "CLOCK_MONOTONIC_RAW", None)
     if raw is None:
-        return Finding("clock rate", "look", "this system has no second clock to compare with")
+        return Diagnosis("clock rate", "look", "this system has no second clock to compare with")
     began = time.monotonic(), time.clock_gettime(raw)
     time.sleep(RATE_SECONDS)
     passed, passed_raw = time.monotonic() - began[0], time.clock_gettime(raw) - began[1]
     return judge_rate(passed / passed_raw - 1)
 
 
-def judge_rate(error: float) -> Finding:
+def judge_rate(error: float) -> Diagnosis:
     """Judge by how much a clock runs faster than another one."""
     found = f"{error * 1e6:+.0f} parts in a million beside the hardware's clock"
     if abs(error) > RATE_BAD:
         advice = (
             "leases are not safe here: mend the synchronisation of the clock, or raise rate-error"
         )
-        return Finding("clock rate", "bad", found, advice)
+        return Diagnosis("clock rate", "bad", found, advice)
     if abs(error) > RATE_ODD:
-        return Finding(
+        return Diagnosis(
             "clock rate", "look", found, "the clock is being corrected hard; look at NTP"
         )
-    return Finding("clock rate", "good", found)
+    return Diagnosis("clock rate", "good", found)
 
 
-def look_at_pauses() -> Finding:
+def look_at_pauses() -> Diagnosis:
     """Sleep many times for a moment, and see how late the latest awakening is."""
     latest = 0.0
     for _ in range(PAUSES):
@@ -69,24 +69,24 @@ def look_at_pauses() -> Finding:
         latest = max(latest, time.monotonic() - began - PAUSE_SECONDS)
     found = f"at most {latest * 1000:.1f} ms late in {PAUSES} awakenings"
     if latest <= LATE_SECONDS_MAX:
-        return Finding("pauses", "good", found)
-    return Finding(
+        return Diagnosis("pauses", "good", found)
+    return Diagnosis(
         "pauses", "look", found, "the machine is overloaded or suspended: choose a longer lease"
     )
 
 
-def look_at_descriptors() -> Finding:
+def look_at_descriptors() -> Diagnosis:
     """Look at how many connections this process could have."""
     count = limit()
     found = f"{count:,} may be open"
     if count >= DESCRIPTORS_FEW:
-        return Finding("descriptors", "good", found)
-    return Finding(
+        return Diagnosis("descriptors", "good", found)
+    return Diagnosis(
         "descriptors", "look", found, "a node needs one for each program: ulimit -n 65536"
     )
 
 
-def look_at_disk(folder: Path) -> Finding:
+def look_at_disk(folder: Path) -> Diagnosis:
     """Write and sync some blocks in a folder of a node, as a vote does."""
     what = f"disk at {folder}"
     durations = []
@@ -99,11 +99,11 @@ def look_at_disk(folder: Path) -> Finding:
                 durations.append(time.monotonic() - began)
     except OSError as error:
         advice = "a node saves its votes there before it gives them"
-        return Finding(what, "bad", error.strerror or str(error), advice)
+        return Diagnosis(what, "bad", error.strerror or str(error), advice)
     middle, longest = statistics.median(durations) * 1000, max(durations)
     found = f"a sync takes {middle:.1f} ms, {longest * 1000:.1f} ms at most"
     if longest <= SYNC_SECONDS_MAX:
-        return Finding(what, "good", found)
-    return Finding(
+        return Diagnosis(what, "good", found)
+    return Diagnosis(
         what, "look", found, "every vote waits for a sync: use a faster or less busy disk"
     )

@@ -8,7 +8,7 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Any
 
-from coterie.cli.doctor.finding import Finding
+from coterie.cli.doctor.diagnosis import Diagnosis
 from coterie.cli.status import source_of
 from coterie.cluster.config import load
 from coterie.cluster.url import make_visit
@@ -27,27 +27,27 @@ DAY_SECONDS = 86_400
 EXPIRY_DAYS_FEW = 30
 
 
-def look_at_service(url: str) -> Iterator[Finding]:
+def look_at_service(url: str) -> Iterator[Diagnosis]:
     """Ask every node or server that the URL names how it is."""
     try:
         state = source_of(url).state(locks=False)
     except Unavailable as error:
-        yield Finding(url, "bad", str(error), "start it, or look at addresses and firewalls")
+        yield Diagnosis(url, "bad", str(error), "start it, or look at addresses and firewalls")
         return
     except CoterieError as error:
-        yield Finding(url, "bad", str(error))
+        yield Diagnosis(url, "bad", str(error))
         return
     if not state.nodes:
-        yield Finding(url, "good", "the lock directory can be read")
+        yield Diagnosis(url, "good", "the lock directory can be read")
     for node in state.nodes:
         what = f"{getattr(node, 'name', 'server')} at {node.address}"
         if node.trouble:
-            yield Finding(what, "bad", node.trouble)
+            yield Diagnosis(what, "bad", node.trouble)
         else:
-            yield Finding(what, "good", "answers")
+            yield Diagnosis(what, "good", "answers")
 
 
-def look_at_lines(url: str) -> Iterator[Finding]:
+def look_at_lines(url: str) -> Iterator[Diagnosis]:
     """Call every node of a cluster: how long that takes, and how long its certificate lasts."""
     if scheme_of(url) != "coterie":
         return
@@ -56,7 +56,7 @@ def look_at_lines(url: str) -> Iterator[Finding]:
     for address in visit.addresses:
         yield from asyncio.run(_call(address, tls))
     if visit.security.is_open:
-        yield Finding(
+        yield Diagnosis(
             "secret and TLS",
             "look",
             "neither: each program that reaches a node may take part",
@@ -64,7 +64,7 @@ def look_at_lines(url: str) -> Iterator[Finding]:
         )
 
 
-async def _call(address: Address, tls: ssl.SSLContext | None) -> list[Finding]:
+async def _call(address: Address, tls: ssl.SSLContext | None) -> list[Diagnosis]:
     began = time.monotonic()
     try:
         async with asyncio.timeout(CALL_SECONDS_MAX):
@@ -83,23 +83,23 @@ async def _call(address: Address, tls: ssl.SSLContext | None) -> list[Finding]:
     return found
 
 
-def judge_call(address: Address, seconds: float) -> Finding:
+def judge_call(address: Address, seconds: float) -> Diagnosis:
     """Judge how long a connection took."""
     found = f"connected in {seconds * 1000:.1f} ms"
     if seconds <= SLOW_SECONDS:
-        return Finding(f"line to {address}", "good", found)
+        return Diagnosis(f"line to {address}", "good", found)
     advice = "each lock waits for a majority of such lines: the lease should be many times as long"
-    return Finding(f"line to {address}", "look", found, advice)
+    return Diagnosis(f"line to {address}", "look", found, advice)
 
 
-def judge_certificate(address: Address, certificate: dict[str, Any], now: float) -> Finding:
+def judge_certificate(address: Address, certificate: dict[str, Any], now: float) -> Diagnosis:
     """Judge for how long a certificate is still good."""
     days = (ssl.cert_time_to_seconds(certificate["notAfter"]) - now) / DAY_SECONDS
     found = f"ends on {certificate['notAfter']}, in {days:.0f} days"
     if days >= EXPIRY_DAYS_FEW:
-        return Finding(f"certificate of {address}", "good", found)
+        return Diagnosis(f"certificate of {address}", "good", found)
     advice = "replace it before: a node reads its files when it starts"
-    return Finding(f"certificate of {address}", "look", found, advice)
+    return Diagnosis(f"certificate of {address}", "look", found, advice)
 
 
 def data_folders(url: str) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True):
     """One thing that locks rest on."""
 
     what: str
