@@ -21,6 +21,7 @@ REAL_FILES = (
     "test_cluster_page.py",
     "test_dashboard_browser.py",
     "test_lab_browser.py",
+    "test_trial_browser.py",
     "test_lock_bench.py",
     "test_locks_page.py",
     "test_store_bench.py",

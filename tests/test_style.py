@@ -93,7 +93,7 @@ ROOMS = {
     " process",
     "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks",
     "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
-    " process system",
+    " process system trace",
     "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
     " deadlock.service errors locks mutex system",
     "cluster.runtime": "alarm errors process system",
@@ -110,7 +110,7 @@ ROOMS = {
     "election": "catalogue clocks errors process",
     "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
-    "lab": "catalogue deadlock errors explore process scenario trace",
+    "lab": "catalogue deadlock diagram errors explore process scenario simulate trace",
     "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "postgresql": "errors",
