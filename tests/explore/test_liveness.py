@@ -248,6 +248,7 @@ def juggler(seed: int) -> tuple[list[Process[Any]], Channel, Faults]:
     return processes, chance.choice(list(Channel)), faults
 
 
+@pytest.mark.slow
 def test_agrees_with_a_plain_search_on_random_algorithms() -> None:
     outcomes = {True: 0, False: 0}
     for seed in range(200):
