@@ -22,13 +22,14 @@ from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
 from coterie.explore import Progress, Verdict, check, needs_clock
-from coterie.process import Channel
+from coterie.process import Channel, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from coterie.process import Process
+    from coterie.trace import Trace
 
 
 SIZE = 3  # processes, unless it is chosen
@@ -125,7 +126,8 @@ def command(
     names = list(algorithms()) if everything else [str(algorithm)]
     choices = [choose(name, SIZE if size is None else size, variant, options) for name in names]
     if size is None and not any(options.values()) and not any(map(search.get, WORLD_OPTIONS)):
-        choices = [_where_it_fails(choice, search) for choice in choices]
+        pairs = zip(names, choices, strict=True)
+        choices = [_where_it_fails(name, choice, search) for name, choice in pairs]
     if everything:  # a search with a clock is long unless its bounds are chosen with care
         choices = [choice for choice in choices if not needs_clock(choice.build())]
     verdicts = []
@@ -144,7 +146,7 @@ def command(
     return _exit_status(verdicts)
 
 
-def _where_it_fails(choice: Choice, search: dict[str, Any]) -> Choice:
+def _where_it_fails(name: str, choice: Choice, search: dict[str, Any]) -> Choice:
     """Choose the smallest setting known to refute a flawed variant; others are left as they are."""
     setup = choice.setup
     flaw = choice.algorithm.variant(setup.variant).flaw
@@ -156,10 +158,10 @@ def _where_it_fails(choice: Choice, search: dict[str, Any]) -> Choice:
         "--entries": flaw.entries,
         "--crashes": flaw.crashes,
     }
-    options |= {f"--{name}": value for name, value in flaw.parameters.items()}
-    words = " ".join(f"{name} {value}" for name, value in options.items())
+    options |= {f"--{parameter}": value for parameter, value in flaw.parameters.items()}
+    words = " ".join(f"{option} {value}" for option, value in options.items())
     click.echo(f"{choice.algorithm.name}, {setup.variant}: known to fail with {words}", err=True)
-    return choose(choice.algorithm.name, flaw.size, setup.variant, dict(flaw.parameters))
+    return choose(name, flaw.size, setup.variant, dict(flaw.parameters))
 
 
 def _open(verdicts: Sequence[Verdict]) -> None:
@@ -249,6 +251,19 @@ def _print(choice: Choice, verdict: Verdict) -> None:
         click.echo("  shortest counterexample:")
         for line in from_trace(verdict.counterexample).splitlines():
             click.echo(f"    {line}")
+        if choice.algorithm.own:
+            _print_states(verdict.counterexample)
+
+
+def _print_states(trace: Trace) -> None:
+    """Print the fields of all processes: the author of an algorithm knows what they should be."""
+    from coterie.scenario.replay import processes_after  # noqa: PLC0415 - for a user's own alone
+
+    click.echo("  states at its end:")
+    for process in processes_after(trace):
+        names = [name for name in process.__struct_fields__ if name not in ("me", "size")]
+        fields = [f"{name} {plain(getattr(process, name))}" for name in names]
+        click.echo(f"    {process.me}: {', '.join(fields) or 'no fields'}")
 
 
 def _overtaking(verdict: Verdict) -> str:

@@ -33,6 +33,7 @@ from coterie.process import (
     MutexUser,
     Seat,
     SeatCodec,
+    describe_error,
     seat,
 )
 from coterie.trace import Header, Trace, Violated
@@ -126,7 +127,9 @@ class _Question:
         try:
             initial = moves.start()
         except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-            return self._failed_start(watch, f"a process raised {type(error).__name__}: {error}")
+            return self._failed_start(
+                watch, f"a process raised {describe_error(error, self.seats[0].process)}"
+            )
         search = self._search(moves, initial, watch)
         verdict = self._verdict(search, watch)
         if search.inspector.finding:

@@ -10,7 +10,7 @@ from coterie import trace
 from coterie.errors import ConfigError
 from coterie.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
 from coterie.explore.tables.step import Standing
-from coterie.process import Outbox, SeatCodec, encode
+from coterie.process import Outbox, SeatCodec, check_wishes, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +113,7 @@ class Replay:
         self.time = -1.0
         self._seats: dict[ProcessId, Seat] = {seat.process.me: seat for seat in seats}
         self._standing: dict[ProcessId, Standing] = {}
+        self._size = len(seats)
         self._sent = 0
         self._under_way: dict[tuple[ProcessId, ProcessId], list[tuple[int, Any]]] = {}
         for process, seat in self._seats.items():
@@ -171,6 +172,7 @@ class Replay:
                 raise AssertionError(f"a move without input: {action}")
         out: Outbox[Any] = Outbox(process)
         feed(self._seats[process], given, out)
+        check_wishes(out, self._size)
         self._standing[process] = self._standing[process].after(given, out)
         self._carry_out(out, self.time)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.errors import ConfigError, ProtocolError
+from coterie.errors import ConfigError
 from coterie.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
-from coterie.process import Outbox, ProcessId
+from coterie.process import Outbox, ProcessId, check_wishes, describe_error
 
 if TYPE_CHECKING:
     from coterie.explore.tables.inputs import Input
@@ -51,9 +51,9 @@ def run(seat: Seat, standing: Standing, given: Input, size: int) -> Outcome:
     out: Outbox[Any] = Outbox(seat.process.me)
     try:
         feed(seat, given, out)
-        check_receivers(out, size)
+        check_wishes(out, size)
     except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-        return Outcome(seat, standing, [], f"{type(error).__name__}: {error}")
+        return Outcome(seat, standing, [], describe_error(error, seat.process))
     return Outcome(seat, standing.after(given, out), out.sends)
 
 
@@ -68,12 +68,3 @@ def require_purity(first: Outcome, again: Outcome, given: Input) -> None:
         f"{name} is not deterministic: {given} did two different things in the same state. Keep all"
         " state in the fields of the process; draw no random numbers, and read no clock but out.now"
     )
-
-
-def check_receivers(out: Outbox[Any], size: int) -> None:
-    """Raise if something was sent to a process that does not exist."""
-    for to, message in out.sends:
-        if not 1 <= to <= size:
-            raise ProtocolError(
-                f"process {out.me} sent {message} to process {to}, which does not exist"
-            )
