@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
 from coterie.catalogue import algorithms
 from coterie.cli import run
+from coterie.explore import check
+from coterie.scenario.replay import replay
+from coterie.trace import Repeated, parse_trace
 
 FLAWED = [
     (name, variant.name)
@@ -75,3 +82,38 @@ def test_it_is_said_what_was_decided_and_for_which_runs(
 ) -> None:
     assert run(["check", *arguments]) == 0
     assert f"\n  {line}\n" in capsys.readouterr().out
+
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "last_come.py"
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "html", "svg", "shiviz", "perfetto.json"])
+def test_a_lasso_is_printed_and_written_in_every_form(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / f"lasso.{ending}"
+    choices = ["--entries", "any", "--channel", "fifo", "--trace", str(written)]
+    assert run(["check", str(EXAMPLE), *choices]) == 1
+    shown = capsys.readouterr().out
+    assert "violated. Process 1 may wait without end: 10 steps that repeat" in shown
+    assert "\n    acquire 1\n    # from here on, again and again:\n    deliver 1 > 2\n" in shown
+    text = written.read_text(encoding="utf-8")
+    if ending == "svg":
+        assert "again and again" in text
+    if ending == "jsonl":
+        trace = parse_trace(text)
+        replay(trace)
+        assert any(isinstance(record, Repeated) for record in trace.records)
+
+
+def test_serving_in_order_puts_the_example_right() -> None:
+    """The comment in the example says how."""
+    text = EXAMPLE.read_text(encoding="utf-8")
+    assert "self.stack.pop(), Grant())  # pop(0) would serve the oldest first" in text
+    fixed = text.replace("self.stack.pop()", "self.stack.pop(0)")
+    module = ModuleType("first_come")
+    sys.modules[module.__name__] = module  # where msgspec looks up the types of fields
+    exec(compile(fixed, str(EXAMPLE), "exec"), module.__dict__)  # noqa: S102 - our own source
+    kind = module.__dict__["LastCome"]
+    verdict = check([kind(me, 3) for me in (1, 2, 3)], entries=None)
+    assert (verdict.verdict, verdict.overtaking) == ("verified", "unbounded")
