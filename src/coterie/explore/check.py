@@ -25,7 +25,17 @@ from coterie.explore.search import Search
 from coterie.explore.tables.moves import Faults, Moves
 from coterie.explore.tables.steps import SIZE_MAX
 from coterie.explore.verdict import Verdict
-from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, describe_error, seat
+from coterie.process import (
+    Channel,
+    Election,
+    ElectionUser,
+    Mutex,
+    MutexUser,
+    Seat,
+    SeatCodec,
+    describe_error,
+    seat,
+)
 from coterie.trace import Header, Trace, Violated
 
 if TYPE_CHECKING:
@@ -47,6 +57,7 @@ def check(
     losses: int = 0,
     duplicates: int = 0,
     suspicions: int = 0,
+    restarts: int = 0,
     properties: Sequence[Property] | None = None,
     max_states: int | None = None,
     max_seconds: float | None = None,
@@ -66,6 +77,7 @@ def check(
         losses: at most so many messages are lost.
         duplicates: at most so many times a message is delivered again.
         suspicions: at most so many times a live process is reported as down.
+        restarts: 1 if a crashed process may begin again, without memory, once; else 0.
         properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections.
         max_states: give up after about so many states.
         max_seconds: give up after about so many seconds.
@@ -75,17 +87,15 @@ def check(
         progress: called about twice a second.
     """
     budget = Budget(max_states, max_seconds, progress)
-    faults = Faults(crashes, losses, duplicates, suspicions)
+    faults = Faults(crashes, losses, duplicates, suspicions, restarts)
     _validate(processes, entries, faults, budget)
     asking = _requesters(requesters, len(processes))
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
-    properties = _usual_properties(processes) if properties is None else properties
+    properties = _usual_properties(processes, faults) if properties is None else properties
     channel = channel or declared_channel(processes)
     header = header or Header(algorithm=_name(processes[0]), size=len(processes))
     timeless = msgspec.structs.replace(header, clock="none")
-    question = _Question(
-        seats, channel, faults, properties, exact, canonical, timeless, entries is None
-    )
+    question = _Question(seats, channel, faults, properties, exact, canonical, timeless)
     return question.answer(Watch(budget))
 
 
@@ -111,7 +121,6 @@ class _Question:
     exact: bool
     canonical: bool
     header: Header
-    endless: bool  # users may call again and again
 
     def answer(self, watch: Watch) -> Verdict:
         moves = Moves(self._fresh_seats(), self.channel, self.faults)
@@ -137,7 +146,7 @@ class _Question:
             watch,
             exact=self.exact,
             canonical=Canonical(moves) if self.canonical else None,
-            endless=self.endless,
+            endless=any(_calls_without_end(seat) for seat in self.seats),
         )
         search = prepare()
         search.run(initial)
@@ -196,6 +205,10 @@ class _Question:
         )
 
 
+def _calls_without_end(seat: Seat) -> bool:
+    return isinstance(seat.user, MutexUser | ElectionUser) and seat.user.entries is None
+
+
 def _word(search: Search) -> Literal["verified", "violated", "unfinished", "vacuous"]:
     if search.inspector.finding:
         return "violated"
@@ -228,13 +241,15 @@ def _validate(
         )
     amounts = {"entries": entries, "crashes": faults.crash, "losses": faults.lose}
     amounts |= {"duplicates": faults.duplicate, "suspicions": faults.suspect}
-    amounts |= {"max_states": budget.max_states}
+    amounts |= {"restarts": faults.restart, "max_states": budget.max_states}
     for name, amount in (*amounts.items(), ("max_seconds", budget.max_seconds)):
         if amount is not None and amount < 0:
             raise UsageError(f"{name} must be 0 or more, got {amount}")
+    if faults.restart > 1:
+        raise UsageError(f"restarts must be 0 or 1, got {faults.restart}")
 
 
-def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
+def _usual_properties(processes: Sequence[Process[Any]], faults: Faults) -> Sequence[Property]:
     mutexes = [process for process in processes if isinstance(process, Mutex)]
     if len(mutexes) == len(processes):
         promised = all(mutex.every_wait_ends for mutex in mutexes)
@@ -243,7 +258,7 @@ def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
     if len(elections) != len(processes):
         return ()
     properties = list(ELECTION)
-    if all(election.one_leads for election in elections):
+    if all(election.one_leads for election in elections) and not faults.restart:
         properties.append(ONE_LEADER)
     if all(election.highest_leads for election in elections):
         properties.append(HIGHEST)
