@@ -76,6 +76,36 @@ def test_a_node_shows_its_figures_over_http() -> None:
     asyncio.run(main())
 
 
+def test_a_node_shows_for_how_long_requests_wait() -> None:
+    made = document(1)
+    (port,) = free_ports(1)
+    made["nodes"]["a"]["metrics"] = f"127.0.0.1:{port}"
+    config = convert(made)
+
+    async def figures() -> dict[str, float]:
+        _, body = await get(port, b"GET /metrics HTTP/1.1\r\n\r\n")
+        pairs = (line.rsplit(" ", 1) for line in body.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    async def main() -> None:
+        async with (
+            running(config) as (node,),
+            coterie.connect(url_of(config)) as one,
+            coterie.connect(url_of(config)) as two,
+        ):
+            async with one.lock("x"):
+                assert (await figures())["coterie_voter_longest_wait_seconds"] == 0
+                waiting = asyncio.ensure_future(two.lock("x").acquire())
+                await until(lambda: node.voting.voter.ballots["x"].queue, "the request")
+                first = (await figures())["coterie_voter_longest_wait_seconds"]
+                second = (await figures())["coterie_voter_longest_wait_seconds"]
+                assert 0 < first < second < 60, "it grows, and is in seconds"
+            assert await waiting
+            assert (await figures())["coterie_voter_longest_wait_seconds"] == 0
+
+    asyncio.run(main())
+
+
 def test_idle_scrapers_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coterie.cluster.voter.metrics.REQUESTS_MAX", 3)
     (port,) = free_ports(1)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from coterie import system
+from coterie.cluster.runtime import clock
 from coterie.cluster.voter.abstention import abstention
 from coterie.telemetry.text import Metric, Sample, counter, gauge, histogram, render
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Address
     from coterie.cluster.voter.host import VoterHost
     from coterie.deadlock.service.waits import Waits
+    from coterie.mutex.quorum.leased.ballot import Ballot
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0
@@ -51,9 +53,26 @@ def _voter(voting: VoterHost) -> list[Metric]:
         gauge("voter_sessions", "Participants with a lease.", len(voter.sessions)),
         gauge("voter_owned", "Locks whose vote is given.", sum(bool(b.owners) for b in ballots)),
         gauge("voter_waiting", "Requests that wait here.", sum(len(b.queue) for b in ballots)),
+        gauge(
+            "voter_longest_wait_seconds",
+            "About how long the oldest request that waits here has waited.",
+            _longest_wait(voting, ballots),
+        ),
         counter("voter_expired_sessions", "Leases that ran out.", voting.expired),
         messages,
     ]
+
+
+def _longest_wait(voting: VoterHost, ballots: Iterable[Ballot]) -> float:
+    """Return the seconds that the oldest request has waited, as far as logical clocks tell.
+
+    An age is the reading of a clock that follows the time; a holder that asks for one more vote does
+    not wait.
+    """
+    ages = [claim.age for ballot in ballots for claim in ballot.queue if not claim.hold]
+    if not ages:
+        return 0.0
+    return max(0, voting.clock() - min(ages)) / clock.NUMBERS_PER_SECOND
 
 
 def participant_metrics(group: ClusterGroup, waits: Waits) -> list[Metric]:
