@@ -450,9 +450,10 @@ class Lock(Acquirable[Held]):
         ) as error:  # also if the thread is interrupted between any two of these steps
             taken = session.held.pop(key, None)
             prompt.withdraw_now(self.name, owner)
-            if taken is not None:
+            if taken is None:
+                self._note_missed(_outcome(error), asked_at)
+            else:
                 taken.note_end(lost=False)
-            self._note_missed(_outcome(error), asked_at)
             raise
         return held
 
