@@ -151,6 +151,17 @@ def test_a_table_shows_few_seeds_one_by_one_and_many_by_their_means(
     assert "over 21 runs" in many
 
 
+def test_a_table_of_very_many_seeds_keeps_none_of_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coterie.cli.simulate.campaign.ROWS_MAX", 10)
+    run(["simulate", *MAEKAWA, "--seeds", "11"])
+    printed = capsys.readouterr().out
+    assert "means         not of more than 10 seeds; -o csv has a line for each" in printed
+    assert "over 11 runs" not in printed
+    assert len(rows(capsys, *MAEKAWA, "--seeds", "11")) == 11
+
+
 def test_delays_come_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "delays.csv"
     file.write_text("1,10\n10,1\n")

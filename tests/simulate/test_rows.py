@@ -111,6 +111,13 @@ def test_what_never_varies_has_an_interval_of_nothing() -> None:
     assert campaign(PLAN, range(5)).totals()["entries"] == Interval(5, 21.0, 0.0, 0.0, 21, 21)
 
 
+def test_a_campaign_without_results_has_its_sums() -> None:
+    report = campaign(PLAN, range(5), keep=False)
+    assert report.results == []
+    assert (report.runs, report.entries) == (5, 105)
+    assert report.totals() == {}
+
+
 def test_runs_that_were_cut_short_are_no_part_of_the_totals() -> None:
     def clash_on_odd_seeds(seed: int) -> Trial:
         requesters = [1, 2] if seed % 2 else [1]

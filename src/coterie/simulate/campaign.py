@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from random import Random
 from time import thread_time
@@ -72,7 +73,7 @@ class Report(msgspec.Struct, kw_only=True):
     outages: list[
         float
     ] = []  # after each crash, the longest time that users waited for a free section
-    results: list[Result] = []  # of each run, in the order of the seeds
+    results: list[Result] = []  # of each run, in the order of the seeds, if they are kept
 
     @property
     def outage(self) -> Summary | None:
@@ -134,12 +135,16 @@ class Batch(NamedTuple):
     seconds: float  # of work
 
 
+Run: TypeAlias = Callable[[Sequence[int]], Report]
+
+
 def campaign(
     draw: Draw,
     seeds: Iterator[int] | Sequence[int],
     *,
     executor: Executor | None = None,
     workers: int = WORKERS,
+    keep: bool = True,
     progress: Callable[[Report], None] | None = None,
 ) -> Report:
     """Run the trial of each seed.
@@ -149,6 +154,8 @@ def campaign(
         seeds: any number of them.
         executor: runs the trials; by default they run here, one after the other.
         workers: how many tasks the executor runs at once, about.
+        keep: whether the report has the result of each run, for rows and means: some 2 kB each. Without
+            them endless seeds take no memory.
         progress: called with what is there so far, whenever some more runs are done. It
             is one report that grows: keep it, and an interrupt leaves what is done, unsorted.
 
@@ -156,7 +163,8 @@ def campaign(
         the same report whatever the executor, up to the order of its lists until all is done.
     """
     total = Report()
-    for part in _parts(draw, iter(seeds), executor, workers):
+    run = partial(run_trials, draw, keep=keep)
+    for part in _parts(run, iter(seeds), executor, workers):
         total.add(part)
         if progress is not None:
             progress(total)
@@ -165,18 +173,18 @@ def campaign(
 
 
 def _parts(
-    draw: Draw, seeds: Iterator[int], executor: Executor | None, workers: int
+    run: Run, seeds: Iterator[int], executor: Executor | None, workers: int
 ) -> Iterator[Report]:
     """Run the trials in groups, and give a report on each group when it is done."""
     if executor is None:
         for seed in seeds:
-            yield run_trials(draw, [seed])
+            yield run([seed])
         return
     size = SEEDS_PER_TASK
     pending: set[Future[Batch]] = set()
     while True:
         while len(pending) < TASKS_PER_WORKER * workers and (group := list(islice(seeds, size))):
-            pending.add(executor.submit(run_batch, draw, group))
+            pending.add(executor.submit(run_batch, run, group))
         if not pending:
             return
         done, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -194,14 +202,14 @@ def _next_size(batch: Batch) -> int:
     return max(1, round(count * TASK_SECONDS / batch.seconds))
 
 
-def run_batch(draw: Draw, seeds: Sequence[int]) -> Batch:
+def run_batch(run: Run, seeds: Sequence[int]) -> Batch:
     """Run a few trials as one task, and measure the work: a busy machine does not count."""
     begun = thread_time()
-    report = run_trials(draw, seeds)
+    report = run(seeds)
     return Batch(report, thread_time() - begun)
 
 
-def run_trials(draw: Draw, seeds: Sequence[int]) -> Report:
+def run_trials(draw: Draw, seeds: Sequence[int], *, keep: bool = True) -> Report:
     """Run a few trials, one after the other."""
     report = Report()
     for seed in seeds:
@@ -215,7 +223,7 @@ def run_trials(draw: Draw, seeds: Sequence[int]) -> Report:
                 messages=result.messages,
                 late=result.late,
                 outages=result.outages,
-                results=[result],
+                results=[result] if keep else [],
             )
         )
     return report

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FAILURES_SHOWN = 5
 ROWS_SHOWN = 20  # of more seeds the table shows the means alone
+ROWS_MAX = 100_000  # that are kept in memory for a table of means
 OF_CAMPAIGNS = ("seed", "seeds", "jobs", "executor", "chart_file", "output", "trace_file")
 
 # What the table shows of a run, and which column of a row that is.
@@ -78,7 +79,8 @@ def run_campaign(
     An interrupt ends the work, and the report is on the runs that were done until then.
     """
     plan(seeds[0])  # raises what is wrong with the options before any work is done
-    report, whole = _run(plan, seeds, helpers)
+    keep = output != "table" or len(seeds) <= ROWS_MAX
+    report, whole = _run(plan, seeds, helpers, keep=keep)
     if chart_file:
         write_file(chart_file, outage_chart({plan.algorithm: report}))
     if output == "json":
@@ -95,7 +97,7 @@ def run_campaign(
 
 
 def _run(
-    plan: Plan, seeds: Sequence[int], helpers: AbstractContextManager[Helpers]
+    plan: Plan, seeds: Sequence[int], helpers: AbstractContextManager[Helpers], *, keep: bool
 ) -> tuple[Report, bool]:
     """Run the seeds, and return the report and whether it is on all of them."""
     line = ProgressLine()
@@ -108,7 +110,10 @@ def _run(
 
     try:
         with contextlib.closing(line), helpers as (executor, count):
-            return campaign(plan, seeds, executor=executor, workers=count, progress=show), True
+            report = campaign(
+                plan, seeds, executor=executor, workers=count, keep=keep, progress=show
+            )
+            return report, True
     except KeyboardInterrupt:
         so_far.sort()
         return so_far, False
@@ -161,6 +166,8 @@ def _print(choice: Choice, report: Report) -> None:
     }
     for name, value in lines.items():
         click.echo(f"{name:13} {value}")
+    if len(report.results) < report.runs:
+        click.echo(f"{'means':13} not of more than {ROWS_MAX:,} seeds; -o csv has a line for each")
     _print_rows(report)
     _print_means(report.totals())
     for failure in report.failures[:FAILURES_SHOWN]:
@@ -170,7 +177,7 @@ def _print(choice: Choice, report: Report) -> None:
 
 
 def _print_rows(report: Report) -> None:
-    if not 0 < report.runs <= ROWS_SHOWN:
+    if not 0 < len(report.results) <= ROWS_SHOWN:
         return
     rows = [[_cell(row[name]) for name in ROW.values()] for row in report.to_dicts()]
     click.echo()
