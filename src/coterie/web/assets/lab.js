@@ -11,7 +11,7 @@ const graphs = saved ? null : await import("./lab/graph.js");
 const lessons = saved ? null : await import("./lab/lesson.js");
 const isGraph = () => Boolean(graphs?.shown.value);
 
-// Pages that are fetched when they are opened; each has `open`, `Main`, and `close` if it has work to end.
+// Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
 const OTHERS = { sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js" };
 const other = signal(null); // {name, page}
 const isPlay = () => !isGraph() && other.value === null;
@@ -36,8 +36,6 @@ const KEYS = [
   ["← →", "one move back, on"], ["Home End", "to the start, to the end"], ["[ ]", "the last, the next entry"], ["!", "the violation"],
   ["f", "find the shortest violation"], ["F", "the shortest from here"], ["ctrl-z, ctrl-y", "undo, redo"], ["?", "this sheet"],
 ];
-
-const DIAGRAM_KEYS = [["Tab", "to the diagram; in it:"], ["← →", "one event back, on"], ["Home End", "to the first event, to the last"], ["+ − 0", "zoom in, out, whole run"], ["Enter", "play from there"], ["?", "this sheet"]];
 
 function oldestDelivery() {
   const deliveries = place.value?.enabled.filter((each) => each.kind === "deliver") ?? [];
@@ -98,7 +96,7 @@ async function share() {
 
 function Keys() {
   return html`<dialog open class="sheet" aria-label="keys"><h2>Keys</h2><table><tbody>
-    ${(isPlay() ? KEYS : DIAGRAM_KEYS).map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
+    ${(other.value?.page.KEYS ?? KEYS).map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
     <button type="button" onClick=${() => { sheet.value = false; }}>close</button></dialog>`;
 }
 
