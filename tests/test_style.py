@@ -107,7 +107,8 @@ ROOMS = {
     "election": "catalogue clocks errors process",
     "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
-    "lab": "catalogue deadlock errors explore process scenario trace",
+    "lab": "catalogue coteries deadlock errors explore process scenario trace transactions"
+    " transactions.schemes transactions.serializability transactions.trials",
     "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "postgresql": "errors",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie import web
+from coterie.cli.common.output import output_option
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
 
 
 @click.command("lab")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("runs", nargs=-1, metavar="[RUN]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -28,7 +29,11 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
     help="Where to listen on this machine, or the next free port; 0: any.",
 )
 @click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
-def command(*, run: str | None, port: int, no_open: bool) -> None:
+@click.option(
+    "--grade", is_flag=True, help="Score answers to challenges instead: addresses, files."
+)
+@output_option
+def command(*, runs: tuple[str, ...], port: int, no_open: bool, grade: bool, output: str) -> int:
     """Play an algorithm by hand in the browser: deliver, drop, crash, go back, share.
 
     Every possible move shows what it leads to: whether something can still go wrong, whether it must,
@@ -37,9 +42,20 @@ def command(*, run: str | None, port: int, no_open: bool) -> None:
     RUN is the first line of a scenario, such as 'maekawa 3 variant=basic'; or a file with a scenario,
     or with a trace that --trace of check or simulate has written. The page is served on this
     machine only, until Ctrl-C.
+
+    With --grade nothing is served: each RUN is an answer to a challenge, as the page shares it, or a
+    file of such addresses, a scenario or a trace. It is played again and scored by its number of
+    moves over the fewest possible. Exits with 1 unless every answer reaches its goal.
     """
+    if grade:
+        from coterie.cli.grade import grade as grade_answers  # noqa: PLC0415 - numpy
+
+        return grade_answers(runs, output)
+    if len(runs) > 1:
+        raise UsageError(f"one run can be opened, not {len(runs)}; quote a first line: 'maekawa 3'")
     web.require()
-    show_run(None if run is None else _read(run), port, browser=not no_open)
+    show_run(_read(runs[0]) if runs else None, port, browser=not no_open)
+    return 0
 
 
 def show_trace(trace: Trace) -> None:

@@ -23,6 +23,7 @@ from coterie.lab.address import (
     write_address,
 )
 from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
+from coterie.lab.attempt import judge_attempt
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.judgement import judge
 from coterie.lab.map import draw_map
@@ -46,8 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.lab.atlas import Atlas
+    from coterie.lab.attempt import Attempt, Task
     from coterie.lab.bound import Bound
     from coterie.lab.fate import Fate
+    from coterie.lab.goal import Goal
     from coterie.lab.map import Map
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
@@ -170,6 +173,44 @@ class Laboratory:
         whole = [*run.moves[:cursor], *moves]
         address = write_address(Address(run.first, whole, len(whole)))
         return Way(moves, [code_of(move) for move in moves], searched, address)
+
+    def reaches(self, question: Question, goal: Goal) -> bool | Refusal:
+        """Return whether the reader's place is one that a goal asks for."""
+        if goal.is_seen:
+            run = self._run(question)
+            if isinstance(run, Refusal):
+                return run
+            seen = run.play_at(_cursor(run, question))
+            return goal.reached(seen, ended(seen) if seen.over else None)
+        sought = self._search(question, None)
+        if isinstance(sought, Refusal):
+            return sought
+        play, atlas = sought.play, sought.atlas
+        here = ended(play) if play.over else None if atlas is None else atlas.look(play)
+        return goal.reached(play, here)
+
+    def attempt(
+        self, question: Question, task: Task, cancelled: Callable[[], bool] | None = None
+    ) -> Attempt | Refusal:
+        """Say whether a run does a task, after how many moves, and in how few it could be done."""
+        sought = self._search(question, cancelled)
+        if isinstance(sought, Refusal):
+            return sought
+        if sought.whole is None:
+            return Refusal("this was not judged: too much can happen within the bound")
+        return judge_attempt(sought.run, sought.cursor, sought.whole, task)
+
+    def hint(
+        self, question: Question, task: Task, cancelled: Callable[[], bool] | None = None
+    ) -> Way | Refusal:
+        """Find the fewest moves from the reader's place that do a task."""
+        sought = self._search(question, cancelled)
+        if isinstance(sought, Refusal):
+            return sought
+        moves = None if sought.whole is None else sought.whole.way_to(sought.play, task.goal)
+        searched = Searched() if sought.whole is None else sought.whole.searched
+        codes = None if moves is None else [code_of(move) for move in moves]
+        return Way(moves, codes, searched)
 
     def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
         """Write all that can be reached from the start as data, if it is not too much."""
