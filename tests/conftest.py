@@ -25,6 +25,7 @@ REAL_FILES = (
     "test_store_crash.py",
     "test_store_durable.py",
     "test_postgresql_store.py",
+    "test_pytest_fixtures.py",
     "test_what_hurts_elsewhere.py",
 )
 

@@ -119,6 +119,7 @@ ROOMS = {
     " system trace transactions transactions.serializability",
     "sync": "aio errors locks system",
     "system": "syncer",
+    "testing": "cluster errors sync",
     "trace": "diagram errors",
     "transactions": "errors",
     "transactions.schemes": "clocks deadlock errors transactions",

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
         Semaphore,
     )
     from coterie.locks.connection import connect
+    from coterie.locks.current import current_token
     from coterie.transactions import Store, Transaction
+
+    __version__: str
 
 __all__ = [
     "AcquireTimeout",
@@ -67,7 +70,9 @@ __all__ = [
     "Unavailable",
     "Undeclared",
     "UsageError",
+    "__version__",
     "connect",
+    "current_token",
     "join",
     "join_store",
     "sync",
@@ -104,6 +109,7 @@ _HOMES = {
         "Semaphore",
         "connect",
     ),
+    "locks.current": ("current_token",),
     "transactions": ("Store", "Transaction"),
 }
 
@@ -114,6 +120,8 @@ def __getattr__(name: str) -> Any:
 
     if name == "sync":
         return importlib.import_module("coterie.sync")
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("coterie")
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(importlib.import_module(f"coterie.{home}"), name)

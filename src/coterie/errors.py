@@ -86,6 +86,11 @@ class AcquireTimeout(CoterieError, TimeoutError):  # noqa: N818 - the name that 
     exit_status = 75
     definite = True
 
+    def __init__(self, message: str, *, holders: tuple[str, ...] = ()) -> None:
+        """Take a message that names the holders, which are there for programs as well."""
+        super().__init__(message)
+        self.holders = holders  # host:pid of each, as far as that could be asked
+
 
 class DeadlockMember(NamedTuple):
     """A task or thread that waits in a deadlock."""

@@ -119,7 +119,9 @@ def author(name: str) -> Author:
 # Without a server
 
 
-@pytest.mark.parametrize("lock", ["a", "a/b", ".", "..", "./..", "/", "-x", "a" * 255])
+@pytest.mark.parametrize(
+    "lock", ["a", "a/b", ".", "..", "./..", "/", "-x", "a" * 255, "a:b", "=.", "a%2Fb", "ü ü"]
+)
 def test_the_node_of_a_lock_tells_its_name(lock: str) -> None:
     node = names.escape(lock)
     assert names.unescape(node) == lock
@@ -128,7 +130,22 @@ def test_the_node_of_a_lock_tells_its_name(lock: str) -> None:
 
 
 def test_different_locks_have_different_nodes() -> None:
-    locks = ["a/b", "a.b", ".", "..", "/.", "/", "./", "a-b"]
+    locks = [
+        "a/b",
+        "a.b",
+        ".",
+        "..",
+        "/.",
+        "/",
+        "./",
+        "a-b",
+        "a:b",
+        "a%2Fb",
+        "a%3Ab",
+        "=.",
+        "=",
+        ":",
+    ]
     assert len({names.escape(lock) for lock in locks}) == len(locks)
 
 

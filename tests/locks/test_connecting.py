@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,20 @@ def test_the_argument_then_the_environment_then_the_file_then_this_machine(
     monkeypatch.setenv("COTERIE_URL", "file:/from/environment")
     assert coterie.connect().url == "file:/from/environment"
     assert coterie.connect("file:/given").url == "file:/given"
+
+
+def test_a_path_is_a_directory_of_locks_or_the_file_of_a_cluster(tmp_path: Path) -> None:
+    odd = tmp_path / "50%41 locks"
+    with coterie.sync.connect(odd) as c, c.lock("a"):
+        assert odd.is_dir()
+    assert coterie.connect(Path("locks")).url == f"file:{tmp_path / 'locks'}"
+    with pytest.raises(ConfigError, match=r"shop\.toml"):
+        coterie.connect(Path("shop.toml"))
+
+
+def test_the_package_names_its_version() -> None:
+    assert coterie.__version__ == importlib.metadata.version("coterie")
+    assert {"__version__", "connect", "current_token", "sync"} <= set(dir(coterie))
 
 
 @pytest.mark.parametrize("text", ["url = 7", "url = ", "\xff"])

@@ -195,13 +195,12 @@ def test_a_forked_child_can_neither_use_nor_release_nor_keep_its_parents_lock(
 
 def test_a_closed_coordinator_says_so(url: str) -> None:
     c = coterie.sync.connect(url)
+    lock = c.lock("a")
     with pytest.raises(MisuseError, match="not open"):
-        c.lock("a")
-    with c:
-        lock = c.lock("a")
-        with pytest.raises(MisuseError, match="open already"):
-            c.open()
-    with pytest.raises(MisuseError, match="closed"):
+        lock.acquire()
+    with c, pytest.raises(MisuseError, match="open already"):
+        c.open()
+    with pytest.raises(MisuseError, match="not open"):
         lock.acquire()
     c.close()
 

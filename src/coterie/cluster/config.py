@@ -36,7 +36,7 @@ from coterie.cluster.membership import (
 from coterie.cluster.wire.security import Security, read_secret
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
-from coterie.locks.names import check_name
+from coterie.locks.names import check_plain_name
 from coterie.mutex.quorum.leased.settings import Policy, Settings
 from coterie.process import Election, Mutex
 
@@ -175,7 +175,7 @@ def check(written: ConfigFile, folder: Path, environment: Mapping[str, str]) -> 
 
 def _membership(written: ConfigFile) -> Membership:
     members = tuple(
-        Member(check_name(name, of="node"), parse_address(node.address))
+        Member(check_plain_name(name, of="node"), parse_address(node.address))
         for name, node in written.nodes.items()
     )
     if len({member.address for member in members}) < len(members):
@@ -188,7 +188,7 @@ def _membership(written: ConfigFile) -> Membership:
         chosen.setup(len(members), choice.variant, written.parameters)
         if not issubclass(chosen.process, Mutex | Election):
             raise ConfigError(f"{choice.name} neither grants locks nor elects a leader")
-    cluster = check_name(written.cluster, of="cluster")
+    cluster = check_plain_name(written.cluster, of="cluster")
     return Membership(cluster, members, _settings(written), choice)
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from coterie.locks.coordinator import Coordinator
-from coterie.locks.url import SCHEMES, choose_url, scheme_of
+from coterie.locks.url import SCHEMES, choose_url, scheme_of, url_of
+
+if TYPE_CHECKING:
+    import os
 
 
-def connect(url: str | None = None) -> Coordinator:
+def connect(url: str | os.PathLike[str] | None = None) -> Coordinator:
     """Make a coordinator, to be used in `async with`; nothing is opened yet.
 
     Without a URL the environment variable COTERIE_URL counts, then `url` or the nodes in
     `coterie.toml` of the current directory, then `file:`, which needs nothing but this machine.
+    A path is a directory of locks, or the file `NAME.toml` that describes a cluster.
     """
-    url = choose_url(url)
-    return Coordinator(importlib.import_module(SCHEMES[scheme_of(url)]).make_engine(url), url)
+    found = choose_url(url if url is None or isinstance(url, str) else url_of(url))
+    return Coordinator(importlib.import_module(SCHEMES[scheme_of(found)]).make_engine(found), found)

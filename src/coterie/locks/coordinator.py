@@ -80,7 +80,7 @@ class Coordinator:
         """Make a lock; nothing is sent before it is acquired.
 
         Args:
-            name: 1 to 255 of `A-Za-z0-9._/-`.
+            name: 1 to 255 bytes of UTF-8 that can be printed, such as `order:17`.
             timeout: Seconds to wait; None waits forever, 0 tries once. Never the lease.
             ttl: Length of the lease in seconds: that of the cluster or server, which is also the
                 longest, or less. With `file:` it means nothing, for there the system frees a lock
@@ -110,7 +110,7 @@ class Coordinator:
 
         How long to wait is said here: the timeouts of its parts do not count.
         """
-        return LockAll(self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
+        return LockAll(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
 
     @overload
     def lock_any(

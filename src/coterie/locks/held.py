@@ -33,6 +33,8 @@ class LossEvent:
         """Return True if the lock is lost."""
         return self._set
 
+    __bool__ = is_set  # `if held.lost:` means what it says
+
     async def wait(self) -> bool:
         """Wait until the lock is lost."""
         if not self._set:

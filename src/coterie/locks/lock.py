@@ -7,30 +7,43 @@ and `Acquirable` the ways to acquire a lock, several locks or a semaphore.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import inspect
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from coterie import system
 from coterie.aio import first_done, to_the_end
-from coterie.errors import AcquireTimeout, LockLost, MisuseError, NotHeld, UsageError
+from coterie.errors import (
+    AcquireTimeout,
+    CoterieError,
+    LockLost,
+    MisuseError,
+    NotHeld,
+    UsageError,
+)
+from coterie.locks import current
 from coterie.locks.body import Body
 from coterie.locks.engine import Prompt
 from coterie.locks.held import Held, Holding
 from coterie.locks.names import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
     from coterie.locks.engine import Claim, Engine
 
 TURN_SECONDS = 0.001  # for taking locks, before others get a turn
+HOLDERS_SECONDS_MAX = 0.5  # for asking who is in the way, after a wait that was in vain
 
 Owner: TypeAlias = object  # the task that holds, or the thread in the face without an event loop
 Kept_co = TypeVar("Kept_co", bound=Holding, covariant=True)
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class Session:
@@ -164,6 +177,7 @@ class Acquirable(ABC, Generic[Kept_co]):
 
     def __init__(
         self,
+        session: Session,
         name: str,
         names: Sequence[str],
         timeout: float | None = None,
@@ -171,6 +185,7 @@ class Acquirable(ABC, Generic[Kept_co]):
     ) -> None:
         """Remember how long to wait and what to call after a loss; nothing is asked for yet."""
         check_timeout(timeout)
+        self._session = session
         self.name = name
         self.names = tuple(names)  # of every lock that it may take
         self.timeout = timeout
@@ -213,27 +228,52 @@ class Acquirable(ABC, Generic[Kept_co]):
             return Patience.of(0)
         return Patience.of(self.timeout if timeout is None else timeout)
 
-    def timed_out(self, holders: str = "another task or process") -> AcquireTimeout:
-        """Make the error for a lock that was not obtained in time."""
+    async def timed_out(self) -> AcquireTimeout:
+        """Make the error for a lock that was not obtained in time; ask who holds it, for a moment."""
+        holders: list[str] = []
+        with contextlib.suppress(CoterieError, TimeoutError):
+            async with asyncio.timeout(HOLDERS_SECONDS_MAX):
+                for name in self.names:
+                    found = await self._session.engine.holders(name)
+                    holders += [party.owner for party in found]
         waited = f"within {self.timeout:g} s" if self.timeout else "at once"
         return AcquireTimeout(
-            f"lock {self.name!r} was not obtained {waited}: it is held by {holders};"
-            " try again later, or wait longer"
+            f"lock {self.name!r} was not obtained {waited}: it is held by"
+            f" {', '.join(holders) or 'another task or process'}; try again later, or wait longer",
+            holders=tuple(holders),
         )
+
+    def __call__(
+        self, function: Callable[Parameters, Coroutine[Any, Any, Result]]
+    ) -> Callable[Parameters, Coroutine[Any, Any, Result]]:
+        """Decorate a coroutine function: each call waits for the lock and holds it until it returns."""
+        if not inspect.iscoroutinefunction(function):
+            raise UsageError(
+                f"{self!r} can decorate an `async def` that returns; for other functions take the"
+                " lock from coterie.sync.connect, or use `async with` in the body"
+            )
+
+        @functools.wraps(function)
+        async def locked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            async with self:
+                return await function(*args, **kwargs)
+
+        return locked
 
     async def __aenter__(self) -> Kept_co:
         """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
         task = asyncio.current_task()
         assert task is not None, "async with runs in a task"
         holding = await self.take(task, self.patience())
-        return self.begin_body(task, holding)
-
-    def begin_body(self, task: asyncio.Task[object], holding: Kept_co | None) -> Kept_co:
-        """Watch over the body from now on; raise `AcquireTimeout` if nothing is held."""
         if holding is None:
-            raise self.timed_out()
-        self._bodies.setdefault(task, []).append(Body(holding, task))
+            raise await self.timed_out()
+        self._begin_body(task, holding)
         return holding
+
+    def _begin_body(self, task: asyncio.Task[object], holding: Holding) -> None:
+        """Watch over the body from now on."""
+        self._bodies.setdefault(task, []).append(Body(holding, task))
+        current.enter(holding)
 
     async def __aexit__(
         self,
@@ -249,6 +289,7 @@ class Acquirable(ABC, Generic[Kept_co]):
             del self._bodies[task]
         gives_way = body.end(error)
         holding = body.holding
+        current.leave(holding)
         try:
             if not holding.give_back_now(task):
                 await holding.give_back(task)
@@ -276,9 +317,9 @@ class Lock(Acquirable[Held]):
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Prepare to ask; nothing is sent before it is acquired."""
-        super().__init__(check_name(name), [name], timeout, on_lost)
+        name = check_name(name)
+        super().__init__(session, name, [name], timeout, on_lost)
         check_ttl(ttl)
-        self._session = session
         self._ttl = ttl
         self._shared = shared
         self._reentrant = reentrant
@@ -291,7 +332,10 @@ class Lock(Acquirable[Held]):
         assert task is not None, "async with runs in a task"
         self._session.check()
         held = self.take_now(task) or await self._obtain(task, self.patience(), is_free=False)
-        return self.begin_body(task, held)
+        if held is None:
+            raise await self.timed_out()
+        self._begin_body(task, held)
+        return held
 
     async def obtain(self, owner: Owner, patience: Patience) -> Held | None:
         """Acquire on behalf of an owner; return None if it was not obtained in time."""

@@ -1,6 +1,8 @@
 """Which names locks, nodes and clusters may have.
 
-1 to 255 letters, digits, dots, slashes, underscores and dashes.
+A lock may be called almost anything that can be printed: `order:17`, `Müller & Söhne`. Two ways to write the
+same text in Unicode are the same lock. Nodes and clusters, which stand in addresses and certificates, have 1 to
+255 letters, digits, dots, slashes, underscores and dashes.
 """
 
 from __future__ import annotations
@@ -9,18 +11,39 @@ import string
 
 from coterie.errors import UsageError
 
-ALPHABET = frozenset(string.ascii_letters + string.digits + "._/-")
-LENGTH_MAX = 255
+PLAIN = frozenset(string.ascii_letters + string.digits + "._/-")
+BYTES_MAX = 255
 
 
-def check_name(name: str, length_max: int = LENGTH_MAX, *, of: str = "lock") -> str:
-    """Return the name if a lock may have it; else say which character is wrong, of whose name."""
-    if ALPHABET.issuperset(name) and 1 <= len(name) <= length_max:
+def check_name(name: str, bytes_max: int = BYTES_MAX) -> str:
+    """Return the name of a lock as it is compared and stored; raise `UsageError` if it cannot be one."""
+    if PLAIN.issuperset(name) and 1 <= len(name) <= bytes_max:
         return name
+    if not name.isascii():
+        import unicodedata  # noqa: PLC0415 - a command that starts often seldom needs it
+
+        name = unicodedata.normalize("NFC", name)
     for position, character in enumerate(name, 1):
-        if character not in ALPHABET:
+        if not character.isprintable():
+            raise UsageError(
+                f"lock name {name!r}: {character!r} at position {position} cannot be printed"
+            )
+    if name != name.strip():
+        raise UsageError(f"lock name {name!r}: remove the space at its begin or end")
+    size = len(name.encode())
+    if not 1 <= size <= bytes_max:
+        raise UsageError(f"a lock name must have 1 to {bytes_max} bytes in UTF-8, got {size}")
+    return name
+
+
+def check_plain_name(name: str, *, of: str) -> str:
+    """Return the name of a node or cluster; else say which character is wrong, of whose name."""
+    for position, character in enumerate(name, 1):
+        if character not in PLAIN:
             raise UsageError(
                 f"{of} name {name!r}: {character!r} at position {position} is not allowed;"
                 " choose from: A-Z a-z 0-9 . _ / -"
             )
-    raise UsageError(f"a {of} name must have 1 to {length_max} characters, got {len(name)}")
+    if not 1 <= len(name) <= BYTES_MAX:
+        raise UsageError(f"a {of} name must have 1 to {BYTES_MAX} characters, got {len(name)}")
+    return name

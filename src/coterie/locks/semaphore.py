@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from coterie.errors import MisuseError, UsageError
 from coterie.locks.held import Held
 from coterie.locks.lock import Acquirable, Lock
-from coterie.locks.names import LENGTH_MAX, check_name
+from coterie.locks.names import BYTES_MAX, check_name
 from coterie.locks.several import obtain_any
 
 if TYPE_CHECKING:
@@ -38,10 +38,9 @@ class Semaphore(Acquirable[Held]):
         """Prepare the slots `name/permit-1` and so on."""
         if permits < 1:
             raise UsageError(f"permits must be at least 1, got {permits}")
-        check_name(name, LENGTH_MAX - len(f"/permit-{permits}"))
+        name = check_name(name, BYTES_MAX - len(f"/permit-{permits}"))
         slots = [f"{name}/permit-{number}" for number in range(1, permits + 1)]
-        super().__init__(name, slots, timeout, on_lost)
-        self._session = session
+        super().__init__(session, name, slots, timeout, on_lost)
         self._slots = [Lock(session, slot, ttl=ttl) for slot in slots]
 
     async def obtain(self, owner: Owner, patience: Patience) -> Held | None:

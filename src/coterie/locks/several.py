@@ -28,13 +28,14 @@ class LockAll(Acquirable[HeldAll]):
 
     def __init__(
         self,
+        session: Session,
         parts: Sequence[Acquirable[Any]],
         *,
         timeout: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Bind the parts together."""
-        super().__init__(_joined(parts), _distinct(parts), timeout, on_lost)
+        super().__init__(session, _joined(parts), _distinct(parts), timeout, on_lost)
         self._parts = parts
 
     async def obtain(self, owner: Owner, patience: Patience) -> HeldAll | None:
@@ -85,8 +86,7 @@ class LockAny(Acquirable[Part]):
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Collect the alternatives, the best liked first."""
-        super().__init__(_joined(parts), _distinct(parts), timeout, on_lost)
-        self._session = session
+        super().__init__(session, _joined(parts), _distinct(parts), timeout, on_lost)
         self._parts = parts
 
     async def obtain(self, owner: Owner, patience: Patience) -> Part | None:

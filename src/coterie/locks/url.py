@@ -30,6 +30,14 @@ def choose_url(url: str | None = None) -> str:
     return url or os.environ.get("COTERIE_URL") or _configured_url() or DEFAULT_URL
 
 
+def url_of(path: os.PathLike[str]) -> str:
+    """Return the URL of the locks at a path: a directory of locks, or the file of a cluster."""
+    text = os.fspath(path)
+    if text.endswith(".toml"):
+        return f"coterie:{text}"
+    return f"file:{os.path.abspath(text).replace('%', '%25')}"  # noqa: PTH100 - as below
+
+
 def scheme_of(url: str) -> str:
     """Return the kind of coordinator that a URL names."""
     scheme, colon, _ = url.partition(":")

@@ -13,6 +13,7 @@ from coterie.sync.lock import Acquirable, Lock
 from coterie.sync.loop import Loop
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import AsyncGenerator, Callable, Iterator
     from types import TracebackType
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from coterie.sync.held import Held, HeldAll, Holding
 
 
-def connect(url: str | None = None) -> Coordinator:
-    """Make a coordinator, to be used in `with`; the URL is that of `coterie.connect`."""
+def connect(url: str | os.PathLike[str] | None = None) -> Coordinator:
+    """Make a coordinator, to be used in `with`; the URL or path is that of `coterie.connect`."""
     return Coordinator(locks.connect(url))
 
 
@@ -97,7 +98,7 @@ class Coordinator:
             reentrant=reentrant,
             on_lost=self._passing_to(on_lost),
         )
-        return Lock(self._loop, inner)
+        return Lock(self._running, inner)
 
     def lock_all(
         self,
@@ -110,7 +111,7 @@ class Coordinator:
         inner = self._inner.lock_all(
             *_inner(parts), timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
         )
-        return Acquirable(self._loop, inner)
+        return Acquirable(self._running, inner)
 
     def lock_any(
         self,
@@ -123,7 +124,7 @@ class Coordinator:
         inner = self._inner.lock_any(
             *_inner(parts), timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
         )
-        return Acquirable(self._loop, inner)
+        return Acquirable(self._running, inner)
 
     def semaphore(
         self,
@@ -138,7 +139,7 @@ class Coordinator:
         inner = self._inner.semaphore(
             name, permits, timeout=timeout, ttl=ttl, on_lost=self._passing_to(on_lost)
         )
-        return Acquirable(self._loop, inner)
+        return Acquirable(self._running, inner)
 
     def elect(
         self,
@@ -157,36 +158,34 @@ class Coordinator:
         async def begin() -> AsyncGenerator[Party | None, None]:
             return self._inner.observe(name)
 
-        changes = self._loop.run(begin)
+        changes = self._running().run(begin)
         try:
             while True:
-                yield self._loop.run(changes.__anext__)
+                yield self._running().run(changes.__anext__)
         finally:
             with contextlib.suppress(MisuseError):  # closing has ended this, too
-                self._loop.run(changes.aclose)
+                self._running().run(changes.aclose)
 
     def locked(self, name: str) -> bool:
         """Return True if a task or thread of any process holds the lock."""
-        return self._loop.run(lambda: self._inner.locked(name))
+        return self._running().run(lambda: self._inner.locked(name))
 
     def holders(self, name: str) -> list[Party]:
         """List the holders of the lock."""
-        return self._loop.run(lambda: self._inner.holders(name))
+        return self._running().run(lambda: self._inner.holders(name))
 
     def waiters(self, name: str) -> list[Party]:
         """List the tasks that wait for the lock, the next first."""
-        return self._loop.run(lambda: self._inner.waiters(name))
+        return self._running().run(lambda: self._inner.waiters(name))
 
     def _passing_to(
         self, on_lost: Callable[[Holding], object] | None
     ) -> Callable[[locks.Holding], object] | None:
         if on_lost is None:
             return None
-        loop = self._loop
-        return lambda holding: on_lost(wrap(loop, holding))
+        return lambda holding: on_lost(wrap(self._running(), holding))
 
-    @property
-    def _loop(self) -> Loop:
+    def _running(self) -> Loop:
         if self._started is None:
             raise MisuseError(
                 f"the coordinator {self.url} is not open; use `with coterie.sync.connect(...)`"

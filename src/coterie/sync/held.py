@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from coterie.sync.loop import Loop
 
 
+class LossEvent(threading.Event):
+    """Is set when a lock is lost; `held.lost.wait()` waits for it."""
+
+    def __bool__(self) -> bool:
+        """Return True if the lock is lost: `if held.lost:` means what it says."""
+        return self.is_set()
+
+
 class Holding:
     """One lock or several, held together by one thread."""
 
@@ -21,14 +29,14 @@ class Holding:
         self.name = inner.name
         self._loop = loop
         self.inner = inner
-        self._lost: threading.Event | None = None
+        self._lost: LossEvent | None = None
 
     def __repr__(self) -> str:
         """Show what is held and how it stands."""
         return repr(self.inner)
 
     @property
-    def lost(self) -> threading.Event:
+    def lost(self) -> LossEvent:
         """Is set when it is lost; what was taken without the event loop is watched from now on."""
         if self._lost is None:
             self._loop.run(self._watch_in_loop)
@@ -38,7 +46,7 @@ class Holding:
     def watch(self) -> None:
         """Watch over it; in the thread of the loop."""
         if self._lost is None:
-            self._lost = threading.Event()
+            self._lost = LossEvent()
             self.inner.lost.call(self._lost.set)
 
     async def _watch_in_loop(self) -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import threading
 from collections import defaultdict
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast
 
 from coterie import locks
-from coterie.errors import LockLost, NotHeld
+from coterie.errors import LockLost, NotHeld, UsageError
+from coterie.locks import current
 from coterie.sync.held import Held, Holding, wrap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from coterie.locks.lock import Patience
     from coterie.sync.loop import Loop
 
 Kept_co = TypeVar("Kept_co", bound=Holding, covariant=True)
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class Acquirable(Generic[Kept_co]):
@@ -24,13 +30,13 @@ class Acquirable(Generic[Kept_co]):
 
     def __init__(
         self,
-        loop: Loop,
+        running: Callable[[], Loop],
         inner: locks.Acquirable[locks.Holding],
     ) -> None:
-        """Stand for an object of the event loop."""
+        """Stand for an object of the event loop, which may be started later; `running` finds it."""
         self.name = inner.name
         self.inner = inner
-        self._loop = loop
+        self._running = running
         self._prompt = inner if isinstance(inner, locks.Lock) and inner.is_prompt else None
         self._entered: defaultdict[threading.Thread, list[Kept_co]] = defaultdict(list)
 
@@ -52,8 +58,9 @@ class Acquirable(Generic[Kept_co]):
         owner = threading.current_thread()
         held = self._take_now(owner) or self._take(owner, self.inner.patience())
         if held is None:
-            raise self.inner.timed_out()
+            raise self._running().run(self.inner.timed_out)
         self._entered[owner].append(held)
+        current.enter(held)
         return held
 
     def __exit__(
@@ -67,6 +74,7 @@ class Acquirable(Generic[Kept_co]):
         held = self._entered[thread].pop()
         if not self._entered[thread]:
             del self._entered[thread]
+        current.leave(held)
         try:
             held.release()
         except LockLost:
@@ -75,30 +83,47 @@ class Acquirable(Generic[Kept_co]):
         except NotHeld:
             pass  # the body has released it by itself, and the owner is the same thread
 
+    def __call__(self, function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        """Decorate a function: each call waits for the lock and holds it until it returns."""
+        if inspect.iscoroutinefunction(function) or _makes_generators(function):
+            raise UsageError(
+                f"{self!r} can decorate a `def` that returns; for an `async def` take the lock from"
+                " coterie.connect, and in a generator use `with` in the body"
+            )
+
+        @functools.wraps(function)
+        def locked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            with self:
+                return function(*args, **kwargs)
+
+        return locked
+
     def _take_now(self, owner: threading.Thread) -> Kept_co | None:
         """Acquire in this thread, without the event loop, if that is possible at once."""
         if self._prompt is None:
             return None
-        self._loop.check()
+        loop = self._running()
+        loop.check()
         held = self._prompt.take_now(owner)
-        return None if held is None else cast("Kept_co", Held(self._loop, held))
+        return None if held is None else cast("Kept_co", Held(loop, held))
 
     def _take(self, owner: threading.Thread, patience: Patience) -> Kept_co | None:
         """Acquire, waiting if necessary: in this thread if that is possible, else in the event loop."""
+        loop = self._running()
         if self._prompt is not None and self._prompt.can_wait_now(owner):
             held = self._prompt.wait_now(owner, patience)
-            return None if held is None else cast("Kept_co", Held(self._loop, held))
+            return None if held is None else cast("Kept_co", Held(loop, held))
 
         async def take() -> Holding | None:
             inner = await self.inner.take(owner, patience)
-            return None if inner is None else wrap(self._loop, inner)
+            return None if inner is None else wrap(loop, inner)
 
         async def undo(held: Holding | None) -> None:
             if held is not None:
                 await held.inner.give_back(owner)
 
         # The kind that is held follows from the kind that is asked for.
-        return cast("Kept_co | None", self._loop.run(take, undo))
+        return cast("Kept_co | None", loop.run(take, undo))
 
 
 class Lock(Acquirable[Held]):
@@ -109,4 +134,8 @@ class Lock(Acquirable[Held]):
         owner = threading.current_thread()
         inner = self.inner
         assert isinstance(inner, locks.Lock), "made so"
-        self._loop.run(lambda: inner.give_back(owner))
+        self._running().run(lambda: inner.give_back(owner))
+
+
+def _makes_generators(function: Callable[..., object]) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)

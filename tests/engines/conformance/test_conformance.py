@@ -120,6 +120,21 @@ async def test_the_first_that_asks_is_the_first_that_enters(supplier: Supplier, 
 
 
 @in_loop
+async def test_names_that_look_like_parts_of_keys_are_locks_of_their_own(
+    supplier: Supplier, name: str
+) -> None:
+    kin = ["", ":", ":x.1", "%3A", "/x", " &", "*", "{1}", "\u00fc", "=", "."]
+    async with programs(supplier, 2) as (ann, bob):
+        held = [await taken(ann, name + end) for end in kin]
+        for each in held:
+            assert await bob.lock(each.name).acquire(timeout=0) is None
+            assert [party.name for party in await bob.holders(each.name)] == [each.name]
+        for each in held:
+            await each.release()
+            await free(bob, each.name)
+
+
+@in_loop
 async def test_tokens_grow_over_many_holds_and_to_another_program(
     supplier: Supplier, name: str
 ) -> None:

@@ -132,10 +132,7 @@ async def _acquire_and_run(
     finally:
         saying.cancel()
     if holding is None:
-        holders = [party for name in wanted.names for party in await coordinator.holders(name)]
-        raise wanted.timed_out(
-            ", ".join(party.owner for party in holders) or "a holder that does not answer"
-        )
+        raise await wanted.timed_out()
     try:
         if not job.program:
             return await _hold_alone(holding, signals)

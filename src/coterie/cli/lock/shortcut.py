@@ -20,7 +20,7 @@ from coterie.cli.lock.group import Group
 from coterie.cli.lock.program import Job, environment, failure, read_program
 from coterie.errors import CoterieError, UsageError
 from coterie.locks.loss import NOT_IN_FORCE, loss
-from coterie.locks.names import LENGTH_MAX, check_name
+from coterie.locks.names import BYTES_MAX, check_name
 from coterie.locks.url import choose_url, scheme_of
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _wanted(name: str, options: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     else:
         if not 1 <= holders <= HOLDERS_MAX or "shared" in options:
             raise UsageError("-k")
-        check_name(name, LENGTH_MAX - len(f"/permit-{holders}"))
+        name = check_name(name, BYTES_MAX - len(f"/permit-{holders}"))
         first = tuple(f"{name}/permit-{number}" for number in range(1, holders + 1))
     names = [*first, *also]
     if len(set(names)) < len(names):

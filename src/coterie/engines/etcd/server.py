@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import math
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
 
 import grpc.aio
 import msgspec
@@ -317,7 +318,7 @@ class EtcdSession:
             return _divided(await self._read(QUEUES, after(QUEUES)))
         found = {}
         for lock in locks:
-            start = QUEUES + f"{lock}:".encode()
+            start = _queue(lock)
             found.update(_divided(await self._read(start, after(start))))
         return found
 
@@ -366,15 +367,20 @@ class EtcdSession:
 
     def _key(self, place: Place) -> bytes:
         mode = "s" if place.shared else "x"
-        return QUEUES + f"{place.lock}:{mode}.{self._id:x}.{place.attempt}".encode()
+        return _queue(place.lock) + f"{mode}.{self._id:x}.{place.attempt}".encode()
 
     def _abandoned(self, place: Place) -> bytes:
         return ABANDONED + f"{self._id:x}.{place.attempt}".encode()
 
 
+def _queue(lock: str) -> bytes:
+    """Return how the keys of a lock begin: no other lock's do."""
+    return QUEUES + f"{quote(lock)}:".encode()
+
+
 def _way(place: Place) -> tuple[bytes, bytes]:
     """Return the range of the keys that can be in the way: for a sharer only exclusive ones."""
-    start = QUEUES + f"{place.lock}:{'x.' if place.shared else ''}".encode()
+    start = _queue(place.lock) + (b"x." if place.shared else b"")
     return start, after(start)
 
 
@@ -383,7 +389,7 @@ def _divided(keys: Sequence[KeyValue]) -> dict[str, list[Entry]]:
     lines: dict[str, list[tuple[bool, KeyValue]]] = {}
     for found in keys:
         lock, _, rest = found.key[len(QUEUES) :].decode().partition(":")
-        lines.setdefault(lock, []).append((rest.startswith("s."), found))
+        lines.setdefault(unquote(lock), []).append((rest.startswith("s."), found))
     return {lock: _entries(line) for lock, line in lines.items()}
 
 

@@ -22,13 +22,13 @@ RESERVED = (".", "..")  # cannot be nodes
 
 
 def escape(lock: str) -> str:
-    """Return the node of a lock; the names of locks have neither `:` nor `=` in them."""
-    return f"={lock}" if lock in RESERVED else lock.replace("/", ":")
+    """Return the node of a lock: with `:` for `/`, and other characters than letters and digits as in a URL."""
+    return f"={lock}" if lock in RESERVED else quote(lock, safe="/").replace("/", ":")
 
 
 def unescape(node: str) -> str:
     """Return the lock of a node."""
-    return node[1:] if node.startswith("=") else node.replace(":", "/")
+    return node[1:] if node.startswith("=") else unquote(node.replace(":", "/"))
 
 
 class Node(NamedTuple):

@@ -1,0 +1,60 @@
+"""The locks in whose bodies the running code is, by context: no argument has to carry the token."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
+
+from coterie.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Tokens(Protocol):
+    """What is held, by a task or by a thread."""
+
+    @property
+    def tokens(self) -> Mapping[str, int]:
+        """The fencing token of each lock by its name."""
+
+
+_entered: ContextVar[tuple[Tokens, ...]] = ContextVar("coterie.entered", default=())
+
+
+def enter(held: Tokens) -> None:
+    """Note that the body of a `with` begins."""
+    _entered.set((*_entered.get(), held))
+
+
+def leave(held: Tokens) -> None:
+    """Note that the body has ended.
+
+    Not by `ContextVar.reset`: a generator, such as a fixture of a test, may end in another context
+    than the one that it began in.
+    """
+    _entered.set(tuple(each for each in _entered.get() if each is not held))
+
+
+def current_token(name: str | None = None) -> int | None:
+    """Return the fencing token of the lock in whose body this code runs.
+
+    Bodies are those of `with`, `async with` and decorated functions; tasks that are started in a body
+    are in it, too, and know its token also after it has ended: a fence refuses it then.
+
+    Args:
+        name: Of the lock; the innermost if it is left out.
+
+    Returns:
+        The token, or None outside of all bodies of that lock.
+    """
+    for held in reversed(_entered.get()):
+        tokens = held.tokens
+        if name is not None:
+            if name in tokens:
+                return tokens[name]
+        elif len(tokens) == 1:
+            return next(iter(tokens.values()))
+        else:
+            raise UsageError(f"several locks are held together: name one of {', '.join(tokens)}")
+    return None
