@@ -18,6 +18,7 @@ REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_cluster_page.py",
     "test_dashboard_browser.py",
+    "test_exercises_browser.py",
     "test_lab_browser.py",
     "test_lock_bench.py",
     "test_locks_page.py",

@@ -173,7 +173,7 @@ def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None
 
 def test_the_pages_first_visit_fits_its_budget() -> None:
     names = ["lab.html", "lab.css", "lab.js", "lab/run.js", "lab/picture.js", "lab/panels.js"]
-    names += ["lab/lesson.js", "lab/graph.js"]
+    names += ["lab/lesson.js", "lab/challenge.js", "lab/editor.js", "exercise.css", "drawing.css"]
     names += ["style.css", "ui.js", "icon.svg"]
     names += [f"vendor/{name}.js" for name in ("preact", "hooks", "htm", "signals", "signals-core")]
     sizes = [len(ask(APP, f"/assets/{name}").body) for name in names]
