@@ -20,6 +20,7 @@ REAL_FILES = (
     "test_dashboard_browser.py",
     "test_exercises_browser.py",
     "test_lab_browser.py",
+    "test_map_browser.py",
     "test_lock_bench.py",
     "test_locks_page.py",
     "test_store_bench.py",

@@ -165,3 +165,15 @@ def test_an_answer_that_does_not_reach_its_goal_is_said_to(
 @pytest.mark.parametrize("arguments", [["--grade"], ["--grade", "no such file"], ["a 3", "b 3"]])
 def test_what_cannot_be_graded_or_opened_is_refused(arguments: list[str]) -> None:
     assert run(["lab", *arguments, "--no-open"]) == 64
+
+
+def test_all_runs_of_a_small_system_are_written_as_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "maekawa.html"
+    assert run(["lab", "maekawa 3 variant=basic", "--export", str(path)]) == 0
+    assert path.stat().st_size < 160_000
+    assert run(["lab", "lamport 3 channel=unordered", "--export", str(path)]) == 64
+    assert "at most 20,000 states" in capsys.readouterr().err
+    for arguments in ([], ["maekawa 3", "x 3"], ["fault-tolerant 3"]):
+        assert run(["lab", *arguments, "--export", str(path)]) == 64

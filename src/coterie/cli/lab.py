@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie import web
-from coterie.cli.common.output import output_option
+from coterie.cli.common.output import output_option, write_file
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,10 +30,24 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
 )
 @click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
 @click.option(
+    "--export",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Write all runs of a small system as one page, and serve nothing.",
+)
+@click.option(
     "--grade", is_flag=True, help="Score answers to challenges instead: addresses, files."
 )
 @output_option
-def command(*, runs: tuple[str, ...], port: int, no_open: bool, grade: bool, output: str) -> int:
+def command(
+    *,
+    runs: tuple[str, ...],
+    port: int,
+    no_open: bool,
+    export: Path | None,
+    grade: bool,
+    output: str,
+) -> int:
     """Play an algorithm by hand in the browser: deliver, drop, crash, go back, share.
 
     Every possible move shows what it leads to: whether something can still go wrong, whether it must,
@@ -42,6 +56,10 @@ def command(*, runs: tuple[str, ...], port: int, no_open: bool, grade: bool, out
     RUN is the first line of a scenario, such as 'maekawa 3 variant=basic'; or a file with a scenario,
     or with a trace that --trace of check or simulate has written. The page is served on this
     machine only, until Ctrl-C.
+
+    With --export nothing is served: every state that RUN can come to, with one entry of each process and
+    no faults, goes into one file that opens from disk with the network off, if there are at most
+    20,000. The page saves such a file, too, with what may happen as it is chosen there.
 
     With --grade nothing is served: each RUN is an answer to a challenge, as the page shares it, or a
     file of such addresses, a scenario or a trace. It is played again and scored by its number of
@@ -53,6 +71,9 @@ def command(*, runs: tuple[str, ...], port: int, no_open: bool, grade: bool, out
         return grade_answers(runs, output)
     if len(runs) > 1:
         raise UsageError(f"one run can be opened, not {len(runs)}; quote a first line: 'maekawa 3'")
+    if export is not None:
+        _export(_read(runs[0]) if runs else None, export)
+        return 0
     web.require()
     show_run(_read(runs[0]) if runs else None, port, browser=not no_open)
     return 0
@@ -98,6 +119,18 @@ def show_run(run: Address | None, port: int, *, browser: bool) -> None:
         show(make_app(pages.routes()), port, page, browser=browser)
     finally:
         pages.close()
+
+
+def _export(run: Address | None, path: Path) -> None:
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
+    from coterie.web.lab.file import map_page  # noqa: PLC0415 - as above
+
+    if run is None:
+        raise UsageError("name what to export, such as 'maekawa 3'")
+    page = map_page(run.first, run.moves)
+    if isinstance(page, Refusal):
+        raise UsageError(page.error)
+    write_file(path, page)
 
 
 def _read(run: str) -> Address:

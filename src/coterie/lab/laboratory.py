@@ -30,7 +30,6 @@ from coterie.lab.map import draw_map
 from coterie.lab.questions import (
     Enabled,
     Fates,
-    Look,
     Message,
     Position,
     Question,
@@ -149,16 +148,6 @@ class Laboratory:
             no_return=point,
             blunder=blunder,
         )
-
-    def look(
-        self, question: Question, cancelled: Callable[[], bool] | None = None
-    ) -> Look | Refusal:
-        """Show where the reader stands, and what that leads to, in one answer."""
-        position = self.play(question)
-        if isinstance(position, Refusal):
-            return position
-        fates = self.fates(question, cancelled)
-        return fates if isinstance(fates, Refusal) else Look(position, fates)
 
     def way(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Way | Refusal:
         """Find the fewest moves from the reader's place to a violation."""

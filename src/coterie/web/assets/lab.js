@@ -48,7 +48,7 @@ function nextEntry(direction) {
 }
 
 function search(from) {
-  if (!hidden.value) findViolation(from); // a challenge is to be done by hand
+  if (!hidden.value && (!saved || saved.map)) findViolation(from); // a challenge is to be done by hand
 }
 
 function press(event) {
@@ -110,7 +110,7 @@ function Page() {
       ${!saved && html`<button type="button" onClick=${share}>share</button>`}
       ${!saved && isPlay() && html`
       <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
-        <option value="">…</option><option value="html">page (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
+        <option value="">…</option><option value="html">this run (HTML)</option><option value="map">all runs (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
       <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
     ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="lab">
       <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>

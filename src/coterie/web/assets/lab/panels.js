@@ -43,7 +43,7 @@ export function Bounds() {
         if (event.currentTarget.value !== "" && value !== bound.value[name]) chooseBound(name, Math.max(0, Math.min(most, value)));
       }} /></label>`)}</fieldset>
     <p class="quiet">${searching.value ? "searching…" : fates.value?.searched.text ?? ""}</p>
-    ${!saved && !hidden.value && html`<p class="row"><button type="button" onClick=${() => findViolation(0)}>Find the shortest violation <kbd>f</kbd></button>
+    ${(!saved || saved.map) && !hidden.value && html`<p class="row"><button type="button" onClick=${() => findViolation(0)}>Find the shortest violation <kbd>f</kbd></button>
       <button type="button" onClick=${() => findViolation(cursor.value)}>From here <kbd>F</kbd></button></p>`}
   </section>`;
 }

@@ -64,9 +64,10 @@ class Refused extends Error {
   }
 }
 
-// A page that was saved as a file has its answers with it: those along one run.
+// A page that was saved as a file has its answers with it: those along one run, or a whole map.
 const embedded = document.getElementById("answers");
 export const saved = embedded && JSON.parse(embedded.textContent);
+const map = saved?.map ? await import("coterie/lab/map.js") : null; // by the import map of that file
 const ELSEWHERE = "this file holds one run: open it in the laboratory to leave it, with coterie lab";
 
 function answerFromFile(path, body) {
@@ -95,6 +96,7 @@ export async function request(path, body, signal) {
 }
 
 export async function ask(path, body, signal) {
+  if (map) return map.answer(saved, path, body);
   return saved ? answerFromFile(path, body) : (await request(path, body, signal)).json();
 }
 
@@ -287,7 +289,7 @@ export const make = (text) => soon(() => makeNow(text));
 export function makeNow(text) {
   // A second click of a double click may come when the move is not possible any more.
   if (place.value === null || (text !== "run" && !place.value.enabled.some((move) => move.text === text))) return;
-  if (saved) {
+  if (saved && !map) {
     if (text === "run") go(moves.value.length);
     else if (text === moves.value[cursor.value]) go(cursor.value + 1);
     else problem.value = { error: ELSEWHERE };
