@@ -120,7 +120,7 @@ ROOMS = {
     "sync": "aio errors locks system",
     "system": "syncer",
     "testing": "cluster errors sync",
-    "trace": "diagram errors",
+    "trace": "diagram errors web",
     "transactions": "errors",
     "transactions.schemes": "clocks deadlock errors transactions",
     "transactions.serializability": "deadlock diagram errors transactions",

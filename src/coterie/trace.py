@@ -179,6 +179,12 @@ class Trace(msgspec.Struct, dict=True):
 
         return space_time(self)
 
+    def _repr_html_(self) -> str | None:
+        """Show a short run where a notebook can play it; a long one stays a picture."""
+        from coterie.web.notebook import live_run  # noqa: PLC0415 - for notebooks alone
+
+        return live_run(self)
+
     def save(self, path: Path) -> None:
         """Write to a file as JSON lines."""
         path.write_text(self.to_lines(), encoding="utf-8")

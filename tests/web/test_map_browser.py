@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,13 +13,12 @@ from playwright.sync_api import expect
 from coterie.lab.bound import Bound
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Fates, Position, Question
+from coterie.scenario import perform
 from coterie.web.lab.file import map_page
 from tests.processes import BOUND_SECONDS
 from tests.web.browser import serious_findings, watched_page
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.real
@@ -115,3 +115,36 @@ def compare(page: Page, lab: Laboratory, question: Question) -> dict[str, Any]:
     for text, fate in fates["moves"].items():
         assert known.get(text, fate["word"]) == fate["word"]
     return shown
+
+
+def test_a_run_in_a_notebook_is_played_in_a_frame_that_reaches_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
+    shown = perform("maekawa 3 variant=basic\nacquire 1\nacquire 2\nacquire 3\n").trace
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><title>notebook</title>{shown._repr_html_()}")
+    with watched_page(browser, offline=True) as watched:
+        watched.page.goto(path.as_uri())
+        frame = watched.page.frame_locator("iframe")
+        expect(frame.locator(".verdict")).to_contain_text("lost")
+        frame.get_by_role("button", name="one move back").click()
+        expect(frame.locator(".time-bar")).to_contain_text("2 of 3")
+
+
+def test_a_picture_of_the_docs_is_played_where_it_is_html(browser: Browser, tmp_path: Path) -> None:
+    live = tmp_path / "run.html"
+    page = map_page("maekawa 3 variant=basic", ["acquire 1"])
+    assert isinstance(page, str)
+    live.write_text(page)
+    script = (Path(__file__).parents[2] / "docs" / "live.js").read_text()
+    (tmp_path / "page.html").write_text(
+        "<!doctype html><title>docs</title>"
+        f'<coterie-run src="run.html"><img alt="a run"></coterie-run><script>{script}</script>'
+    )
+    with watched_page(browser, offline=True) as watched:
+        watched.page.goto((tmp_path / "page.html").as_uri())
+        watched.page.get_by_role("button", name="Play this run").click()
+        frame = watched.page.frame_locator("iframe[title='a run']")
+        expect(frame.locator(".time-bar")).to_contain_text("1 of 1")
+        frame.get_by_role("button", name="acquire 2").first.click()
+        expect(frame.locator(".time-bar")).to_contain_text("2 of 2")

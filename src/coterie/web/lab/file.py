@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).parent.parent / "assets"
 MOVES_MAX = 200  # of a run in a file: an answer for each place is in it
+MILLISECONDS = 2_000  # that a look at one place may take
 MAP_MILLISECONDS = 20_000  # that drawing a whole map may take
 IMPORT = re.compile(r"""(from\s*|import\s*)"(\.{1,2}/[^"]+)\"""")
 PLAIN = " " + "".join(sorted(set(punctuation) - set("%#")))  # in an address that holds text
@@ -91,16 +92,21 @@ def run_page(
     moves: Sequence[str],
     bound: Bound | None = None,
     cancelled: Callable[[], bool] | None = None,
+    milliseconds: int = MILLISECONDS,
 ) -> str | Refusal:
-    """Return the page of a run, from the start to its last move."""
-    content = _content(first, list(moves), bound or Bound(), cancelled)
+    """Return the page of a run, from the start to its last move; each place is looked at so long."""
+    laboratory = Laboratory(milliseconds)
+    content = _content(laboratory, first, list(moves), bound or Bound(), cancelled)
     return content if isinstance(content, Refusal) else _page(content, first)
 
 
 def _content(
-    first: str, moves: list[str], bound: Bound, cancelled: Callable[[], bool] | None
+    laboratory: Laboratory,
+    first: str,
+    moves: list[str],
+    bound: Bound,
+    cancelled: Callable[[], bool] | None,
 ) -> Content | Refusal:
-    laboratory = Laboratory()
     whole = laboratory.play(Question(first, moves))
     if isinstance(whole, Refusal):
         return whole
