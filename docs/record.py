@@ -65,7 +65,9 @@ def write_live_runs() -> int:
         if not scenario.exists():
             continue
         run = address_of(perform(scenario.read_text(encoding="utf-8")).trace)
-        page = run if isinstance(run, Refusal) else run_page(run.first, run.moves, milliseconds=LOOK)
+        page = (
+            run if isinstance(run, Refusal) else run_page(run.first, run.moves, milliseconds=LOOK)
+        )
         if isinstance(page, Refusal):
             print("stays a picture:", picture.name, page.error)
         else:

@@ -38,7 +38,8 @@ from coterie.lab.questions import (
 from coterie.lab.recent import Recent
 from coterie.lab.review import find_blunder, point_of_no_return
 from coterie.lab.run import Run, begin_run
-from coterie.lab.scope import limits, unexplored
+from coterie.lab.scope import is_timed, limits, unexplored
+from coterie.lab.time_bounds import time_fates
 from coterie.lab.waits import explain_waits
 from coterie.trace import label
 
@@ -124,8 +125,7 @@ class Laboratory:
             return sought
         run, cursor, play, atlas, whole = sought
         if atlas is None:
-            here = ended(play) if play.over else None
-            return Fates(cursor, here, {}, Searched(), judge(play, here, Searched()))
+            return _unsearched(run, cursor, play)
         here = atlas.look(play)
         moves = play.enabled()
         ahead = atlas.look_ahead(play, moves)
@@ -302,6 +302,19 @@ class Laboratory:
                 fates.append(atlas.look(play))
         self._histories.put((run.first, moves, bound), fates)
         return fates
+
+
+def _unsearched(run: Run, cursor: int, play: Play) -> Fates:
+    """Say what can be said without a search: what shows, and whether bounds of time are kept."""
+    timed = time_fates(run, cursor) if is_timed(play) else None
+    here, moves = (None, {}) if timed is None else timed
+    if play.over:
+        shown = ended(play)
+        text = shown.text if here is None else f"{shown.text}, {here.text.partition(';')[0]}"
+        here, moves = msgspec.structs.replace(shown, text=text), {}
+    return Fates(
+        cursor, here, moves, Searched(), judge(play, here, Searched()), explain_waits(play)
+    )
 
 
 class _Attempt(NamedTuple):

@@ -100,7 +100,7 @@ function Move({ move, index }) {
   const fate = fates.value?.moves[move.text];
   return html`<li><button type="button" class="move" onClick=${() => make(move.text)}>
     ${index !== undefined && index < 9 && html`<kbd>${index + 1}</kbd>`}<span class="mono">${move.text}</span></button>
-    ${fate && html`<span class="fate ${fate.word}" title=${fate.text}>${fate.sign} ${fate.text === "outside the bound" ? fate.text : fate.word}${fate.moves ? ` in ${fate.moves}` : ""}</span>`}</li>`;
+    ${fate && html`<span class="fate ${fate.word}" title=${fate.text}>${fate.sign} ${fate.text.startsWith("outside the bound") ? fate.text : fate.word}${fate.moves ? ` in ${fate.moves}` : ""}</span>`}</li>`;
 }
 
 export function States() {
