@@ -51,7 +51,8 @@ def command(
     """Play an algorithm by hand in the browser: deliver, drop, crash, go back, share.
 
     Every possible move shows what it leads to: whether something can still go wrong, whether it must,
-    and from which point on nothing could have saved the run.
+    and from which point on nothing could have saved the run. Where an algorithm relies on bounds of time, it
+    shows whether they are kept.
 
     RUN is the first line of a scenario, such as 'maekawa 3 variant=basic'; or a file with a scenario,
     or with a trace that --trace of check or simulate has written. The page is served on this
