@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from coterie.errors import UsageError
+from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +119,10 @@ class Resumed(Record, frozen=True):
     process: int
 
 
+class Repeated(Record, frozen=True):
+    """What follows, up to the end, can happen again and again in the same way."""
+
+
 class Violated(Record, frozen=True):
     """A property ceased to hold; the run ends here."""
 
@@ -138,6 +142,7 @@ AnyRecord: TypeAlias = (
     | Crashed
     | Paused
     | Resumed
+    | Repeated
     | Violated
 )
 
@@ -180,9 +185,11 @@ class Trace(msgspec.Struct, dict=True):
         return space_time(self)
 
     def _repr_html_(self) -> str | None:
-        """Show a short run where a notebook can play it; a long one stays a picture."""
-        from coterie.web.notebook import live_run  # noqa: PLC0415 - for notebooks alone
-
+        """Show a short run where a notebook can play it; else it stays a picture, as without numpy."""
+        try:
+            from coterie.web.notebook import live_run  # noqa: PLC0415 - for notebooks alone
+        except (ImportError, ConfigError):
+            return None
         return live_run(self)
 
     def save(self, path: Path) -> None:
@@ -215,7 +222,7 @@ def _fault(record: AnyRecord, size: int, sent: set[int]) -> str | None:
             if number not in sent:
                 return f"message {number} was never sent"
             processes = sender, receiver
-        case Violated():
+        case Repeated() | Violated():
             pass
         case _:
             processes = (record.process,)

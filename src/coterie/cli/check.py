@@ -22,13 +22,14 @@ from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
 from coterie.explore import Progress, Verdict, check, needs_clock
-from coterie.process import Channel
+from coterie.process import Channel, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from coterie.process import Process
+    from coterie.trace import Trace
 
 
 @click.command("check", cls=AlgorithmCommand)
@@ -90,8 +91,8 @@ def command(
 ) -> int:
     """Explore every interleaving of ALGORITHM with a few processes.
 
-    Exits with 0 if every property holds, 1 if one is violated, 3 if the search was stopped by
-    --max-states or --max-time.
+    Exits with 0 if every property holds, 1 if one is violated, 3 if nothing was shown: the search
+    was stopped by --max-states or --max-time, or no process ever had to wait.
     """
     if everything == (algorithm is not None):
         raise UsageError("name one algorithm, or use --all")
@@ -201,6 +202,8 @@ def _print(choice: Choice, verdict: Verdict) -> None:
     click.echo(
         f"  {verdict.states:,} states, {verdict.transitions:,} transitions, depth {verdict.depth}"
     )
+    if verdict.liveness:
+        click.echo(f"  {verdict.liveness}{_overtaking(verdict)}")
     rate = verdict.states / max(verdict.seconds, 1e-9)
     click.echo(f"  {verdict.seconds:.2f} s, {rate:,.0f} states/s", err=True)
     if verdict.counterexample:
@@ -209,6 +212,27 @@ def _print(choice: Choice, verdict: Verdict) -> None:
         click.echo("  shortest counterexample:")
         for line in from_trace(verdict.counterexample).splitlines():
             click.echo(f"    {line}")
+        if choice.algorithm.own:
+            _print_states(verdict.counterexample)
+
+
+def _print_states(trace: Trace) -> None:
+    """Print the fields of all processes: the author of an algorithm knows what they should be."""
+    from coterie.scenario.replay import processes_after  # noqa: PLC0415 - for a user's own alone
+
+    click.echo("  states at its end:")
+    for process in processes_after(trace):
+        names = [name for name in process.__struct_fields__ if name not in ("me", "size")]
+        fields = [f"{name} {plain(getattr(process, name))}" for name in names]
+        click.echo(f"    {process.me}: {', '.join(fields) or 'no fields'}")
+
+
+def _overtaking(verdict: Verdict) -> str:
+    if verdict.overtaking is None:
+        return ""
+    if verdict.overtaking == "unbounded":
+        return "; during one wait others enter any number of times"
+    return f"; during one wait others enter at most {verdict.overtaking} times"
 
 
 def _title(choice: Choice) -> str:
@@ -230,4 +254,4 @@ def _exit_status(verdicts: list[Verdict]) -> int:
     answers = {verdict.verdict for verdict in verdicts}
     if "violated" in answers:
         return 1
-    return 3 if "unfinished" in answers else 0
+    return 3 if answers & {"unfinished", "vacuous"} else 0

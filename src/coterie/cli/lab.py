@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from coterie import web
+from coterie.catalogue import is_reference, load
 from coterie.cli.common.output import output_option, write_file
 from coterie.errors import UsageError
+from coterie.scenario.play import read_first_line
 
 if TYPE_CHECKING:
     from coterie.lab.address import Address
     from coterie.trace import Trace
 
 PORT = 8421
+OWN_SIZE = 3  # processes of an algorithm that is named alone
 SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest question ends it
 
 
@@ -27,6 +32,11 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
     default=PORT,
     show_default=True,
     help="Where to listen on this machine, or the next free port; 0: any.",
+)
+@click.option(
+    "--algorithm",
+    metavar="FILE.py:Class",
+    help="An algorithm of your own that the file RUN is of; it is imported, which runs it.",
 )
 @click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
 @click.option(
@@ -42,6 +52,7 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
 def command(
     *,
     runs: tuple[str, ...],
+    algorithm: str | None,
     port: int,
     no_open: bool,
     export: Path | None,
@@ -54,9 +65,9 @@ def command(
     and from which point on nothing could have saved the run. Where an algorithm relies on bounds of time, it
     shows whether they are kept.
 
-    RUN is the first line of a scenario, such as 'maekawa 3 variant=basic'; or a file with a scenario,
-    or with a trace that --trace of check or simulate has written. The page is served on this
-    machine only, until Ctrl-C.
+    RUN is the first line of a scenario, such as 'maekawa 3 variant=basic' or './naive.py:Naive 3'; or a
+    file with a scenario, or with a trace that --trace of check or simulate has written. The page is
+    served on this machine only, until Ctrl-C.
 
     With --export nothing is served: every state that RUN can come to, with one entry of each process and
     no faults, goes into one file that opens from disk with the network off, if there are at most
@@ -73,10 +84,10 @@ def command(
     if len(runs) > 1:
         raise UsageError(f"one run can be opened, not {len(runs)}; quote a first line: 'maekawa 3'")
     if export is not None:
-        _export(_read(runs[0]) if runs else None, export)
+        _export(_read(runs[0], algorithm) if runs else None, export)
         return 0
     web.require()
-    show_run(_read(runs[0]) if runs else None, port, browser=not no_open)
+    show_run(_read(runs[0], algorithm) if runs else None, port, browser=not no_open)
     return 0
 
 
@@ -134,28 +145,57 @@ def _export(run: Address | None, path: Path) -> None:
     write_file(path, page)
 
 
-def _read(run: str) -> Address:
+def _read(run: str, own: str | None) -> Address:
     """Return the run of a file if there is one of that name, else the one that the text begins."""
     from coterie.lab.address import Address  # noqa: PLC0415 - where there is a run
 
     path = Path(run)
-    if not path.is_file():
-        if " " not in run.strip():
-            raise UsageError(
-                f"no such file, and no first line of a scenario such as 'maekawa 3': {run!r}"
-            )
-        return Address(run)
+    if is_reference(run):
+        load(run)
+        return Address(shlex.join([run, str(OWN_SIZE)]))
+    if path.is_file():
+        return _read_file(path, own)
+    if " " not in run.strip():
+        raise UsageError(
+            f"no such file, and no first line of a scenario such as 'maekawa 3': {run!r}"
+        )
+    name = read_first_line(run)[0].algorithm
+    if is_reference(name):
+        load(name)
+    return Address(run)
+
+
+def _read_file(path: Path, own: str | None) -> Address:
+    """Read a trace or a scenario; what it calls its algorithm is not run for that."""
+    from coterie.lab.address import Address  # noqa: PLC0415 - where there is a run
+
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
     if text.lstrip().startswith("{"):
-        from coterie.trace import parse_trace  # noqa: PLC0415 - only for traces
+        from coterie.trace import Trace, parse_trace  # noqa: PLC0415 - only for traces
 
-        return run_of(parse_trace(text))
+        trace = parse_trace(text)
+        name = _trusted(path, trace.header.algorithm, own)
+        return run_of(Trace(msgspec.structs.replace(trace.header, algorithm=name), trace.records))
     lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
     if not lines:
         raise UsageError(
             f"{path} is empty: the first line of a scenario is an algorithm and a size"
         )
-    return Address(lines[0], [line for line in lines[1:] if line.strip() != "show"])
+    words = shlex.split(lines[0])
+    name = _trusted(path, words[0], own)
+    first = lines[0] if name == words[0] else shlex.join([name, *words[1:]])
+    return Address(first, [line for line in lines[1:] if line.strip() != "show"])
+
+
+def _trusted(path: Path, name: str, own: str | None) -> str:
+    """Return the algorithm of a file: its own name for it, or the one that the user has named."""
+    if own is not None:
+        return load(own).name
+    if is_reference(name):
+        raise UsageError(
+            f"{path} is of {name}, which is a program: add --algorithm {name} to run it"
+        )
+    return name

@@ -7,9 +7,9 @@ first violation found is a nearest one.
 Whether all processes can still get in is decided in one of two ways, looking only at steps that are
 sure to happen (no faults, and no requests, which users may never make). As long as each of them
 leads exactly one level on, they make no cycle: every path ends in a state where nothing is sure to
-happen, and it is enough to look at those. Once a step leads elsewhere the edges are needed too, all
-of them, so the search is made again with edges kept, and at its end goes backward from where none
-waits.
+happen, and it is enough to look at those. Once a step leads elsewhere, or a call where users call
+without end, the edges are needed too, all of them. So the search is made again with edges kept; at
+its end it goes backward from where none waits, and looks for cycles in which a process waits on.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from coterie.explore.budget import Watch
     from coterie.explore.canonical import Canonical
+    from coterie.explore.liveness.transitions import Transitions
     from coterie.explore.properties import Property
     from coterie.explore.tables.arrays import Keys, Numbers, Rows
     from coterie.explore.tables.moves import Batch, Moves
@@ -55,15 +56,20 @@ class Search:
         *,
         exact: bool = False,
         canonical: Canonical | None = None,
-        keep_edges: bool = False,
+        transitions: Transitions | None = None,
+        endless: bool = False,
     ) -> None:
-        """Prepare to look for violations of `properties`."""
+        """Prepare to look for violations of `properties`, and to keep all transitions if asked to.
+
+        It is `endless` if users may call again and again: then their calls may be part of cycles.
+        """
         self._moves = moves
         self._watch = watch
         self._exact = exact
         self._canonical = canonical
-        self._edges: list[tuple[Numbers, Numbers]] | None = [] if keep_edges else None
-        self._locals: list[Rows] = []  # of all levels, while edges are kept
+        self.kept = transitions
+        self._endless = endless
+        self._locals: list[Rows] = []  # of all levels, while transitions are kept
         self.inspector = Inspector(moves, properties)
         self.index = HashIndex()
         self.parents: list[Numbers] = []
@@ -86,9 +92,9 @@ class Search:
             if self.inspector.finding or self.needs_edges:
                 return
             self.depth += bool(level)
-        if self._edges:
-            sources, targets = map(np.concatenate, zip(*self._edges, strict=True))
-            self.inspector.look_back(np.concatenate(self._locals, axis=1), sources, targets)
+        if self.kept is not None:
+            rows = np.concatenate(self._locals, axis=1)
+            self.inspector.look_back(rows, self.kept, endless=self._endless)
 
     def canonical(self, rows: Rows) -> Rows:
         """Return the states that stand for these in the search."""
@@ -97,7 +103,7 @@ class Search:
     def _look(self, level: Level, first: int) -> None:
         """Judge the states of a level."""
         for rows in _parts(level):
-            if self._edges is not None:
+            if self.kept is not None:
                 self._locals.append(rows[: self._moves.size])
             self.inspector.look(rows, first)
             first += rows.shape[1]
@@ -135,8 +141,12 @@ class Search:
         """Number the states that a move leads to, and build those that are new."""
         self.inspector.look_for_errors(batch, chunk.first)
         self.transitions += batch.sources.size
+        shifted = None
         if self._exact or self._canonical:
-            rows = self.canonical(batch.rows(chunk.rows, slice(None), self._moves.dtype))
+            reached = batch.rows(chunk.rows, slice(None), self._moves.dtype)
+            rows = self.canonical(reached)
+            if self.kept is not None:
+                shifted = (rows != reached).any(axis=0)
             keys = self._moves.hashes(rows)
             targets, fresh = self.index.add(keys, rows if self._exact else None)
             rows = rows.take(fresh, axis=1)
@@ -145,16 +155,12 @@ class Search:
             rows = batch.rows(chunk.rows, fresh, self._moves.dtype)
         sources = batch.sources.astype(np.int32) + np.int32(chunk.first)
         self.parents.append(sources[fresh])
-        if batch.action.is_certain:
-            self._keep_edges(sources, targets)
+        if batch.action.is_certain or (self._endless and batch.action.kind == "ask"):
+            if self.kept is not None:
+                self.kept.add(batch, chunk.rows, (sources, targets), shifted)
+            elif self.inspector.looks_back and targets.min() < self._level_end:
+                self.needs_edges = True
         return rows
-
-    def _keep_edges(self, sources: Numbers, targets: Numbers) -> None:
-        """Keep the edges if they are wanted, or see whether they should be."""
-        if self._edges is not None:
-            self._edges.append((sources, targets))
-        elif self.inspector.looks_back and targets.min() < self._level_end:
-            self.needs_edges = True
 
 
 def _parts(level: Level) -> Iterator[Rows]:

@@ -6,12 +6,14 @@ these, one question at a time, and cancel a question when a newer one comes.
 
 from __future__ import annotations
 
+import functools
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
-from coterie.catalogue import algorithm, algorithms
+from coterie.catalogue import algorithm, every_algorithm
+from coterie.errors import UsageError
 from coterie.explore.budget import Budget
 from coterie.lab.address import (
     MOVES_MAX,
@@ -26,6 +28,7 @@ from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
 from coterie.lab.attempt import judge_attempt
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.judgement import judge
+from coterie.lab.map import STATES_MAX as MAP_STATES_MAX
 from coterie.lab.map import draw_map
 from coterie.lab.questions import (
     Enabled,
@@ -55,6 +58,9 @@ if TYPE_CHECKING:
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 RUNS_MAX = 512  # short ones; a long one counts for several
 MILLISECONDS_MAX = 2_000
 ATLASES_STATES_MAX = 2 * STATES_MAX
@@ -62,6 +68,21 @@ HISTORIES_MAX = 64
 SUPERSEDED = Refusal("superseded")
 TRIES_MAX = 3  # at a whole atlas, while the machine is busy
 HORIZON_SHARE = 4  # of the budget, this part is for looking on from the present state
+
+
+def _refusing(
+    answer: Callable[Concatenate[Laboratory, P], T | Refusal],
+) -> Callable[Concatenate[Laboratory, P], T | Refusal]:
+    """Refuse what turns out to be impossible on the way, such as a state that cannot be saved."""
+
+    @functools.wraps(answer)
+    def answered(self: Laboratory, /, *args: P.args, **options: P.kwargs) -> T | Refusal:
+        try:
+            return answer(self, *args, **options)
+        except UsageError as error:
+            return Refusal(str(error))
+
+    return answered
 
 
 class Laboratory:
@@ -77,12 +98,13 @@ class Laboratory:
 
     def catalogue(self) -> list[Entry]:
         """List the algorithms, with all that can be chosen about them."""
-        return [entry_of(each) for each in algorithms().values()]
+        return [entry_of(each) for each in every_algorithm(loaded=True).values()]
 
     def open(self, text: str) -> Address | Refusal:
         """Read the fragment of an address."""
         return read_address(text)
 
+    @_refusing
     def play(self, question: Question) -> Position | Refusal:
         """Play a run, and show where the reader stands."""
         run = self._run(question)
@@ -116,6 +138,7 @@ class Laboratory:
             refusal=run.refusal,
         )
 
+    @_refusing
     def fates(
         self, question: Question, cancelled: Callable[[], bool] | None = None
     ) -> Fates | Refusal:
@@ -149,6 +172,7 @@ class Laboratory:
             blunder=blunder,
         )
 
+    @_refusing
     def way(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Way | Refusal:
         """Find the fewest moves from the reader's place to a violation."""
         sought = self._search(question, cancelled)
@@ -163,6 +187,7 @@ class Laboratory:
         address = write_address(Address(run.first, whole, len(whole)))
         return Way(moves, [code_of(move) for move in moves], searched, address)
 
+    @_refusing
     def reaches(self, question: Question, goal: Goal) -> bool | Refusal:
         """Return whether the reader's place is one that a goal asks for."""
         if goal.is_seen:
@@ -178,6 +203,7 @@ class Laboratory:
         here = ended(play) if play.over else None if atlas is None else atlas.look(play)
         return goal.reached(play, here)
 
+    @_refusing
     def attempt(
         self, question: Question, task: Task, cancelled: Callable[[], bool] | None = None
     ) -> Attempt | Refusal:
@@ -189,6 +215,7 @@ class Laboratory:
             return Refusal("this was not judged: too much can happen within the bound")
         return judge_attempt(sought.run, sought.cursor, sought.whole, task)
 
+    @_refusing
     def hint(
         self, question: Question, task: Task, cancelled: Callable[[], bool] | None = None
     ) -> Way | Refusal:
@@ -201,15 +228,23 @@ class Laboratory:
         codes = None if moves is None else [code_of(move) for move in moves]
         return Way(moves, codes, searched)
 
+    @_refusing
     def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
         """Write all that can be reached from the start as data, if it is not too much."""
-        start = msgspec.structs.replace(question, moves=[], cursor=0)
-        sought = self._search(start, cancelled)
-        if isinstance(sought, Refusal):
-            return sought
-        run, _, play, atlas, _ = sought
-        if atlas is None:
+        fault = question.bound.fault()
+        run = Refusal(fault) if fault is not None else self._run(question)
+        if isinstance(run, Refusal):
+            return run
+        play = run.play_at(0)
+        if unexplored(play) is not None or run.steps[0].violation is not None:
             return Refusal(unexplored(play) or "a process raised an error as it began")
+        atlas = self._atlases.get((run.first, question.bound))
+        if atlas is None:
+            seconds = self._milliseconds(question) / 1000
+            budget = Budget(MAP_STATES_MAX + 1, seconds, cancelled=cancelled)
+            atlas = build(play, question.bound, budget)
+        if cancelled is not None and cancelled():
+            return SUPERSEDED
         return draw_map(run.first, play, atlas)
 
     def _search(

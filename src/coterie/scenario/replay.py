@@ -24,6 +24,7 @@ from coterie.trace import (
     Noticed,
     Paused,
     Rang,
+    Repeated,
     Resumed,
     Sent,
     Started,
@@ -32,7 +33,7 @@ from coterie.trace import (
 )
 
 if TYPE_CHECKING:
-    from coterie.process import Outbox, ProcessId
+    from coterie.process import Outbox, Process, ProcessId
     from coterie.trace import AnyRecord, Trace
 
 
@@ -50,6 +51,14 @@ def replay(trace: Trace) -> None:
             raise ReplayError(f"record {number}: {error}") from None
     if again.due and not any(isinstance(record, Violated) for record in trace.records):
         raise ReplayError(f"record {len(trace.records) + 1}: missing: {_text(again.due[0])}")
+
+
+def processes_after(trace: Trace) -> list[Process[Any]]:
+    """Run a trace again, and return the processes as they are at its end."""
+    again = Replay(trace)
+    for record in trace.records:
+        again.follow(record)
+    return [seat.process for seat in again.world.seats.values()]
 
 
 class Replay:
@@ -84,7 +93,7 @@ class Replay:
             case Violated():
                 if self.due and isinstance(self.due[0], Exception):
                     self.due.clear()
-            case Dropped() | Paused() | Resumed():
+            case Dropped() | Paused() | Resumed() | Repeated():
                 pass  # no process notices
 
     def _none_due(self, record: AnyRecord) -> None:
@@ -155,6 +164,6 @@ def _text(happening: AnyRecord | Exception) -> str:
             text = f"{type(happening).__name__.lower()} {process}"
         case Exception():
             text = f"{type(happening).__name__}: {happening}"
-        case Dropped() | Paused() | Resumed() | Violated():
+        case Dropped() | Paused() | Resumed() | Repeated() | Violated():
             text = type(happening).__name__.lower()
     return text

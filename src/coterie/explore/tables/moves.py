@@ -17,9 +17,9 @@ from coterie.explore.tables.hashing import scatter
 from coterie.explore.tables.inputs import Inputs
 from coterie.explore.tables.links import Links
 from coterie.explore.tables.seats import Seats
-from coterie.explore.tables.step import Standing, check_receivers
+from coterie.explore.tables.step import Standing
 from coterie.explore.tables.steps import Steps
-from coterie.process import Outbox
+from coterie.process import Outbox, check_wishes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,7 +140,7 @@ class Moves:
         for place, seat in enumerate(self._examples):
             out: Outbox[Any] = Outbox(place + 1)
             seat.start(out)
-            check_receivers(out, self.size)
+            check_wishes(out, self.size)
             column.append(self.seats.save(place, seat, Standing().after(None, out)))
             for receiver, sent in enumerate(self.steps.dispatch(out.me, out.sends)):
                 contents[place, receiver] = sent
