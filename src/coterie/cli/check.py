@@ -74,6 +74,13 @@ if TYPE_CHECKING:
 @click.option(
     "--canonical", is_flag=True, help="Merge states that differ only by a shift of all clocks."
 )
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "gpu"]),
+    default="cpu",
+    show_default=True,
+    help="Where large levels of the search are worked on; 'gpu' needs coterie[gpu].",
+)
 @trace_option
 @open_option
 @output_option
@@ -138,6 +145,7 @@ SEARCH_OPTIONS = (
     "max_time",
     "exact",
     "canonical",
+    "device",
 )
 
 
@@ -147,9 +155,10 @@ def _search(
     line = ProgressLine()
 
     def show(progress: Progress) -> None:
+        fitting = f" of about {progress.room:,} that fit" if progress.room else ""
         line.show(
-            f"{choice.algorithm.name}: {progress.states:,} states, depth {progress.depth},"
-            f" {progress.states_per_second:,.0f} states/s"
+            f"{choice.algorithm.name}: {progress.states:,} states{fitting},"
+            f" depth {progress.depth}, {progress.states_per_second:,.0f} states/s"
         )
 
     processes = choice.build()
@@ -176,6 +185,8 @@ def _check_with_clock(
             "--entries must be a number for an algorithm that needs a clock, got 'any'"
         )
     meaningless = ("channel", "losses", "duplicates", "suspicions", "exact", "canonical")
+    if options.pop("device") != "cpu":
+        raise UsageError("--device gpu has no meaning for an algorithm that needs a clock")
     for name in meaningless:
         if options.pop(name):
             raise UsageError(

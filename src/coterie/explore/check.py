@@ -19,6 +19,7 @@ from coterie.errors import ConfigError, UsageError
 from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
+from coterie.explore.device import Gpu, open_device
 from coterie.explore.findings import DEADLOCK, NO_ERROR
 from coterie.explore.properties import ELECTION, MUTEX
 from coterie.explore.search import Search
@@ -31,6 +32,7 @@ from coterie.trace import Header, Trace, Violated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from coterie.explore.device import DeviceName
     from coterie.explore.properties import Property
     from coterie.explore.tables.arrays import Rows
     from coterie.explore.verdict import Progress
@@ -52,6 +54,7 @@ def check(
     max_seconds: float | None = None,
     exact: bool = False,
     canonical: bool = False,
+    device: DeviceName = "cpu",
     header: Header | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Verdict:
@@ -72,20 +75,19 @@ def check(
         exact: compare whole states instead of their 64-bit hashes.
         canonical: take states for one that differ by a shift of all their logical times. It needs
             processes that declare theirs as `LogicalTime`, and may make an endless search finite.
+        device: where large levels of the search are worked on; "gpu" needs the extra of that name.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """
     budget = Budget(max_states, max_seconds, progress)
     faults = Faults(crashes, losses, duplicates, suspicions)
     _validate(processes, entries, faults, budget)
-    asking = _requesters(requesters, len(processes))
-    seats = [seat(process, entries if process.me in asking else 0) for process in processes]
-    if properties is None:
-        properties = _usual_properties(processes)
+    seats = _seats(processes, entries, _requesters(requesters, len(processes)))
+    properties = _usual_properties(processes) if properties is None else properties
     channel = channel or declared_channel(processes)
-    header = header or Header(algorithm=_name(processes[0]), size=len(processes))
-    timeless = msgspec.structs.replace(header, clock="none")
-    question = _Question(seats, channel, faults, properties, exact, canonical, timeless)
+    timeless = msgspec.structs.replace(header or _header(processes), clock="none")
+    gpu = _device(device, exact=exact)
+    question = _Question(seats, channel, faults, properties, exact, canonical, timeless, gpu)
     return question.answer(Watch(budget))
 
 
@@ -111,6 +113,7 @@ class _Question:
     exact: bool
     canonical: bool
     header: Header
+    device: Gpu | None
 
     def answer(self, watch: Watch) -> Verdict:
         moves = Moves(self._fresh_seats(), self.channel, self.faults)
@@ -134,6 +137,7 @@ class _Question:
             watch,
             exact=self.exact,
             canonical=Canonical(moves) if self.canonical else None,
+            device=self.device,
         )
         search = prepare()
         search.run(initial)
@@ -154,7 +158,10 @@ class _Question:
         if finding:
             reason = f"deadlock: {finding.reason}" if finding.name == DEADLOCK else finding.reason
         elif search.stopped:
-            reason = f"the budget ran out after {states:,} states; no violation was found so far"
+            what = "budget" if not search.full else "memory"
+            if search.full and self.device is not None:
+                what = f"memory of the GPU ({self.device})"
+            reason = f"the {what} ran out after {states:,} states; no violation was found so far"
         else:
             reason = f"every property holds in all {states:,} reachable states"
         return Verdict(
@@ -204,6 +211,12 @@ def _validate(
             raise UsageError(f"{name} must be 0 or more, got {amount}")
 
 
+def _device(name: DeviceName, *, exact: bool) -> Gpu | None:
+    if exact and name != "cpu":
+        raise ConfigError("exact compares whole states, on the cpu only: leave out exact or device")
+    return open_device(name)
+
+
 def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
     if all(isinstance(process, Mutex) for process in processes):
         return MUTEX
@@ -212,12 +225,22 @@ def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
     return ()
 
 
+def _seats(
+    processes: Sequence[Process[Any]], entries: int | None, asking: set[ProcessId]
+) -> list[Seat]:
+    return [seat(process, entries if process.me in asking else 0) for process in processes]
+
+
 def _requesters(requesters: Iterable[ProcessId] | None, size: int) -> set[ProcessId]:
     everyone = set(range(1, size + 1))
     asking = everyone if requesters is None else set(requesters)
     if asking - everyone:
         raise UsageError(f"requesters must be among 1 to {size}, got {sorted(asking - everyone)}")
     return asking
+
+
+def _header(processes: Sequence[Process[Any]]) -> Header:
+    return Header(algorithm=_name(processes[0]), size=len(processes))
 
 
 def _name(process: Process[Any]) -> str:
