@@ -55,6 +55,10 @@ class ndarray:  # noqa: N801 - as CuPy calls it
         return self.here.shape
 
     @property
+    def strides(self) -> Any:
+        return self.here.strides
+
+    @property
     def size(self) -> int:
         return self.here.size
 
@@ -144,7 +148,7 @@ for _name in "add sub mul and or xor".split():  # noqa: SIM905
 
     setattr(ndarray, f"__i{_name}__", _assign)
 
-FUNCTIONS = (*("concatenate", "flatnonzero", "isin", "minimum", "ones", "unique"),)
+FUNCTIONS = ("arange", "concatenate", "cumsum", "flatnonzero", "isin", "minimum", "ones", "unique")
 
 
 class StandIn:

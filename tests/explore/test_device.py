@@ -25,7 +25,6 @@ from coterie.explore.tables.arrays import Growing, namespace
 from coterie.explore.tables.device_index import DeviceIndex
 from coterie.explore.tables.device_memo import DeviceMemo
 from coterie.explore.tables.hashing import scatter
-from coterie.explore.tables.kernels import union
 from coterie.explore.tables.memo import PairMemo
 from coterie.process import Channel
 from tests.explore.stand_in import StandIn, ndarray
@@ -251,8 +250,22 @@ def test_a_memo_is_asked_once_per_pair_on_either_side(
 
 
 def test_sets_of_bits_are_united_alike(device: StandIn) -> None:
-    bits = np.array([1, 4, 4, 1 << 63], np.uint64)
-    assert union(bits) == union(device.asarray(bits)) == (1 << 63) + 5
+    growing = Growing(np.uint64)
+    for bits in (1, 4, 64, 1 << 63):
+        growing.append(bits)
+    items = np.array([0, 3, 1, 3], np.int32)
+    assert growing.union(items) == growing.union(device.asarray(items)) == (1 << 63) + 5
+
+
+@pytest.mark.parametrize("length", [0, 1, 16, 1000])
+def test_what_is_not_zero_is_found_in_order_on_either_side(device: StandIn, length: int) -> None:
+    growing = Growing(np.int32)
+    for number in range(50):
+        growing.append(number % 3)
+    items = np.random.default_rng(3).integers(0, 50, length).astype(np.uint16)
+    here, there = growing.nonzero(items), growing.nonzero(device.asarray(items))
+    for expected, found in zip(here, there, strict=True):
+        assert found.tolist() == expected.tolist()
 
 
 def test_the_stand_in_lets_no_array_cross(device: StandIn) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from coterie.explore.tables import kernels
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -85,6 +87,22 @@ class Growing:
         if isinstance(positions, np.ndarray):
             return array.take(positions)
         return self.on_device(namespace(positions)).take(positions)
+
+    def nonzero(self, positions: npt.NDArray[Any]) -> tuple[Positions, npt.NDArray[Any]]:
+        """Read the values at these positions: return which of them are not 0, and what they are."""
+        if isinstance(positions, np.ndarray):
+            values = self.take(positions)
+            chosen = np.flatnonzero(values)
+            return chosen, values.take(chosen)
+        xp = namespace(positions)
+        return kernels.nonzero(xp, positions, self.on_device(xp))
+
+    def union(self, positions: npt.NDArray[Any]) -> int:
+        """Read the values at these positions, and unite them as sets of bits."""
+        if isinstance(positions, np.ndarray):
+            return int(np.bitwise_or.reduce(self.take(positions)))
+        xp = namespace(positions)
+        return kernels.union(xp, self.on_device(xp), positions)
 
     def on_device(self, xp: Any) -> Any:
         """Return the values on the device, which may be followed by zeros."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coterie.explore.tables.kernels import launch
+from coterie.explore.tables.kernels import launch, nonzero
 
 if TYPE_CHECKING:
     from coterie.explore.device import Gpu
@@ -80,7 +80,7 @@ class DeviceIndex:
         launch(xp, "claim", keys, self._table, np.uint64(self._slots), numbers)
         won = xp.empty(len(keys), np.bool_)
         launch(xp, "winners", numbers, self._table, won)
-        fresh: Positions = xp.flatnonzero(won)
+        fresh, _ = nonzero(xp, won)
         launch(xp, "settle", fresh, keys, numbers, self._table, np.int64(self.size))
         launch(xp, "resolve", numbers, self._table)
         self._append(keys.take(fresh))

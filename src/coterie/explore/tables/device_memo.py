@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coterie.explore.tables.arrays import on_host
-from coterie.explore.tables.kernels import launch, sized
+from coterie.explore.tables.kernels import NO_ARRAY, launch, sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.explore.tables.arrays import Ids, Numbers
-
-_NO_ARRAY: tuple[Any, np.int64] = (
-    np.uint64(0),
-    np.int64(0),
-)  # a null pointer, and the size of its items
 
 
 class DeviceMemo:
@@ -60,7 +55,7 @@ class DeviceMemo:
     def _look_up(self, first: Ids | np.intp, second: Ids) -> Numbers:
         values: Numbers = self._xp.empty(len(second), np.int32)
         if isinstance(first, np.intp):
-            base, rows = np.int64(first * self._width), _NO_ARRAY
+            base, rows = np.int64(first * self._width), (NO_ARRAY, np.int64(0))
         else:
             base, rows = np.int64(0), sized(first)
         tables = (self._table, np.int64(self._width), values, self._missed)

@@ -8,6 +8,7 @@
 // position afterwards do not depend on that order. Which slot of a chain a key ends in does depend on
 // it, and shows nowhere.
 
+typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef int i32;
@@ -99,9 +100,71 @@ extern "C" __global__ void place(const u64 *keys, i64 count, Slot *table, u64 sl
     }
 }
 
-// A number of an array whose items have `size` bytes.
+// A number, none below 0, of an array whose items have `size` bytes.
 static __device__ i64 load(const void *items, i64 size, i64 i) {
-    return size == 2 ? ((const u16 *)items)[i] : size == 4 ? ((const u32 *)items)[i] : ((const i64 *)items)[i];
+    switch (size) {
+        case 1: return ((const u8 *)items)[i];
+        case 2: return ((const u16 *)items)[i];
+        case 4: return ((const u32 *)items)[i];
+        default: return ((const i64 *)items)[i];
+    }
+}
+
+// The value of an item: in a table, or the item itself without one.
+static __device__ i32 value(const void *items, i64 size, i64 i, const i32 *table) {
+    i64 item = load(items, size, i);
+    return table ? table[item] : (i32)item;
+}
+
+// Count, for each tile of items, those whose value is not 0.
+extern "C" __global__ void tally(i32 *counts, i64 tiles, i64 tile, const void *items, i64 size,
+                                 i64 length, const i32 *table) {
+    EACH(t, tiles) {
+        i64 end = (t + 1) * tile < length ? (t + 1) * tile : length;
+        i32 count = 0;
+        for (i64 i = t * tile; i < end; ++i) count += value(items, size, i, table) != 0;
+        counts[t] = count;
+    }
+}
+
+// Write the positions of these items, in order, and their values; `ends` are where tiles end.
+extern "C" __global__ void gather_tiles(const i64 *ends, i64 tiles, i64 tile, const void *items,
+                                        i64 size, i64 length, const i32 *table, i64 *positions,
+                                        i32 *values) {
+    EACH(t, tiles) {
+        i64 end = (t + 1) * tile < length ? (t + 1) * tile : length;
+        i64 at = t ? ends[t - 1] : 0;
+        for (i64 i = t * tile; i < end; ++i) {
+            i32 here = value(items, size, i, table);
+            if (here) {
+                positions[at] = i;
+                values[at++] = here;
+            }
+        }
+    }
+}
+
+// Copy the chosen columns of a matrix of `height` rows, which begin `pitch` items after each other.
+extern "C" __global__ void copy_columns(const i64 *columns, i64 count, const void *matrix, i64 size,
+                                        i64 pitch, i64 height, void *copy) {
+    EACH(i, count) {
+        i64 column = columns[i];
+        for (i64 row = 0; row < height; ++row) {
+            i64 from = row * pitch + column, to = row * count + i;
+            if (size == 2) ((u16 *)copy)[to] = ((const u16 *)matrix)[from];
+            else ((u32 *)copy)[to] = ((const u32 *)matrix)[from];
+        }
+    }
+}
+
+// Write the chosen ones of some numbers into a row of as many.
+extern "C" __global__ void write_row(const i64 *chosen, i64 count, const void *numbers, i64 size,
+                                     void *row, i64 row_size) {
+    EACH(i, count) {
+        i64 number = load(numbers, size, chosen[i]);
+        if (row_size == 2) ((u16 *)row)[i] = (u16)number;
+        else ((u32 *)row)[i] = (u32)number;
+    }
 }
 
 // Look pairs up in a table of all pairs; where one has no value yet, `missed` is set. Without an array
@@ -111,9 +174,9 @@ extern "C" __global__ void look_up(const void *second, i64 count, i64 second_siz
                                    i32 *missed) {
     EACH(i, count) {
         i64 row = first ? load(first, first_size, i) * width : base;
-        i32 value = table[row + load(second, second_size, i)];
-        values[i] = value;
-        if (!value) *missed = 1;
+        i32 found = table[row + load(second, second_size, i)];
+        values[i] = found;
+        if (!found) *missed = 1;
     }
 }
 
@@ -123,7 +186,10 @@ extern "C" __global__ void rehash(u64 *hashes, i64 count, const void *olds, i64 
     EACH(i, count) hashes[i] += zobrist[load(news, new_size, i)] - zobrist[load(olds, old_size, i)];
 }
 
-// Unite sets of bits.
-extern "C" __global__ void unite(const u64 *bits, i64 count, u64 *all) {
-    EACH(i, count) if (bits[i] & ~*(volatile u64 *)all) atomicOr(all, bits[i]);
+// Unite sets of bits, each of which stands in a table.
+extern "C" __global__ void unite(const i32 *items, i64 count, const u64 *table, u64 *all) {
+    EACH(i, count) {
+        u64 bits = table[items[i]];
+        if (bits & ~*(volatile u64 *)all) atomicOr(all, bits);
+    }
 }

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coterie.explore.tables.arrays import namespace
-
 if TYPE_CHECKING:
-    from coterie.explore.tables.arrays import Ids, Keys
+    from coterie.explore.tables.arrays import Ids, Positions, Rows
 
 _THREADS = 256  # of a block
 _BLOCKS_MAX = 1 << 20
+_TILE = 16  # items that one thread looks at
+
+NO_ARRAY: Any = np.uint64(0)  # a null pointer
 
 
 @functools.cache
@@ -43,11 +44,31 @@ def sized(items: Ids) -> tuple[Any, np.int64]:
     return items, np.int64(items.dtype.itemsize)
 
 
-def union(bits: Keys) -> int:
-    """Unite sets of bits."""
-    if isinstance(bits, np.ndarray):
-        return int(np.bitwise_or.reduce(bits))
-    xp = namespace(bits)
+def nonzero(xp: Any, items: Ids, table: Any = NO_ARRAY) -> tuple[Positions, Ids]:
+    """Return where items are not 0, and what they are; with a table, what stands there for them."""
+    tiles = -(-len(items) // _TILE)
+    arguments = (np.int64(_TILE), *sized(items), np.int64(len(items)), table)
+    counts = xp.empty(tiles, np.int32)
+    launch(xp, "tally", counts, *arguments)
+    ends = xp.cumsum(counts, dtype=np.int64)
+    total = int(ends[-1]) if tiles else 0
+    positions, values = xp.empty(total, np.int64), xp.empty(total, np.int32)
+    if total:
+        launch(xp, "gather_tiles", ends, *arguments, positions, values)
+    return positions, values
+
+
+def columns(xp: Any, rows: Rows, chosen: Positions) -> Rows:
+    """Return the chosen columns of a matrix, of which columns may have been cut off."""
+    copy: Rows = xp.empty((len(rows), len(chosen)), rows.dtype)
+    size, pitch = rows.dtype.itemsize, rows.strides[0] // rows.dtype.itemsize
+    shape = (np.int64(size), np.int64(pitch), np.int64(len(rows)))
+    launch(xp, "copy_columns", chosen, rows[0], *shape, copy)
+    return copy
+
+
+def union(xp: Any, table: Any, items: Ids) -> int:
+    """Unite the sets of bits that stand in a table for these items."""
     united = xp.zeros(1, np.uint64)
-    launch(xp, "unite", bits, united)
+    launch(xp, "unite", items, table, united)
     return int(united[0])

@@ -15,7 +15,7 @@ import numpy as np
 from coterie.explore.tables.arrays import Growing, namespace
 from coterie.explore.tables.hashing import scatter
 from coterie.explore.tables.inputs import Inputs
-from coterie.explore.tables.kernels import launch, sized, union
+from coterie.explore.tables.kernels import columns, launch, sized
 from coterie.explore.tables.links import Links
 from coterie.explore.tables.seats import Seats
 from coterie.explore.tables.step import Standing, check_receivers
@@ -85,9 +85,21 @@ class Batch:
 
     def rows(self, rows: Rows, chosen: Positions | slice, dtype: np.dtype[Any]) -> Rows:
         """Build the chosen ones of the states."""
+        if not isinstance(rows, np.ndarray):
+            return self._rows_on_device(namespace(rows), rows, chosen, dtype)
         states: Rows = rows.take(self.sources[chosen], axis=1).astype(dtype, copy=False)
         for row, _, new in self.changes:
             states[row] = new[chosen]
+        return states
+
+    def _rows_on_device(
+        self, xp: Any, rows: Rows, chosen: Positions | slice, dtype: np.dtype[Any]
+    ) -> Rows:
+        if isinstance(chosen, slice):
+            chosen = xp.arange(len(self.sources))[chosen]
+        states = columns(xp, rows, self.sources.take(chosen)).astype(dtype, copy=False)
+        for row, _, new in self.changes:
+            launch(xp, "write_row", chosen, *sized(new), *sized(states[row]))
         return states
 
 
@@ -222,17 +234,20 @@ class Moves:
         return self.inputs[int(number)]
 
     def _own(self, rows: Rows, action: Action, moves: Slots) -> Batch:
-        inputs = moves.slots[action.slot].take(rows[action.place])
-        sources = namespace(rows).flatnonzero(inputs)
-        return self._handle(rows, action, sources, inputs.take(sources), [])
+        sources, inputs = moves.slots[action.slot].nonzero(rows[action.place])
+        return self._handle(rows, action, sources, inputs, [])
 
     def _deliver(self, rows: Rows, action: Action) -> Batch:
         link = self.link_rows[action.peer, action.place]
-        inputs = self.links.heads.slots[action.slot].take(rows[link])
-        sources, changes = self._afford(rows, action, namespace(rows).flatnonzero(inputs))
-        if action.kind == "deliver" and sources.size:  # a duplicated message stays under way
+        heads = self.links.heads.slots[action.slot]
+        sources, inputs = heads.nonzero(rows[link])
+        changes: list[Change] = []
+        if action.is_fault:  # a duplicated message stays under way
+            sources, changes = self._afford(rows, action, sources)
+            inputs = heads.take(rows[link].take(sources))
+        elif sources.size:
             changes.append(self._remove(rows, link, sources, action.slot))
-        return self._handle(rows, action, sources, inputs.take(sources), changes)
+        return self._handle(rows, action, sources, inputs, changes)
 
     def _notice(self, rows: Rows, action: Action) -> Batch:
         """Report a crash to a process that watches: after it, or wrongly if it is a suspicion."""
@@ -254,7 +269,7 @@ class Moves:
         states = rows[place].take(sources)
         results = self.steps(states, inputs)
         changes.append(Change(place, states, self.steps.after.take(results)))
-        receivers = union(self.steps.receivers.take(results))
+        receivers = self.steps.receivers.union(results)
         for receiver in range(self.size):
             if receivers >> receiver & 1:
                 row = self.link_rows[place, receiver]
@@ -265,8 +280,8 @@ class Moves:
 
     def _lose(self, rows: Rows, action: Action) -> Batch:
         link = self.link_rows[action.peer, action.place]
-        inputs = self.links.heads.slots[action.slot].take(rows[link])
-        sources, changes = self._afford(rows, action, namespace(rows).flatnonzero(inputs))
+        sources, _ = self.links.heads.slots[action.slot].nonzero(rows[link])
+        sources, changes = self._afford(rows, action, sources)
         changes.append(self._remove(rows, link, sources, action.slot))
         return Batch(action, sources, changes, None)
 
