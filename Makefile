@@ -8,7 +8,7 @@ ENGINES := $(VENV)/engines
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
 # Not dask: it is heavy, and the tests need nothing of it.
-EXTRAS := bench browser dev etcd fast postgresql redis web zookeeper
+EXTRAS := bench browser dev etcd explore fast postgresql recipes redis web zookeeper
 
 .PHONY: run quick test test-real test-pure check bench bench-files bench-locks bench-transactions docs requirements clean
 

@@ -6,6 +6,7 @@
 A page asks for output by a marker; what stands between it and the end marker is replaced:
 
     <!-- run: coterie algorithms -->                     the command and what it prints
+    <!-- run in examples: coterie check naive.py -->     ... in that folder, not that of the page
     <!-- source: src/coterie/errors.py -->               a file
     <!-- source: src/coterie/errors.py#LockLost -->      one class or function of it
     <!-- source: src/coterie/locks/held.py#Held.ensure -->   one method
@@ -34,7 +35,9 @@ Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"(<!-- (run|source|scenario): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(<!-- (run|source|scenario)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -64,16 +67,18 @@ def record_page(page: Path) -> dict[Path, str]:
     pictures: dict[Path, str] = {}
 
     def fill(match: re.Match[str]) -> str:
-        marker, kind, argument, end = match.groups()
+        marker, kind, folder, argument, end = match.groups()
         try:
-            return f"{marker}{body_of(kind, argument)}{end}"
+            return (
+                f"{marker}{body_of(kind, argument, ROOT / folder if folder else page.parent)}{end}"
+            )
         except Exception as error:
             error.add_note(f"asked for by {page.relative_to(ROOT)}: {marker.strip()}")
             raise
 
-    def body_of(kind: str, argument: str) -> str:
+    def body_of(kind: str, argument: str, folder: Path) -> str:
         if kind == "run":
-            return fenced("console", f"$ {argument}\n{output_of(argument, page.parent)}")
+            return fenced("console", f"$ {argument}\n{output_of(argument, folder)}")
         if kind == "source":
             return fenced("python", source_of(argument))
         text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
@@ -111,7 +116,7 @@ def definition(scope: ast.AST, name: str, argument: str) -> Definition:
 
 
 def output_of(command: str, folder: Path) -> str:
-    """Run a coterie command in the page's folder and return what it prints."""
+    """Run a coterie command in a folder and return what it prints."""
     program, *arguments = shlex.split(command)
     assert program == "coterie", f"only coterie is run from pages, not {program}"
     stdout, talk = io.StringIO(), io.StringIO()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ REAL_FILES = (
     "test_store_durable.py",
     "test_postgresql_store.py",
     "test_pytest_fixtures.py",
+    "test_recipes.py",
     "test_what_hurts_elsewhere.py",
 )
 
@@ -70,6 +72,15 @@ def _own_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COTERIE_DIR", str(tmp_path_factory.mktemp("locks")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _loaded() -> Iterator[None]:
+    """Forget the algorithms that a command has loaded from files: a process has one command."""
+    yield
+    loader = sys.modules.get("coterie.catalogue.loader")
+    if loader is not None:
+        loader.loaded().clear()
 
 
 @pytest.fixture(autouse=True)

@@ -68,6 +68,7 @@ ONLY_SUBCLASSES = {
 NOT_GERUNDS = {
     "diffusing",
     "hashing",
+    "overtaking",
     "regenerating",
     "ring",
     "rotating",
@@ -80,7 +81,7 @@ NOT_GERUNDS = {
 ROOMS = {
     "__main__": "cli",
     "alarm": "system",
-    "catalogue": "errors",
+    "catalogue": "errors process",
     "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
     " process scenario simulate stack system trace transactions transactions.serializability"

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from coterie.errors import MisuseError, ProtocolError
+from coterie.errors import MisuseError, ProtocolError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -210,6 +211,9 @@ class Phase(enum.IntEnum):
 class Mutex(Process[MessageT]):
     """A process of a mutual exclusion algorithm. It tells `Entered` once per `acquire`."""
 
+    every_wait_ends: ClassVar[bool] = True
+    """In every run that leaves out no step that stays possible; else entry just stays possible."""
+
     @abstractmethod
     def acquire(self, out: Outbox[MessageT]) -> None:
         """Ask for the critical section."""
@@ -278,8 +282,14 @@ class MutexUser(User):
     def hear(self, event: Event) -> None:
         """Entering ends the wait; a user that does not wait never enters."""
         if isinstance(event, Entered):
-            assert self.phase is Phase.WAITING, "Entered was told to a user that is not waiting"
+            if self.phase is not Phase.WAITING:
+                raise ProtocolError(
+                    f"Entered was told to a user that is not waiting but {self.phase.name.lower()}:"
+                    " tell it once for each acquire"
+                )
             self.phase = Phase.INSIDE
+        else:
+            _require_event(event)
 
 
 class Elected(Event, frozen=True):
@@ -290,6 +300,10 @@ class Elected(Event, frozen=True):
 
 class Election(Process[MessageT]):
     """A process of a leader election. It tells `Elected` when it has a new leader."""
+
+    one_leads: ClassVar[bool] = False
+    """Never do two live processes take themselves for the leader, unless one has come back."""
+    highest_leads: ClassVar[bool] = False  # at rest, the highest of the live processes
 
     @abstractmethod
     def elect(self, out: Outbox[MessageT]) -> None:
@@ -318,6 +332,14 @@ class ElectionUser(User):
         """Follow the leader."""
         if isinstance(event, Elected):
             self.leader = event.leader
+        else:
+            _require_event(event)
+
+
+def _require_event(event: Any) -> None:
+    """Refuse what is told and is no event, such as a class in place of its value."""
+    if not isinstance(event, Event):
+        raise ProtocolError(f"{_shown(event)} was told, which is no event: tell Entered() or such")
 
 
 class Seat(msgspec.Struct, array_like=True):
@@ -363,7 +385,8 @@ class Seat(msgspec.Struct, array_like=True):
                 self.process.receive(out.me, out.local.pop(0), out)
                 if not out.local:
                     break
-            assert not out.local, f"process {out.me} keeps sending to itself"
+            if out.local:
+                raise ProtocolError(f"process {out.me} keeps sending to itself")
         for event in out.events:
             self.user.hear(event)
 
@@ -375,6 +398,53 @@ def seat(process: Process[Any], entries: int | None = None) -> Seat:
     if isinstance(process, Election):
         return Seat(process, ElectionUser(entries=entries))
     return Seat(process, User())
+
+
+def check_wishes(out: Outbox[Any], size: int) -> None:
+    """Raise if a process that does not exist was sent to or watched, or no message was sent."""
+    processes = range(1, size + 1)
+    for peer, _ in out.watches:
+        if peer not in processes:
+            raise ProtocolError(
+                f"process {out.me} watched process {peer}, which does not exist: they are 1 to {size}"
+            )
+    for to, message in out.sends:
+        if to not in processes:
+            raise ProtocolError(
+                f"process {out.me} sent {message} to process {to}, which does not exist:"
+                f" they are 1 to {size}"
+            )
+        if not isinstance(message, Payload):
+            raise ProtocolError(
+                f"process {out.me} sent {_shown(message)}, which is no message:"
+                " send a value of a class derived from Payload"
+            )
+
+
+def _shown(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else repr(value)
+
+
+def describe_error(error: Exception, process: Process[Any]) -> str:
+    """Write what a handler raised, and the line if it stands in a file of the user's own."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ") + line_of(error, process)
+
+
+def line_of(error: BaseException, process: Process[Any]) -> str:
+    """Write the line of the class of a process that an error came through, as ` (naive.py, line 7)`.
+
+    It is empty for the algorithms of this package, whose lines tell a user nothing.
+    """
+    module = sys.modules.get(type(process).__module__)
+    home = getattr(module, "__file__", None)
+    if home is None or str(type(process).__module__).partition(".")[0] == __package__:
+        return ""
+    line, frame = 0, error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == home:
+            line = frame.tb_lineno
+        frame = frame.tb_next
+    return f" ({home.rpartition('/')[2]}, line {line})" if line else ""
 
 
 def plain(value: Any) -> Any:
@@ -409,7 +479,10 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 def encode(value: msgspec.Struct) -> bytes:
     """Encode a process, user or message; equal values give equal bytes."""
-    return _encoder.encode(value)
+    try:
+        return _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _unfit(value, error) from None
 
 
 class SeatCodec:
@@ -422,8 +495,44 @@ class SeatCodec:
 
     def save(self, seat: Seat) -> tuple[bytes, bytes]:
         """Encode the process and its user."""
-        return _encoder.encode(seat.process), _encoder.encode(seat.user)
+        try:
+            return _encoder.encode(seat.process), _encoder.encode(seat.user)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise _unfit(seat.process, error) from None
 
     def restore(self, saved: tuple[bytes, bytes]) -> Seat:
         """Make a new seat, independent of the saved one."""
-        return Seat(self._process.decode(saved[0]), self._user.decode(saved[1]))
+        try:
+            return Seat(self._process.decode(saved[0]), self._user.decode(saved[1]))
+        except msgspec.ValidationError as error:
+            raise _unfit(msgspec.msgpack.decode(saved[0]), error, self._process.type) from None
+
+
+def _unfit(value: Any, error: Exception, kind: type[Any] | None = None) -> UsageError:
+    """Name the field whose value cannot be saved, or was saved and is not what was declared."""
+    kind = kind or type(value)
+    for place, name in enumerate(getattr(kind, "__struct_fields__", ())):
+        found = value[place] if isinstance(value, list) else getattr(value, name)
+        if f"$[{place}]" in str(error) or not _fits(found):
+            return UsageError(
+                f"the field {name} of {kind.__name__} cannot hold {found!r}: {_advice(error)}"
+            )
+    return UsageError(f"{value!r} cannot be saved: {_advice(error)}")
+
+
+def _fits(value: Any) -> bool:
+    try:
+        _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _advice(error: Exception) -> str:
+    text = str(error)
+    if "str keys" in text:
+        return "the keys of a dict must be str; use a list or a tuple with a place for each process"
+    if isinstance(error, msgspec.ValidationError):
+        text = text.partition(" - at")[0]
+        return text[:1].lower() + text[1:] + ", as the field is declared"
+    return f"{text}; states and messages hold numbers, strings, lists, sets, structs"

@@ -1,8 +1,8 @@
 """Puts a file on the disk: at once where that is short, and else in a thread while the event loop goes on.
 
 A thread costs as much CPU as the sync of a quick disk: two wake-ups, and a byte through a pipe. So the
-event loop waits itself as long as syncs are short and take a small part of its time. A program with
-much to do uses that time better, and a slow disk would keep it from its heartbeats.
+event loop waits itself as long as syncs are short and it has been idle for longer than that. A program
+with much to do uses that time better, and a slow disk would keep it from its heartbeats.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 SHORT_SECONDS = 0.002  # after a sync that takes longer, the thread has the next
 SHORT_IN_A_ROW = 16  # syncs of the thread, before the event loop waits itself again
-SHARE_OF_TIME = 0.25  # that the event loop waits for the disk
-CREDIT_SECONDS_MAX = 0.01  # that it has saved up for that
+CREDIT_SECONDS_MAX = 0.01  # of idle time that the event loop has saved up to wait for the disk
 
 
 class FileSyncer:
@@ -36,7 +36,8 @@ class FileSyncer:
         self._seconds = 0.0  # that the last sync of the thread took
         self._tests = 0  # syncs that have to be short until the event loop waits itself again
         self._credit = CREDIT_SECONDS_MAX  # that it may wait now
-        self._credited_at = 0.0
+        self._idle_since = 0.0
+        self._busy_before = 0.0  # CPU seconds of the event loop until then
 
     def begin(self, descriptor: int, done: Callable[[OSError | None], None]) -> None:
         """Sync a file, which stays open until `done` has heard on the event loop how it went.
@@ -46,14 +47,17 @@ class FileSyncer:
         assert self._done is None, "one sync at a time"
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._credit += SHARE_OF_TIME * (now - self._credited_at)
-        self._credit = min(self._credit, CREDIT_SECONDS_MAX)
-        self._credited_at = now
+        # A machine that others keep busy counts as idle time as well: there a thread costs most.
+        busy = time.thread_time()
+        idle = (now - self._idle_since) - (busy - self._busy_before)
+        self._credit = min(self._credit + idle, CREDIT_SECONDS_MAX)
+        self._idle_since, self._busy_before = now, busy
         if self._tests or self._credit <= 0:
             self._begin_in_thread(descriptor, loop, done)
             return
         error = _sync(descriptor)
-        seconds = loop.time() - now
+        self._idle_since = loop.time()
+        seconds = self._idle_since - now
         self._credit -= seconds
         self._judge(seconds)
         done(error)

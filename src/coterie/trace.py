@@ -119,6 +119,10 @@ class Resumed(Record, frozen=True):
     process: int
 
 
+class Repeated(Record, frozen=True):
+    """What follows, up to the end, can happen again and again in the same way."""
+
+
 class Violated(Record, frozen=True):
     """A property ceased to hold; the run ends here."""
 
@@ -138,6 +142,7 @@ AnyRecord: TypeAlias = (
     | Crashed
     | Paused
     | Resumed
+    | Repeated
     | Violated
 )
 
@@ -209,7 +214,7 @@ def _fault(record: AnyRecord, size: int, sent: set[int]) -> str | None:
             if number not in sent:
                 return f"message {number} was never sent"
             processes = sender, receiver
-        case Violated():
+        case Repeated() | Violated():
             pass
         case _:
             processes = (record.process,)

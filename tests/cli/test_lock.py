@@ -308,7 +308,7 @@ def ended(pid: int) -> int:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["a b", "true"], "' ' at position 2"),
+        (["a\tb", "true"], "at position 2 cannot be printed"),
         (["-n", "-w", "1", "a"], "exclude each other"),
         (["-s", "-k", "2", "a"], "exclude each other"),
         (["-w", "5x", "a"], "expected a duration such as 5, 5s, 250ms or 2m, got '5x'"),

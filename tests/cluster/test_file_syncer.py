@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+import threading
+import time
+
+import pytest
 
 from coterie import syncer
 from coterie.syncer import SHORT_IN_A_ROW, FileSyncer
-
-if TYPE_CHECKING:
-    import pytest
 
 SHORT, LONG = syncer.SHORT_SECONDS / 2, syncer.SHORT_SECONDS * 2
 
@@ -23,12 +23,16 @@ class Disk:
         self.error: OSError | None = None
         self.told: list[OSError | None] = []
         self.now = 1000.0
+        self.busy = 0.0  # CPU seconds of the event loop
         self.syncer = FileSyncer()
         monkeypatch.setattr(os, "fsync", self._sync)
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now)
+        monkeypatch.setattr(time, "thread_time", lambda: self.busy)
 
     def _sync(self, _: int) -> None:
         self.now += self.takes
+        if threading.current_thread() is not threading.main_thread():
+            self.busy += self.takes  # the event loop has other work meanwhile
         if self.error is not None:
             raise self.error
 
@@ -60,21 +64,24 @@ def test_after_a_long_sync_a_thread_has_the_next_until_enough_were_short(
     asyncio.run(test())
 
 
-def test_one_after_another_they_take_no_more_than_a_share_of_its_time(
+def test_an_event_loop_with_other_work_leaves_them_to_the_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def test() -> None:
+    """It waits itself for as long as it was idle besides, and what it has saved up of that."""
+
+    async def test(idle: float) -> float:
         disk = Disk(monkeypatch)
-        began = disk.now
         waited = 0.0
         for _ in range(1000):
-            disk.now -= 1.0  # no pause
+            disk.busy += 1.0 - idle
             waited += SHORT if disk.begin() else 0.0
-        most = syncer.SHARE_OF_TIME * (disk.now - began) + syncer.CREDIT_SECONDS_MAX + SHORT
-        assert most / 2 < waited <= most
         disk.syncer.close()
+        return waited
 
-    asyncio.run(test())
+    most = syncer.CREDIT_SECONDS_MAX + 2 * SHORT
+    assert asyncio.run(test(0.0)) <= most
+    assert 500 * SHORT < asyncio.run(test(SHORT / 2)) <= 500 * SHORT + most
+    assert asyncio.run(test(2 * SHORT)) == pytest.approx(1000 * SHORT)
 
 
 def test_a_sync_that_fails_says_so_either_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_a_transaction_of_one_site_sends_nothing(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_a_transaction_of_two_sites(tmp_path: Path) -> None:
-    """Where the coordinator is one of them: two messages a request, and four to commit.
+    """Where the coordinator is one of them: two messages to read for update, and four to commit.
 
     With a lease that is long no site has to ask again, however slow the machine is.
     """
@@ -104,7 +104,7 @@ def test_the_cost_of_a_transaction_of_two_sites(tmp_path: Path) -> None:
             before = sites.messages()
             await transfer(sites["a"], A[0], B[0])
             await until(lambda: not sites.unsettled(), "the acknowledgements")
-            assert sites.messages() - before == 2 * 2 + 4
+            assert sites.messages() - before == 2 + 4
 
     asyncio.run(main())
 

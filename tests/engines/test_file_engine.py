@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import stat
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -143,6 +144,29 @@ async def test_a_line_that_has_become_long_is_removed_when_no_task_waits(
             await (await waiting).release()
     assert len(sizes) == 10
     assert max(sizes) < 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there space can be given back")
+@in_loop
+async def test_a_line_in_which_tasks_wait_without_a_pause_takes_no_more_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It grows in length alone: what is before those that wait takes no space on the disk."""
+    monkeypatch.setattr(words, "LINE_BYTES_MAX", 4096)
+    async with coterie.connect(f"file:{tmp_path}") as c:
+        [held, waiting] = [asyncio.create_task(acquired(c, "a")) for _ in range(2)]
+        for _ in range(1000):
+            await until_waiting(c, "a", 1)
+            following = asyncio.create_task(acquired(c, "a"))
+            await until_waiting(c, "a", 2)
+            await (await held).release()
+            held, waiting = waiting, following
+        [line] = (tmp_path / "lines").iterdir()
+        found = line.stat()
+        for task in (held, waiting):
+            await (await task).release()
+    assert found.st_size > 7 * 4096
+    assert found.st_blocks * 512 <= 4 * 4096
 
 
 @in_loop

@@ -248,3 +248,20 @@ def test_the_same_question_gets_the_same_bytes_whatever_the_hash_seed() -> None:
         for seed in ("0", "1")
     }
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: check(processes(3), entries=0), "nothing was shown: nothing ever happens"),
+        (
+            lambda: check(processes(1)),
+            "nothing was shown: no process ever waits, in any of 3 reachable states",
+        ),
+    ],
+)
+def test_a_search_in_which_no_process_waits_verifies_nothing(
+    call: Callable[[], Verdict], reason: str
+) -> None:
+    verdict = call()
+    assert (verdict.verdict, verdict.reason, verdict.liveness) == ("vacuous", reason, "")

@@ -39,7 +39,8 @@ def test_ricart_agrawala_is_verified_with_the_known_counts(
     size: int, entries: int, channel: Channel, counts: tuple[int, int], exact: bool
 ) -> None:
     verdict = check(processes(size), entries=entries, channel=channel, exact=exact)
-    assert (verdict.verdict, verdict.property, verdict.counterexample) == ("verified", None, None)
+    word = "verified" if size > 1 else "vacuous"
+    assert (verdict.verdict, verdict.property, verdict.counterexample) == (word, None, None)
     assert (verdict.states, verdict.transitions) == counts
     assert verdict.sometimes == {"contention": size > 1}
     assert verdict.depth == entries * size * 2 * size  # two calls and 2(N - 1) messages an entry
@@ -60,7 +61,7 @@ def test_an_exact_search_survives_hashes_that_collide_all_the_time(
     exact = check(processes(3), channel=FIFO, exact=True)
     assert (exact.states, exact.transitions) == (2_049, 5_488)
     assert exact.collision_probability == 0
-    assert check(processes(3), channel=FIFO).states < 100
+    assert check(processes(3), channel=FIFO, properties=()).states < 100
 
 
 @pytest.mark.parametrize("exact", [False, True])

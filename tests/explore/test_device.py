@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -28,6 +28,10 @@ from coterie.explore.tables.hashing import scatter
 from coterie.explore.tables.memo import PairMemo
 from coterie.process import Channel
 from tests.explore.stand_in import StandIn, ndarray
+
+if TYPE_CHECKING:
+    from coterie.explore.liveness.transitions import Transitions
+    from coterie.explore.tables.arrays import Rows
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="kernels need a compiler")
 
@@ -63,6 +67,8 @@ def explore(name: str, size: int, *, variant: str | None = None, **options: Any)
         ("raymond", 4, {}),
         ("bully", 2, {"crashes": 1, "suspicions": 1}),
         ("token-ring", 3, {}),
+        ("centralized", 3, {"entries": None}),
+        ("decentralized", 2, {}),
     ],
 )
 def test_both_sides_find_the_same(
@@ -78,14 +84,19 @@ def test_both_sides_find_the_same(
 def test_edges_that_are_kept_come_back_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """A token that goes round leads back to states that are known: edges are needed."""
     kept: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(Inspector, "look_back", lambda _, *edges: kept.append(edges))
+
+    def keep(_: Inspector, rows: Rows, transitions: Transitions, *, endless: bool) -> None:
+        assert not endless
+        kept.append((rows, *transitions.arrays()))
+
+    monkeypatch.setattr(Inspector, "look_back", keep)
     for where in ("cpu", "gpu"):
         explore("token-ring", 3, device=where)
     found = []
-    for rows, sources, targets in kept:
+    for rows, sources, targets, steps, _ in kept:
         states = [tuple(state) for state in rows.T.tolist()]
-        pairs = zip(sources.tolist(), targets.tolist(), strict=True)
-        found.append(sorted((states[source], states[target]) for source, target in pairs))
+        edges = zip(sources.tolist(), targets.tolist(), steps.tolist(), strict=True)
+        found.append(sorted((states[start], states[end], step) for start, end, step in edges))
     assert found[0] == found[1] != []
 
 

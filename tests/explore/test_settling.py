@@ -67,7 +67,40 @@ def test_a_message_that_circulates_for_ever_is_found() -> None:
 
 
 def test_a_false_suspicion_is_a_fault_that_must_be_allowed() -> None:
-    assert check(trio(Follower), entries=0).verdict == "verified"
+    assert check(trio(Follower), entries=0).verdict == "vacuous"
     verdict = check(trio(Follower), entries=0, suspicions=1)
     assert (verdict.verdict, verdict.property, verdict.depth) == ("violated", "agreement", 1)
     assert check(trio(Follower), entries=0, suspicions=2).verdict == "violated"
+
+
+class Usurper(Follower):
+    """Promises one leader; 3 takes itself for it when told to elect."""
+
+    one_leads = True
+
+    def elect(self, out: Outbox[Vote]) -> None:
+        if self.me == 3:
+            out.tell(Elected(3))
+            out.broadcast(self.others, Vote(3))
+
+
+class Modest(Usurper):
+    """Promises the highest leader, and leaves it at the lowest."""
+
+    one_leads = False
+    highest_leads = True
+
+    def elect(self, out: Outbox[Vote]) -> None:
+        pass
+
+
+def test_two_that_take_themselves_for_the_leader_are_found_where_one_is_promised() -> None:
+    verdict = check(trio(Usurper), entries=1)
+    assert (verdict.property, verdict.depth) == ("one leader", 1)
+    assert verdict.reason == "more than one takes itself for the leader: processes 1 and 3"
+
+
+def test_a_lower_leader_at_rest_is_found_where_the_highest_is_promised() -> None:
+    verdict = check(trio(Modest), entries=1)
+    assert verdict.property == "the highest leads"
+    assert verdict.reason.endswith("and not all follow the highest live process")

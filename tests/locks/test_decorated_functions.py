@@ -36,7 +36,8 @@ async def test_a_coroutine_function_runs_with_the_lock_held() -> None:
 
     assert report.__doc__ == "Make a report."
     async with c:
-        assert await asyncio.gather(report(1), report(2, factor=3)) == [1, 6]
+        first, second = await asyncio.gather(report(1), report(2, factor=3))
+        assert (first, second) == (1, 6)
         assert not await c.locked("report")
 
 

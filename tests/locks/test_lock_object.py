@@ -244,9 +244,8 @@ async def test_after_a_fork_every_use_in_the_child_fails_loudly(
     [
         ("", "1 to 255"),
         ("x" * 256, "got 256"),
-        ("a b", "' ' at position 2"),
-        ("näht", "'ä' at position 2"),
-        ("a:b", "':' at position 2"),
+        ("a\tb", "at position 2 cannot be printed"),
+        ("a ", "remove the space"),
     ],
 )
 @in_loop

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
-from coterie.locks.names import LENGTH_MAX
+from coterie.locks.names import BYTES_MAX
 from coterie.mutex.quorum.leased import sessions
 from coterie.mutex.quorum.leased.frames import (
     BODIES_MAX,
@@ -29,7 +29,7 @@ THREE = Settings(3, lease=10.0)
 ME = 9
 LOCKS = [f"lock{number:02}" for number in range(10)]
 LARGE = (1 << 53) - 1
-LONG = "n" * LENGTH_MAX
+LONG = "n" * BYTES_MAX
 
 
 class Exchange:

@@ -43,7 +43,9 @@ def test_a_handler_that_raises_is_the_violation_of_its_process() -> None:
     result = Simulation([Failing(1, peer=2), Failing(2)], workload=OneAtATime(1, [1])).run()
     (violation,) = result.violations
     assert (violation.name, violation.time) == ("raised", 1)
-    assert violation.text == "process 2 raised KeyError(7) on a message from 1"
+    assert violation.text.startswith(
+        "process 2 raised KeyError(7) on a message from 1 (toys.py, line "
+    )
 
 
 def test_a_user_who_waits_when_nothing_can_happen_is_stuck() -> None:

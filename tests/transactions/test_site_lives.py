@@ -127,8 +127,8 @@ def test_a_transaction_that_meets_another_life_of_a_site_is_refused(*, at_home: 
 @pytest.mark.parametrize(
     ("part", "old", "new", "at_home"),
     [
-        (Coordinator, "settled, visit.life)", "settled, None)", True),
-        (Coordinator, "opening, visit.life", "opening, None", False),
+        (Coordinator, "settled, life, writes)", "settled, None, writes)", True),
+        (Coordinator, "opening, life, writes", "opening, None, writes", False),
         (Resource, "if not part.is_meant(message.life) or message.count", "if message.count", True),
         (Resource, "if not part.is_meant(message.life) or count", "if count", False),
     ],

@@ -218,8 +218,8 @@ MUTANTS = {
     ),
     "a site votes though it has forgotten requests": Mutant(
         Resource,
-        "        elif not part.is_meant(message.life) or message.count != part.count:\n",
-        "        elif False:\n",
+        " not part.is_meant(message.life) or message.count != part.count + len(message.writes):",
+        " False:",
         late_prepare,
     ),
     "what another site decides about is aborted": Mutant(

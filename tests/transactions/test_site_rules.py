@@ -457,8 +457,8 @@ RULES = {
         Coordinator,
         {
             "if course.visits:\n            self._ask": "if not course.visits:\n            self._ask",
-            "            step.answer(Accepted(name))": "            pass",
-            "            self._ask(name, course.sites, Validate(), step)": "            pass",
+            "            step.answer(Accepted(name))\n\n": "            pass\n\n",
+            "            self._ask(course, course.sites, Validate(), step)": "            pass",
         },
     ),
     "a second scan begins with nothing": Rule(

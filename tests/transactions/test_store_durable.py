@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -332,3 +333,29 @@ def test_closing_waits_for_what_is_on_its_way_to_the_disk(path: Path) -> None:
         assert acknowledged
 
     asyncio.run(main())
+
+
+def test_what_an_open_finds_is_put_on_disk_before_it_is_seen(path: Path, tmp_path: Path) -> None:
+    """A killed process may have written a commit to the log of SQLite, and not synced it.
+
+    A power failure after the next start may lose that log, which the system takes for written: here
+    it does, and the main file alone has the commit.
+    """
+    killed, lost = tmp_path / "killed", tmp_path / "lost"
+
+    async def write() -> None:
+        async with Store(path=path) as store:
+            await store.run(increment)
+            for end in ("", "-wal"):  # as a process leaves them that is killed now
+                shutil.copy(f"{path}{end}", f"{killed}{end}")
+
+    async def read(which: Path) -> int:
+        async with Store(path=which) as store, store.transaction() as t:
+            shutil.copy(which, lost)
+            counter: int = await t.get("counter", 0)
+            return counter
+
+    asyncio.run(write())
+    assert asyncio.run(read(killed)) == 1
+    shutil.copy(lost, tmp_path / "alone")
+    assert asyncio.run(read(tmp_path / "alone")) == 1

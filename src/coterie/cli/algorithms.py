@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
-from coterie.catalogue import Algorithm, Cost, Costs, ElectionCosts, algorithms
+from coterie.catalogue import Algorithm, Cost, Costs, ElectionCosts, every_algorithm
+from coterie.catalogue.loader import installed, load_installed
 from coterie.cli.common.output import output_option, print_json, print_table
+from coterie.errors import UsageError
 
 EXAMPLE_SIZE = 13
 
@@ -15,8 +17,16 @@ EXAMPLE_SIZE = 13
 @click.command("algorithms")
 @output_option
 def command(output: str) -> None:
-    """List the algorithms: family, costs, assumptions, tolerated faults; with JSON also sources."""
-    known = list(algorithms().values())
+    """List the algorithms: family, costs, assumptions, tolerated faults; with JSON also sources.
+
+    Those of installed packages, in the entry-point group coterie.algorithms, come after ours.
+    """
+    known = list(every_algorithm().values())
+    for point in installed().values():
+        try:
+            load_installed(point)
+        except UsageError as error:
+            click.echo(f"coterie: {error}", err=True)
     if output == "json":
         print_json([_facts(algorithm) for algorithm in known])
         return
@@ -34,13 +44,20 @@ def _row(algorithm: Algorithm) -> list[str]:
         algorithm.name,
         algorithm.family,
         *_summary(algorithm),
-        ", ".join(algorithm.tolerates) or "nothing",
+        ", ".join(algorithm.tolerates) or ("-" if _states_nothing(algorithm) else "nothing"),
     ]
+
+
+def _states_nothing(algorithm: Algorithm) -> bool:
+    """Return whether this is a class of a user's own, which says nothing of its costs and faults."""
+    return algorithm.own and not any(cost.formula for cost in _costs(algorithm).values())
 
 
 def _summary(algorithm: Algorithm) -> list[str]:
     """Return messages, client delay, synchronisation delay, links and order."""
     setup, links = algorithm.setup(EXAMPLE_SIZE), algorithm.channel.value
+    if _states_nothing(algorithm):
+        return ["-", "-", "-", links, "-"]
     match algorithm.costs:
         case Costs() as costs:
             return [

@@ -97,8 +97,8 @@ def command(
 ) -> int:
     """Explore every interleaving of ALGORITHM with a few processes.
 
-    Exits with 0 if every property holds, 1 if one is violated, 3 if the search was stopped by
-    --max-states or --max-time.
+    Exits with 0 if every property holds, 1 if one is violated, 3 if nothing was shown: the search
+    was stopped by --max-states or --max-time, or no process ever had to wait.
     """
     if everything == (algorithm is not None):
         raise UsageError("name one algorithm, or use --all")
@@ -212,6 +212,8 @@ def _print(choice: Choice, verdict: Verdict) -> None:
     click.echo(
         f"  {verdict.states:,} states, {verdict.transitions:,} transitions, depth {verdict.depth}"
     )
+    if verdict.liveness:
+        click.echo(f"  {verdict.liveness}{_overtaking(verdict)}")
     rate = verdict.states / max(verdict.seconds, 1e-9)
     click.echo(f"  {verdict.seconds:.2f} s, {rate:,.0f} states/s", err=True)
     if verdict.counterexample:
@@ -220,6 +222,14 @@ def _print(choice: Choice, verdict: Verdict) -> None:
         click.echo("  shortest counterexample:")
         for line in from_trace(verdict.counterexample).splitlines():
             click.echo(f"    {line}")
+
+
+def _overtaking(verdict: Verdict) -> str:
+    if verdict.overtaking is None:
+        return ""
+    if verdict.overtaking == "unbounded":
+        return "; during one wait others enter any number of times"
+    return f"; during one wait others enter at most {verdict.overtaking} times"
 
 
 def _title(choice: Choice) -> str:
@@ -241,4 +251,4 @@ def _exit_status(verdicts: list[Verdict]) -> int:
     answers = {verdict.verdict for verdict in verdicts}
     if "violated" in answers:
         return 1
-    return 3 if "unfinished" in answers else 0
+    return 3 if answers & {"unfinished", "vacuous"} else 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.catalogue import Costs, algorithms
+from coterie.catalogue import Costs, algorithm, algorithms
 from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
@@ -144,16 +144,19 @@ def _row(comparison: Comparison | ElectionComparison, *measures: Measure | None)
     row: list[Any] = [_name(comparison), comparison.processes]
     for measure in measures:
         row += [number(measure.measured), _theory(measure)] if measure else ["-", "-"]
-    return [*row, comparison.agrees]
+    stated = any(measure is not None and measure.formula for measure in measures)
+    return [*row, comparison.agrees if stated else "-"]
 
 
 def _name(comparison: Comparison | ElectionComparison) -> str:
-    default = algorithms()[comparison.algorithm].variants[0].name
+    default = algorithm(comparison.algorithm).variants[0].name
     suffix = "" if comparison.variant == default else f" ({comparison.variant})"
     return comparison.algorithm + suffix
 
 
 def _theory(measure: Measure) -> str:
+    if not measure.formula:  # an algorithm of a user's own, which states none
+        return "-"
     if not isinstance(measure.theory, list):
         value = number(measure.theory)
         return value if measure.formula == value else f"{measure.formula} = {value}"

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from coterie import web
+from coterie.catalogue import is_reference, load
 from coterie.errors import UsageError
+from coterie.scenario.play import read_first_line
 
 if TYPE_CHECKING:
     from coterie.lab.address import Address
     from coterie.trace import Trace
 
 PORT = 8421
+OWN_SIZE = 3  # processes of an algorithm that is named alone
 SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest question ends it
 
 
@@ -27,19 +32,24 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
     show_default=True,
     help="Where to listen on this machine, or the next free port; 0: any.",
 )
+@click.option(
+    "--algorithm",
+    metavar="FILE.py:Class",
+    help="An algorithm of your own that the file RUN is of; it is imported, which runs it.",
+)
 @click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
-def command(*, run: str | None, port: int, no_open: bool) -> None:
+def command(*, run: str | None, algorithm: str | None, port: int, no_open: bool) -> None:
     """Play an algorithm by hand in the browser: deliver, drop, crash, go back, share.
 
     Every possible move shows what it leads to: whether something can still go wrong, whether it must,
     and from which point on nothing could have saved the run.
 
-    RUN is the first line of a scenario, such as 'maekawa 3 variant=basic'; or a file with a scenario,
-    or with a trace that --trace of check or simulate has written. The page is served on this
-    machine only, until Ctrl-C.
+    RUN is the first line of a scenario, such as 'maekawa 3 variant=basic' or './naive.py:Naive 3'; or a
+    file with a scenario, or with a trace that --trace of check or simulate has written. The page is
+    served on this machine only, until Ctrl-C.
     """
     web.require()
-    show_run(None if run is None else _read(run), port, browser=not no_open)
+    show_run(None if run is None else _read(run, algorithm), port, browser=not no_open)
 
 
 def show_trace(trace: Trace) -> None:
@@ -84,28 +94,57 @@ def show_run(run: Address | None, port: int, *, browser: bool) -> None:
         pages.close()
 
 
-def _read(run: str) -> Address:
+def _read(run: str, own: str | None) -> Address:
     """Return the run of a file if there is one of that name, else the one that the text begins."""
     from coterie.lab.address import Address  # noqa: PLC0415 - where there is a run
 
     path = Path(run)
-    if not path.is_file():
-        if " " not in run.strip():
-            raise UsageError(
-                f"no such file, and no first line of a scenario such as 'maekawa 3': {run!r}"
-            )
-        return Address(run)
+    if is_reference(run):
+        load(run)
+        return Address(shlex.join([run, str(OWN_SIZE)]))
+    if path.is_file():
+        return _read_file(path, own)
+    if " " not in run.strip():
+        raise UsageError(
+            f"no such file, and no first line of a scenario such as 'maekawa 3': {run!r}"
+        )
+    name = read_first_line(run)[0].algorithm
+    if is_reference(name):
+        load(name)
+    return Address(run)
+
+
+def _read_file(path: Path, own: str | None) -> Address:
+    """Read a trace or a scenario; what it calls its algorithm is not run for that."""
+    from coterie.lab.address import Address  # noqa: PLC0415 - where there is a run
+
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
     if text.lstrip().startswith("{"):
-        from coterie.trace import parse_trace  # noqa: PLC0415 - only for traces
+        from coterie.trace import Trace, parse_trace  # noqa: PLC0415 - only for traces
 
-        return run_of(parse_trace(text))
+        trace = parse_trace(text)
+        name = _trusted(path, trace.header.algorithm, own)
+        return run_of(Trace(msgspec.structs.replace(trace.header, algorithm=name), trace.records))
     lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
     if not lines:
         raise UsageError(
             f"{path} is empty: the first line of a scenario is an algorithm and a size"
         )
-    return Address(lines[0], [line for line in lines[1:] if line.strip() != "show"])
+    words = shlex.split(lines[0])
+    name = _trusted(path, words[0], own)
+    first = lines[0] if name == words[0] else shlex.join([name, *words[1:]])
+    return Address(first, [line for line in lines[1:] if line.strip() != "show"])
+
+
+def _trusted(path: Path, name: str, own: str | None) -> str:
+    """Return the algorithm of a file: its own name for it, or the one that the user has named."""
+    if own is not None:
+        return load(own).name
+    if is_reference(name):
+        raise UsageError(
+            f"{path} is of {name}, which is a program: add --algorithm {name} to run it"
+        )
+    return name

@@ -14,6 +14,7 @@ from coterie.trace import (
     Noticed,
     Paused,
     Rang,
+    Repeated,
     Resumed,
     Sent,
     Started,
@@ -75,6 +76,7 @@ class History:
     notices: list[Noticed] = field(default_factory=list)
     events: list[Told] = field(default_factory=list)  # all but entering, which a stay shows
     violations: list[Violated] = field(default_factory=list)
+    repeats: list[Repeated] = field(default_factory=list)  # from each on, up to the end
 
     def kinds(self) -> list[str]:
         """Return the kinds of messages, in the order of their first use."""
@@ -116,6 +118,8 @@ class _Reader:
                 self.history.notices.append(record)
             case Violated():
                 self.history.violations.append(record)
+            case Repeated():
+                self.history.repeats.append(record)
             case Crashed() | Started() | Paused() | Resumed():
                 self._stop_or_go(record)
 

@@ -50,6 +50,14 @@ def bar(sheet: Sheet, condition: Condition, begin: float, end: float, y: float) 
     )
 
 
+def loop(sheet: Sheet, left: float, right: float, top: float) -> None:
+    """Draw a bracket over what happens again and again."""
+    for end in (left, right):
+        sheet.line((end, top), (end, top + 6), stroke=ALARM, stroke_width=1.5)
+    sheet.line((left, top), (right, top), stroke=ALARM, stroke_width=1.5)
+    sheet.text(right, top - 5, "again and again", fill=ALARM, text_anchor="end")
+
+
 def band(sheet: Sheet, left: float, right: float, top: float, bottom: float) -> None:
     """Draw the time from a violation on."""
     sheet.add(

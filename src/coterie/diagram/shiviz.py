@@ -21,6 +21,7 @@ from coterie.trace import (
     Noticed,
     Paused,
     Rang,
+    Repeated,
     Resumed,
     Sent,
     Started,
@@ -74,7 +75,7 @@ def _event(
             event = process, f"hears that {peer} is down"
         case Started(_, process) | Crashed(_, process) | Paused(_, process) | Resumed(_, process):
             event = process, f"has {type(record).__name__.lower()}"
-        case Dropped() | Violated():
+        case Dropped() | Repeated() | Violated():
             return None
     return event
 

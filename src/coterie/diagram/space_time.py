@@ -144,6 +144,8 @@ def _draw_axis(sheet: Sheet, layout: _Layout) -> None:
 def _draw_lanes(sheet: Sheet, layout: _Layout, past: History) -> None:
     for violation in past.violations:
         marks.band(sheet, layout.x(violation.time), layout.right, TOP, layout.bottom)
+    for repeat in past.repeats:
+        marks.loop(sheet, layout.x(repeat.time), layout.right, TOP)
     for process in range(1, layout.size + 1):
         y = layout.y(process)
         sheet.text(layout.left - 12, y + 4, f"process {process}", text_anchor="end")

@@ -43,6 +43,8 @@ class Bully(Elector[Message]):
     """A process that follows the highest live one, beginning with the last of all."""
 
     messages: ClassVar[Any] = Message
+    one_leads: ClassVar[bool] = True
+    highest_leads: ClassVar[bool] = True
 
     size: int  # processes are 1 to size
     leader: ProcessId | None = None  # the one we follow; None while an election goes on

@@ -44,6 +44,8 @@ class Ring(Elector[Message]):
     """A process that follows the highest of the last ring, beginning with the last of all."""
 
     messages: ClassVar[Any] = Message
+    one_leads: ClassVar[bool] = True
+    highest_leads: ClassVar[bool] = True
 
     size: int  # processes are 1 to size, in this order; the first comes after the last
     leader: ProcessId | None = None  # the one we follow; None if it is down

@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coterie.errors import ConfigError
+
+try:
+    import numpy  # noqa: F401, ICN001 - to say what is missing
+except ModuleNotFoundError:
+    raise ConfigError(
+        "the explorer needs numpy, which is not there: pip install 'coterie[explore]'"
+    ) from None
+
 from coterie.explore.check import check, declared_channel, needs_clock
 from coterie.explore.properties import (
     Always,

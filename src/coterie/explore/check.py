@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -21,12 +21,12 @@ from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
 from coterie.explore.device import Gpu, open_device
 from coterie.explore.findings import DEADLOCK, NO_ERROR
-from coterie.explore.properties import ELECTION, MUTEX
+from coterie.explore.properties import ELECTION, HIGHEST, MUTEX, ONE_LEADER, WITHOUT_PROGRESS
 from coterie.explore.search import Search
 from coterie.explore.tables.moves import Faults, Moves
 from coterie.explore.tables.steps import SIZE_MAX
 from coterie.explore.verdict import Verdict
-from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, seat
+from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, describe_error, seat
 from coterie.trace import Header, Trace, Violated
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def check(
         max_states: give up after about so many states.
         max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.
-        canonical: take states for one that differ by a shift of all their logical times. It needs
-            processes that declare theirs as `LogicalTime`, and may make an endless search finite.
+        canonical: take states for one that differ by a shift of all their times (`LogicalTime`).
         device: where large levels of the search are worked on; "gpu" needs the extra of that name.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
@@ -87,8 +86,8 @@ def check(
     channel = channel or declared_channel(processes)
     timeless = msgspec.structs.replace(header or _header(processes), clock="none")
     gpu = _device(device, exact=exact)
-    question = _Question(seats, channel, faults, properties, exact, canonical, timeless, gpu)
-    return question.answer(Watch(budget))
+    asked = (seats, channel, faults, properties, exact, canonical, timeless, gpu, entries is None)
+    return _Question(*asked).answer(Watch(budget))
 
 
 def needs_clock(processes: Sequence[Process[Any]]) -> bool:
@@ -114,13 +113,16 @@ class _Question:
     canonical: bool
     header: Header
     device: Gpu | None
+    endless: bool  # users may call again and again
 
     def answer(self, watch: Watch) -> Verdict:
         moves = Moves(self._fresh_seats(), self.channel, self.faults)
         try:
             initial = moves.start()
         except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-            return self._failed_start(watch, f"a process raised {type(error).__name__}: {error}")
+            return self._failed_start(
+                watch, f"a process raised {describe_error(error, self.seats[0].process)}"
+            )
         search = self._search(moves, initial, watch)
         verdict = self._verdict(search, watch)
         if search.inspector.finding:
@@ -138,11 +140,16 @@ class _Question:
             exact=self.exact,
             canonical=Canonical(moves) if self.canonical else None,
             device=self.device,
+            endless=self.endless,
         )
         search = prepare()
         search.run(initial)
         if search.needs_edges:
-            search = prepare(keep_edges=True)
+            from coterie.explore.liveness.transitions import (  # noqa: PLC0415 - few need it
+                Transitions,
+            )
+
+            search = prepare(transitions=Transitions(moves, self.channel))
             search.run(initial)
         return search
 
@@ -153,8 +160,8 @@ class _Question:
         ]
 
     def _verdict(self, search: Search, watch: Watch) -> Verdict:
-        finding = search.inspector.finding
-        states = search.index.size
+        inspector, states = search.inspector, search.index.size
+        finding, vacuous = inspector.finding, _vacuous(search)
         if finding:
             reason = f"deadlock: {finding.reason}" if finding.name == DEADLOCK else finding.reason
         elif search.stopped:
@@ -162,10 +169,13 @@ class _Question:
             if search.full and self.device is not None:
                 what = f"memory of the GPU ({self.device})"
             reason = f"the {what} ran out after {states:,} states; no violation was found so far"
+        elif vacuous:
+            reason = f"nothing was shown: {vacuous}"
         else:
             reason = f"every property holds in all {states:,} reachable states"
+        word = _word(search)
         return Verdict(
-            verdict="violated" if finding else "unfinished" if search.stopped else "verified",
+            verdict=word,
             property=finding.name if finding else None,
             reason=reason,
             states=states,
@@ -173,7 +183,9 @@ class _Question:
             depth=search.depth,
             seconds=watch.seconds,
             collision_probability=0.0 if self.exact else min(1.0, states**2 / 2**65),
-            sometimes=search.inspector.sometimes,
+            sometimes=inspector.sometimes,
+            liveness=inspector.liveness if word == "verified" else "",
+            overtaking=inspector.overtaking,
         )
 
     def _failed_start(self, watch: Watch, reason: str) -> Verdict:
@@ -188,6 +200,23 @@ class _Question:
             collision_probability=0.0,
             counterexample=Trace(self.header, [Violated(0.0, NO_ERROR, reason)]),
         )
+
+
+def _word(search: Search) -> Literal["verified", "violated", "unfinished", "vacuous"]:
+    if search.inspector.finding:
+        return "violated"
+    if search.stopped:
+        return "unfinished"
+    return "vacuous" if _vacuous(search) else "verified"
+
+
+def _vacuous(search: Search) -> str | None:
+    """Say why a search through all states shows nothing, if it does not."""
+    if not search.transitions:
+        return "nothing ever happens"
+    states = "state" if search.index.size == 1 else f"of {search.index.size:,} reachable states"
+    vacuous = search.inspector.vacuous
+    return vacuous and f"{vacuous}, in any {states}"
 
 
 def _validate(
@@ -218,11 +247,19 @@ def _device(name: DeviceName, *, exact: bool) -> Gpu | None:
 
 
 def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
-    if all(isinstance(process, Mutex) for process in processes):
-        return MUTEX
-    if all(isinstance(process, Election) for process in processes):
-        return ELECTION
-    return ()
+    mutexes = [process for process in processes if isinstance(process, Mutex)]
+    if len(mutexes) == len(processes):
+        promised = all(mutex.every_wait_ends for mutex in mutexes)
+        return MUTEX if promised else WITHOUT_PROGRESS
+    elections = [process for process in processes if isinstance(process, Election)]
+    if len(elections) != len(processes):
+        return ()
+    properties = list(ELECTION)
+    if all(election.one_leads for election in elections):
+        properties.append(ONE_LEADER)
+    if all(election.highest_leads for election in elections):
+        properties.append(HIGHEST)
+    return properties
 
 
 def _seats(

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from coterie import trace
 from coterie.explore.tables.inputs import Call, Notice, Receive, Ring, feed
 from coterie.explore.tables.step import Standing
-from coterie.process import Outbox, encode
+from coterie.process import Outbox, check_wishes, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coterie.explore.liveness.lasso import Turn
+    from coterie.explore.liveness.transitions import FairSteps
     from coterie.explore.search import Search
     from coterie.explore.tables.arrays import Rows
     from coterie.explore.tables.inputs import Input
@@ -35,6 +37,14 @@ def counterexample(
         replay.step(action, moves.input_of(action, row[:, 0]))
         row = next_row
         assert replay.matches(moves, row), f"a handler did not do the same twice: {action}"
+    if finding.cycle:
+        assert search.kept is not None, "a cycle was found among the transitions"
+        steps = search.kept.fair_steps
+        replay.records.append(trace.Repeated(replay.time + 1))
+        for turn in finding.cycle:
+            action, next_row = _turn_to(turn, search, steps, moves, row)
+            replay.step(action, moves.input_of(action, row[:, 0]))
+            row = next_row
     if finding.raised:
         action = _step_that_raises(moves, row)
         replay.fail(action, moves.input_of(action, row[:, 0]))
@@ -62,6 +72,21 @@ def _step_to(state: int, search: Search, moves: Moves, row: Rows) -> tuple[Actio
     raise AssertionError("the parent of a state does not lead to it")
 
 
+def _turn_to(
+    turn: Turn, search: Search, steps: FairSteps, moves: Moves, row: Rows
+) -> tuple[Action, Rows]:
+    """Find the move from here to a state that takes a certain step of fairness."""
+    key = search.key(turn.state)
+    for batch in moves.expand(row):
+        if not batch.sources.size or batch.action.is_fault:
+            continue
+        rows = batch.rows(row, slice(None), moves.dtype)
+        step = int(steps.of(batch, row)[0])
+        if steps.alike(step, turn.step) and int(moves.hashes(search.canonical(rows))[0]) == key:
+            return batch.action, rows
+    raise AssertionError("no move goes on with the cycle")
+
+
 def _step_that_raises(moves: Moves, row: Rows) -> Action:
     for batch in moves.expand(row):
         if batch.results is not None and any(map(moves.steps.errors.get, batch.results.tolist())):
@@ -78,6 +103,7 @@ class Replay:
         self.time = -1.0
         self._seats: dict[ProcessId, Seat] = {seat.process.me: seat for seat in seats}
         self._standing: dict[ProcessId, Standing] = {}
+        self._size = len(seats)
         self._sent = 0
         self._under_way: dict[tuple[ProcessId, ProcessId], list[tuple[int, Any]]] = {}
         for process, seat in self._seats.items():
@@ -130,6 +156,7 @@ class Replay:
                 raise AssertionError(f"a move without input: {action}")
         out: Outbox[Any] = Outbox(process)
         feed(self._seats[process], given, out)
+        check_wishes(out, self._size)
         self._standing[process] = self._standing[process].after(given, out)
         self._carry_out(out, self.time)
 

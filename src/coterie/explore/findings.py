@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from coterie.explore.judge import Judge
-from coterie.explore.properties import Always, CanAlwaysStill, Count, Settles, Sometimes
+from coterie.explore.properties import (
+    Always,
+    CanAlwaysStill,
+    Count,
+    Eventually,
+    Exercised,
+    Settles,
+    Sometimes,
+    inside,
+    not_waiting,
+)
 from coterie.explore.reachability import Backward
 from coterie.explore.tables.arrays import namespace, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coterie.explore.liveness.lasso import Turn
+    from coterie.explore.liveness.transitions import Transitions
     from coterie.explore.properties import Property
     from coterie.explore.tables.arrays import Flags, Numbers, Rows
     from coterie.explore.tables.moves import Batch, Moves
@@ -31,6 +43,7 @@ class Finding:
     reason: str
     state: int
     raised: bool = False  # by a handler, on the way out of that state
+    cycle: tuple[Turn, ...] = ()  # from that state to it again, without end
 
 
 class Inspector:
@@ -44,13 +57,33 @@ class Inspector:
         self._sometimes = [item for item in properties if isinstance(item, Sometimes)]
         self.possible = [item for item in properties if isinstance(item, CanAlwaysStill)]
         self._settles = [item for item in properties if isinstance(item, Settles)]
+        self._eventually = [item for item in properties if isinstance(item, Eventually)]
+        self._exercised = [item for item in properties if isinstance(item, Exercised)]
         self.sometimes = {item.name: False for item in self._sometimes}
         self.finding: Finding | None = None
+        self.overtaking: int | Literal["unbounded"] | None = None  # None: not looked for
+        self._decided = True  # what fair runs come to
+
+    @property
+    def vacuous(self) -> str | None:
+        """Why what was seen shows nothing, or None if it does."""
+        return next((item.text for item in self._exercised), None)
+
+    @property
+    def liveness(self) -> str:
+        """What every fair run is sure to come to, once all states were seen and nothing was found."""
+        said = [item.name for item in self._eventually]
+        said += ["every run comes to rest"] if self._settles else []
+        if not said:
+            return f"{self.possible[0].name}, and no more is promised" if self.possible else ""
+        if not self._decided:
+            return f"not decided whether {' and '.join(said)}: there are too many moves to judge"
+        return f"{' and '.join(said)}, if every step that stays possible is taken at last"
 
     @property
     def looks_back(self) -> bool:
         """Whether what can come after a state matters, unless every path comes to an end."""
-        return bool(self.possible or self._settles)
+        return bool(self.possible or self._settles or self._eventually)
 
     def look(self, rows: Rows, first: int) -> None:
         """Judge states, which are numbered from `first` on."""
@@ -58,6 +91,9 @@ class Inspector:
             if not self.sometimes[item.name]:
                 reached = self._judge.holds(item.conditions, rows)
                 self.sometimes[item.name] = bool(reached.any())
+        for exercised in self._exercised.copy():
+            if self._judge.holds(exercised.conditions, rows).any():
+                self._exercised.remove(exercised)
         for always in self._always:
             holds = self._judge.holds(always.conditions, rows)
             if self.finding is None and not holds.all():
@@ -104,7 +140,21 @@ class Inspector:
                 self.finding = Finding(settles.name, reason, state)
                 return
 
-    def look_back(self, rows: Rows, sources: Numbers, targets: Numbers) -> None:
+    def look_back(self, rows: Rows, transitions: Transitions, *, endless: bool) -> None:
+        """Report what can never come, or need never come, in a graph with cycles.
+
+        It is `endless` if users may call again and again.
+        """
+        sources, targets, steps, _ = transitions.arrays()
+        certain = steps != 0
+        self._look_for_hopeless(rows, sources[certain], targets[certain])
+        self._decided = transitions.complete
+        if self.finding is None and self._decided:
+            self._look_for_cycles(rows, transitions, endless=endless)
+        if self.finding is None and self._decided and endless:
+            self._count_overtaking(rows, transitions)
+
+    def _look_for_hopeless(self, rows: Rows, sources: Numbers, targets: Numbers) -> None:
         """Report the first state from which a process can never get what it is owed."""
         graph = Backward(rows.shape[1], sources, targets)
         for item in self.possible:
@@ -124,6 +174,35 @@ class Inspector:
                 reason = "from here on it never comes to rest"
                 self.finding = Finding(settles.name, reason, int(restless[0]))
 
+    def _look_for_cycles(self, rows: Rows, transitions: Transitions, *, endless: bool) -> None:
+        """Report the nearest cycle of a fair run in which a process waits without end."""
+        from coterie.explore.liveness.lasso import fair_cycle  # noqa: PLC0415 - few need it
+        from coterie.explore.liveness.starvation import fair_component  # noqa: PLC0415
+
+        for item in self._eventually:
+            for place, owed in enumerate(self._judge.owed(item.predicate, rows)):
+                found = fair_component(transitions, owed, asks=endless)
+                if found and (self.finding is None or found.first < self.finding.state):
+                    cycle = fair_cycle(transitions, found)
+                    text = f"{name_processes([place])} {item.text}"
+                    self.finding = Finding(item.name, _again(text, cycle), found.first, cycle=cycle)
+        for settles in self._settles:
+            found = fair_component(transitions, np.ones(rows.shape[1], np.bool_), asks=False)
+            if found and (self.finding is None or found.first < self.finding.state):
+                cycle = fair_cycle(transitions, found)
+                text = _again("it need never come to rest", cycle)
+                self.finding = Finding(settles.name, text, found.first, cycle=cycle)
+
+    def _count_overtaking(self, rows: Rows, transitions: Transitions) -> None:
+        """Count how often others enter while a process waits for what it is promised."""
+        from coterie.explore.liveness.overtaking import overtaking  # noqa: PLC0415 - few need it
+
+        if not any(item.predicate is not_waiting for item in self._eventually):
+            return
+        waits = self._judge.owed(not_waiting, rows)
+        most = overtaking(transitions, waits, self._judge.each(inside, rows))
+        self.overtaking = "unbounded" if most is None else most
+
     def _explain(self, always: Always, state: Rows) -> str:
         """Name the processes that fulfil a predicate too often."""
         for condition in always.conditions:
@@ -132,6 +211,13 @@ class Inspector:
                 if len(places) > condition.high:
                     return f"{always.text}: {name_processes(places)}"
         return always.text
+
+
+def _again(text: str, cycle: Sequence[Turn]) -> str:
+    steps = (
+        "1 step that repeats leaves" if len(cycle) == 1 else f"{len(cycle)} steps that repeat leave"
+    )
+    return f"{text}: {steps} out none that stays possible"
 
 
 def name_processes(places: Sequence[int]) -> str:

@@ -63,6 +63,11 @@ class Judge:
             self._marks[predicate] = self._seats.mark(predicate)
         return self._marks[predicate]
 
+    def each(self, predicate: SeatPredicate, rows: Rows) -> Flags:
+        """Return for each process and state whether the seat fulfils the predicate."""
+        fulfilled: Flags = self.marks(predicate).take(rows[: self._size]) != 0
+        return fulfilled
+
     def owed(self, predicate: SeatPredicate, rows: Rows) -> Flags:
         """Return for each process and state whether it lives and does not fulfil the predicate."""
         happy, alive = self.marks(predicate), self.marks(_alive)

@@ -62,12 +62,32 @@ class Sometimes(msgspec.Struct, frozen=True):
     conditions: tuple[Condition, ...]
 
 
+class Exercised(msgspec.Struct, frozen=True):
+    """In some reachable state all conditions hold, or nothing was shown: the text says why."""
+
+    name: str
+    conditions: tuple[Condition, ...]
+    text: str
+
+
 class CanAlwaysStill(msgspec.Struct, frozen=True):
     """From every reachable state, each live seat can get to fulfil the predicate.
 
     It must be possible without faults, and without any further request: users that are inside
     leave, but none need ever ask again. The text says what is wrong with a seat that
     cannot get there.
+    """
+
+    name: str
+    predicate: SeatPredicate
+    text: str
+
+
+class Eventually(msgspec.Struct, frozen=True):
+    """In every fair run, each live seat that does not fulfil the predicate comes to do so.
+
+    A run is fair if every step that stays possible is taken at last: see `coterie.explore.liveness`.
+    The text says what is wrong with a seat that need never get there.
     """
 
     name: str
@@ -87,7 +107,7 @@ class Settles(msgspec.Struct, frozen=True):
     text: str
 
 
-Property: TypeAlias = Always | Sometimes | CanAlwaysStill | Settles
+Property: TypeAlias = Always | Sometimes | Exercised | CanAlwaysStill | Eventually | Settles
 
 
 def at_most(limit: int, predicate: SeatPredicate) -> Count:
@@ -118,7 +138,11 @@ def not_waiting(seat: Seat) -> bool:
 MUTUAL_EXCLUSION = Always("mutual exclusion", (at_most(1, inside),), "more than one is inside")
 CONTENTION = Sometimes("contention", (at_least(1, waiting), at_least(1, inside)))
 ENTRY = CanAlwaysStill("entry stays possible", not_waiting, "can never enter")
-MUTEX: tuple[Property, ...] = (MUTUAL_EXCLUSION, CONTENTION, ENTRY)
+PROGRESS = Eventually("every wait ends", not_waiting, "may wait without end")
+WAITED = Exercised("a wait", (at_least(1, waiting),), "no process ever waits")
+POSSIBLE: tuple[Property, ...] = (MUTUAL_EXCLUSION, CONTENTION, ENTRY)
+WITHOUT_PROGRESS: tuple[Property, ...] = (*POSSIBLE, WAITED)
+MUTEX: tuple[Property, ...] = (*WITHOUT_PROGRESS, PROGRESS)
 
 
 def one_live_leader(seats: Sequence[Seat | None]) -> bool:
@@ -128,9 +152,32 @@ def one_live_leader(seats: Sequence[Seat | None]) -> bool:
     return not live or (len(leaders) == 1 and leaders <= live.keys())
 
 
+def highest_leads(seats: Sequence[Seat | None]) -> bool:
+    """Return whether each live user follows the highest live process."""
+    live = [seat for seat in seats if seat is not None]
+    highest = max((seat.process.me for seat in live), default=None)
+    users = [seat.user for seat in live]
+    return all(user.leader == highest for user in users if isinstance(user, ElectionUser))
+
+
+def leads(seat: Seat) -> bool:
+    """Return whether the user was told to follow its own process."""
+    return isinstance(seat.user, ElectionUser) and seat.user.leader == seat.process.me
+
+
+def follows(seat: Seat) -> bool:
+    """Return whether the user follows another process."""
+    return isinstance(seat.user, ElectionUser) and seat.user.leader not in {None, seat.process.me}
+
+
 AGREEMENT = Settles(
     "agreement",
     (Together(one_live_leader),),
     "the live processes do not all follow one live leader",
 )
-ELECTION: tuple[Property, ...] = (AGREEMENT,)
+HIGHEST = Settles(
+    "the highest leads", (Together(highest_leads),), "not all follow the highest live process"
+)
+ONE_LEADER = Always("one leader", (at_most(1, leads),), "more than one takes itself for the leader")
+FOLLOWED = Exercised("a leader", (at_least(1, follows),), "no process ever follows another")
+ELECTION: tuple[Property, ...] = (FOLLOWED, AGREEMENT)

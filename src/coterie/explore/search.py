@@ -7,9 +7,9 @@ first violation found is a nearest one.
 Whether all processes can still get in is decided in one of two ways, looking only at steps that are
 sure to happen (no faults, and no requests, which users may never make). As long as each of them
 leads exactly one level on, they make no cycle: every path ends in a state where nothing is sure to
-happen, and it is enough to look at those. Once a step leads elsewhere the edges are needed too, all
-of them, so the search is made again with edges kept, and at its end goes backward from where none
-waits.
+happen, and it is enough to look at those. Once a step leads elsewhere, or a call where users call
+without end, the edges are needed too, all of them. So the search is made again with edges kept; at
+its end it goes backward from where none waits, and looks for cycles in which a process waits on.
 
 With a device, the search moves there at the first level that is worth it, and stays: what comes
 before is done sooner than a device is asked. States, their hashes and their parents are in its
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coterie.explore.budget import Watch
     from coterie.explore.canonical import Canonical
     from coterie.explore.device import Gpu
+    from coterie.explore.liveness.transitions import Transitions
     from coterie.explore.properties import Property
     from coterie.explore.tables.arrays import Keys, Numbers, Positions, Rows
     from coterie.explore.tables.moves import Batch, Moves
@@ -63,16 +64,21 @@ class Search:
         *,
         exact: bool = False,
         canonical: Canonical | None = None,
-        keep_edges: bool = False,
+        transitions: Transitions | None = None,
+        endless: bool = False,
         device: Gpu | None = None,
     ) -> None:
-        """Prepare to look for violations of `properties`."""
+        """Prepare to look for violations of `properties`, and to keep all transitions if asked to.
+
+        It is `endless` if users may call again and again: then their calls may be part of cycles.
+        """
         self._moves = moves
         self._watch = watch
         self._exact = exact
         self._canonical = canonical
-        self._edges: list[tuple[Numbers, Numbers]] | None = [] if keep_edges else None
-        self._locals: list[Rows] = []  # of all levels, while edges are kept
+        self.kept = transitions
+        self._endless = endless
+        self._locals: list[Rows] = []  # of all levels, while transitions are kept
         self._device = device
         self._chunk = CHUNK
         self.inspector = Inspector(moves, properties)
@@ -105,9 +111,9 @@ class Search:
             if self.inspector.finding or self.needs_edges:
                 return
             self.depth += bool(level)
-        if self._edges:
-            sources, targets = map(np.concatenate, zip(*self._edges, strict=True))
-            self.inspector.look_back(np.concatenate(self._locals, axis=1), sources, targets)
+        if self.kept is not None:
+            rows = np.concatenate(self._locals, axis=1)
+            self.inspector.look_back(rows, self.kept, endless=self._endless)
 
     def parent(self, state: int) -> int:
         """Return the number of the state from which this one was found; -1 for the initial one."""
@@ -148,7 +154,7 @@ class Search:
     def _look(self, level: Level, first: int) -> None:
         """Judge the states of a level."""
         for rows in self._parts(level):
-            if self._edges is not None:
+            if self.kept is not None:
                 self._locals.append(on_host(rows[: self._moves.size]))
             self.inspector.look(rows, first)
             first += rows.shape[1]
@@ -186,8 +192,12 @@ class Search:
         """Number the states that a move leads to, and build those that are new."""
         self.inspector.look_for_errors(batch, chunk.first)
         self.transitions += batch.sources.size
+        shifted = None
         if self._exact or self._canonical:
-            rows = self.canonical(batch.rows(chunk.rows, slice(None), self._moves.dtype))
+            reached = batch.rows(chunk.rows, slice(None), self._moves.dtype)
+            rows = self.canonical(reached)
+            if self.kept is not None:
+                shifted = (rows != reached).any(axis=0)
             keys = self._moves.hashes(rows)
             targets, fresh = self.index.add(keys, rows if self._exact else None)
             rows = rows.take(fresh, axis=1)
@@ -195,16 +205,14 @@ class Search:
             targets, fresh = self.index.add(batch.hashes(chunk.hashes, self._moves.zobrist))
             rows = batch.rows(chunk.rows, fresh, self._moves.dtype)
         self.parents.append(_numbers(batch.sources.take(fresh), chunk))
-        if batch.action.is_certain:
-            self._keep_edges(batch.sources, targets, chunk)
+        if batch.action.is_certain or (self._endless and batch.action.kind == "ask"):
+            if self.kept is not None:
+                kind = number_type(self.index.size)
+                ends = (_numbers(batch.sources, chunk), targets.astype(kind, copy=False))
+                self.kept.add(batch, chunk.rows, ends, shifted)
+            elif self.inspector.looks_back and targets.min() < self._level_end:
+                self.needs_edges = True
         return rows
-
-    def _keep_edges(self, sources: Positions, targets: Numbers, chunk: Chunk) -> None:
-        """Keep the edges if they are wanted, or see whether they should be."""
-        if self._edges is not None:
-            self._edges.append((on_host(_numbers(sources, chunk)), on_host(targets)))
-        elif self.inspector.looks_back and targets.min() < self._level_end:
-            self.needs_edges = True
 
     def _parts(self, level: Level) -> Iterator[Rows]:
         """Cut matrices into chunks."""

@@ -13,12 +13,13 @@ from coterie.trace import Trace
 class Verdict(msgspec.Struct, kw_only=True):
     """The answer of an exploration.
 
-    "verified" means that every reachable state was seen and none breaks a property; "unfinished"
+    "verified" means that every reachable state was seen and none breaks a property; "vacuous" the
+    same, but that nothing happened that could have gone wrong, so that nothing was shown; "unfinished"
     that a budget ran out before, with nothing found. Unless the search was exact, states are told
     apart by 64-bit hashes, and two of them may have been taken for one with the probability given.
     """
 
-    verdict: Literal["verified", "violated", "unfinished"]
+    verdict: Literal["verified", "violated", "unfinished", "vacuous"]
     property: str | None = None  # the violated one
     reason: str  # one sentence
     states: int
@@ -27,6 +28,9 @@ class Verdict(msgspec.Struct, kw_only=True):
     seconds: float
     collision_probability: float  # at most
     sometimes: dict[str, bool] = {}  # which of these were reached
+    liveness: str = ""  # what every fair run comes to, if it was verified
+    overtaking: int | Literal["unbounded"] | None = None
+    """How often others enter during one wait, at most; None where it was not decided."""
     counterexample: Trace | None = None
 
     def _repr_html_(self) -> str:

@@ -6,12 +6,14 @@ these, one question at a time, and cancel a question when a newer one comes.
 
 from __future__ import annotations
 
+import functools
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
-from coterie.catalogue import algorithm, algorithms
+from coterie.catalogue import algorithm, every_algorithm
+from coterie.errors import UsageError
 from coterie.explore.budget import Budget
 from coterie.lab.address import (
     MOVES_MAX,
@@ -52,6 +54,9 @@ if TYPE_CHECKING:
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 RUNS_MAX = 512  # short ones; a long one counts for several
 MILLISECONDS_MAX = 2_000
 ATLASES_STATES_MAX = 2 * STATES_MAX
@@ -59,6 +64,21 @@ HISTORIES_MAX = 64
 SUPERSEDED = Refusal("superseded")
 TRIES_MAX = 3  # at a whole atlas, while the machine is busy
 HORIZON_SHARE = 4  # of the budget, this part is for looking on from the present state
+
+
+def _refusing(
+    answer: Callable[Concatenate[Laboratory, P], T | Refusal],
+) -> Callable[Concatenate[Laboratory, P], T | Refusal]:
+    """Refuse what turns out to be impossible on the way, such as a state that cannot be saved."""
+
+    @functools.wraps(answer)
+    def answered(self: Laboratory, /, *args: P.args, **options: P.kwargs) -> T | Refusal:
+        try:
+            return answer(self, *args, **options)
+        except UsageError as error:
+            return Refusal(str(error))
+
+    return answered
 
 
 class Laboratory:
@@ -74,12 +94,13 @@ class Laboratory:
 
     def catalogue(self) -> list[Entry]:
         """List the algorithms, with all that can be chosen about them."""
-        return [entry_of(each) for each in algorithms().values()]
+        return [entry_of(each) for each in every_algorithm(loaded=True).values()]
 
     def open(self, text: str) -> Address | Refusal:
         """Read the fragment of an address."""
         return read_address(text)
 
+    @_refusing
     def play(self, question: Question) -> Position | Refusal:
         """Play a run, and show where the reader stands."""
         run = self._run(question)
@@ -113,6 +134,7 @@ class Laboratory:
             refusal=run.refusal,
         )
 
+    @_refusing
     def fates(
         self, question: Question, cancelled: Callable[[], bool] | None = None
     ) -> Fates | Refusal:
@@ -157,6 +179,7 @@ class Laboratory:
         fates = self.fates(question, cancelled)
         return fates if isinstance(fates, Refusal) else Look(position, fates)
 
+    @_refusing
     def way(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Way | Refusal:
         """Find the fewest moves from the reader's place to a violation."""
         sought = self._search(question, cancelled)
@@ -171,6 +194,7 @@ class Laboratory:
         address = write_address(Address(run.first, whole, len(whole)))
         return Way(moves, [code_of(move) for move in moves], searched, address)
 
+    @_refusing
     def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
         """Write all that can be reached from the start as data, if it is not too much."""
         start = msgspec.structs.replace(question, moves=[], cursor=0)

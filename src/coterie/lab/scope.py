@@ -8,7 +8,7 @@ import msgspec
 
 from coterie.catalogue import algorithm
 from coterie.explore import needs_clock
-from coterie.explore.properties import ELECTION, MUTEX, Always
+from coterie.explore.properties import AGREEMENT, POSSIBLE, Always
 from coterie.explore.tables.moves import Faults, Moves
 from coterie.explore.tables.step import Standing
 from coterie.lab.bound import spent_faults
@@ -123,8 +123,8 @@ def properties_of(play: Play) -> Sequence[Property]:
 def usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
     """Return what processes of their kind are judged by."""
     if all(isinstance(process, Mutex) for process in processes):
-        return MUTEX
-    return ELECTION if all(isinstance(process, Election) for process in processes) else ()
+        return POSSIBLE
+    return (AGREEMENT,) if all(isinstance(process, Election) for process in processes) else ()
 
 
 def _standing(play: Play, me: ProcessId) -> Standing:

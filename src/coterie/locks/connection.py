@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.locks.coordinator import Coordinator
@@ -18,6 +19,10 @@ def connect(url: str | os.PathLike[str] | None = None) -> Coordinator:
     Without a URL the environment variable COTERIE_URL counts, then `url` or the nodes in
     `coterie.toml` of the current directory, then `file:`, which needs nothing but this machine.
     A path is a directory of locks, or the file `NAME.toml` that describes a cluster.
+
+    A coordinator belongs to the process that opens it: one that is made at the top of a module may be opened in
+    each child after a fork.
     """
     found = choose_url(url if url is None or isinstance(url, str) else url_of(url))
-    return Coordinator(importlib.import_module(SCHEMES[scheme_of(found)]).make_engine(found), found)
+    make = partial(importlib.import_module(SCHEMES[scheme_of(found)]).make_engine, found)
+    return Coordinator(make(), found, make)

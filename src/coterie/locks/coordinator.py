@@ -26,10 +26,10 @@ class Coordinator:
     What is guaranteed under which assumption depends on the engine; the objects behave alike.
     """
 
-    def __init__(self, engine: Engine, url: str) -> None:
-        """Prepare; nothing is sent or opened yet."""
+    def __init__(self, engine: Engine, url: str, again: Callable[[], Engine] | None = None) -> None:
+        """Prepare; nothing is sent or opened yet. `again` makes another engine, for a forked child."""
         self.url = url
-        self._session = Session(engine, url)
+        self._session = Session(engine, url, again)
 
     @property
     def engine(self) -> Engine:

@@ -49,18 +49,32 @@ Result = TypeVar("Result")
 class Session:
     """One use of an engine, by one process and one event loop."""
 
-    def __init__(self, engine: Engine, url: str) -> None:
-        """Prepare; nothing happens before it is opened."""
-        self.engine = engine
+    def __init__(self, engine: Engine, url: str, again: Callable[[], Engine] | None = None) -> None:
+        """Prepare; nothing happens before it is opened.
+
+        Args:
+            engine: Grants the locks.
+            url: Names the engine for people.
+            again: Makes another engine like it, for a child that was forked before this was opened.
+        """
         self.url = url
-        self.prompt = engine if isinstance(engine, Prompt) else None
+        self._again = again
+        self._use(engine)
         self.held: dict[tuple[Owner, str], Held] = {}
-        self._process = system.pid()
         self._turned = 0.0  # when the event loop was last given a turn
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    def _use(self, engine: Engine) -> None:
+        self.engine = engine
+        self.prompt = engine if isinstance(engine, Prompt) else None
+        self._process = system.pid()
+
     async def open(self) -> None:
         """Open the engine for the event loop that runs."""
+        if self._loop is None and self._again is not None and system.pid() != self._process:
+            # Made before a fork, as by a decorator at the top of a module. The names that were drawn
+            # with the engine are the parent's, and those of other children.
+            self._use(self._again())
         self.check_process()
         if self._loop is not None:
             raise MisuseError(f"the coordinator {self.url} is open already")

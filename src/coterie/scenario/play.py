@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from coterie.catalogue import unknown
 from coterie.errors import UsageError
-from coterie.process import Channel, MutexUser, Phase
+from coterie.process import Channel, MutexUser, Phase, describe_error
 from coterie.scenario.world import Letter, Manual, pick
 from coterie.trace import Header, Violated, label
 
@@ -225,7 +225,8 @@ class Play:
         try:
             lines = _effects(move())
         except Exception as error:  # noqa: BLE001 - a handler may raise anything
-            return [self._violate("no failure", f"{type(error).__name__}: {error}")]
+            process = next(iter(self.world.seats.values())).process
+            return [self._violate("no failure", describe_error(error, process))]
         inside = self._in_phase(Phase.INSIDE)
         if len(inside) > 1:
             lines.append(

@@ -24,6 +24,7 @@ from coterie.trace import (
     Noticed,
     Paused,
     Rang,
+    Repeated,
     Resumed,
     Sent,
     Started,
@@ -84,7 +85,7 @@ class Replay:
             case Violated():
                 if self.due and isinstance(self.due[0], Exception):
                     self.due.clear()
-            case Dropped() | Paused() | Resumed():
+            case Dropped() | Paused() | Resumed() | Repeated():
                 pass  # no process notices
 
     def _none_due(self, record: AnyRecord) -> None:
@@ -155,6 +156,6 @@ def _text(happening: AnyRecord | Exception) -> str:
             text = f"{type(happening).__name__.lower()} {process}"
         case Exception():
             text = f"{type(happening).__name__}: {happening}"
-        case Dropped() | Paused() | Resumed() | Violated():
+        case Dropped() | Paused() | Resumed() | Repeated() | Violated():
             text = type(happening).__name__.lower()
     return text

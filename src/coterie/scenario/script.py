@@ -16,6 +16,7 @@ from coterie.trace import (
     Noticed,
     Paused,
     Rang,
+    Repeated,
     Resumed,
     Sent,
     Started,
@@ -40,7 +41,7 @@ class Script:
         self.reorders = False
         self.arrivals = [x.number for x in trace.records if isinstance(x, Delivered)]
 
-    def write(self, record: AnyRecord) -> None:
+    def write(self, record: AnyRecord) -> None:  # noqa: C901 - a case for each kind of record
         """Add the command that makes the record happen, unless it follows from the others."""
         match record:
             case Sent(_, _, sender, receiver):
@@ -69,6 +70,8 @@ class Script:
                 self.commands.append(f"restart {process}")
             case Started() | Paused() | Resumed():
                 raise UsageError("no scenario for a run in which processes pause, or keep memory")
+            case Repeated():
+                self.commands.append("# from here on, again and again:")
             case Told() | Violated():
                 pass
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from coterie.catalogue import algorithm
-from coterie.process import Channel, Outbox, SeatCodec, seat
+from coterie.process import Channel, Outbox, SeatCodec, check_wishes, seat
 from coterie.trace import (
     AnyRecord,
     Called,
@@ -209,6 +209,7 @@ class Manual:
         out: Outbox[Any] = Outbox(process, time if self._has_clock else 0.0)
         out.incarnation = self.lives[process]
         handler(out)
+        check_wishes(out, len(self.seats))
         for receiver, message in out.sends:
             self._letters += 1
             self.transit.append(Letter(self._letters, process, receiver, message))

@@ -30,6 +30,7 @@ from coterie.simulate import (
     Simulation,
     Uniform,
 )
+from coterie.simulate.monitors import ViolationError
 from coterie.trace import Header, Sent
 
 if TYPE_CHECKING:
@@ -181,8 +182,19 @@ def _run(
 ) -> Result:
     network = Network(latency)
     result = Simulation(algorithm.build(setup), workload=workload, network=network, seed=seed).run()
-    assert not result.violations, f"{algorithm.name}: {result.violations}"
+    for violation in result.violations:
+        raise ViolationError(violation.name, f"{_title(algorithm, setup)}: {violation.text}")
+    if result.unserved:
+        raise ViolationError(
+            "stuck",
+            f"{_title(algorithm, setup)}: {result.unserved} requests were never served in"
+            f" {result.events:,} events",
+        )
     return result
+
+
+def _title(algorithm: Algorithm, setup: Setup) -> str:
+    return f"{algorithm.name}, N = {setup.size}, has no costs, since it does not work"
 
 
 def compare_election(algorithm: Algorithm, setup: Setup) -> ElectionComparison:
@@ -221,7 +233,11 @@ def election_messages(algorithm: Algorithm, setup: Setup, noticers: Iterable[Pro
         part = {record.sender for record in world.records if isinstance(record, Sent)}
         due = [process for process in sorted(part) if setup.size in world.watched[process]]
     users = [world.seats[process].user for process in range(1, setup.size)]
-    assert all(isinstance(user, ElectionUser) and user.leader == len(users) for user in users)
+    if not all(isinstance(user, ElectionUser) and user.leader == len(users) for user in users):
+        raise ViolationError(
+            "agreement",
+            f"{_title(algorithm, setup)}: not all live processes follow {len(users)}, the highest",
+        )
     return sum(isinstance(record, Sent) for record in world.records)
 
 

@@ -16,10 +16,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coterie import trace
-from coterie.process import Channel, SeatCodec, encode, seat
+from coterie.errors import ProtocolError
+from coterie.process import Channel, SeatCodec, encode, line_of, seat
 from coterie.simulate.detector import Detector
 from coterie.simulate.faults import Restart
-from coterie.simulate.monitors import ViolationError
+from coterie.simulate.monitors import ViolationError, no_such_receiver
 from coterie.simulate.network import Constant, Links
 from coterie.simulate.outbox import GroupOutbox
 from coterie.simulate.schedule import Schedule
@@ -108,7 +109,9 @@ class Engine:
 
         self._links = _links(network, processes, seed)
         self._constant = network.latency.value if isinstance(network.latency, Constant) else None
-        self._receivers: list[Receiver] = [self._receive_with_care] * (self.size + 1)
+        # A process that does not exist has the number 0, is beyond the list, or, counted from its end,
+        # in its second half: so to notice one costs nothing.
+        self._receivers: list[Receiver] = [_receive_nothing] * (2 * self.size + 1)
         self._forward: Forwarder = self._post_each
         self._choose_paths()
 
@@ -160,7 +163,7 @@ class Engine:
         try:
             self.seats[process].call(name, self._out)
         except Exception as error:
-            raise _raised(error, process, name) from error
+            raise self._raised(error, process, name) from error
         self._carry_out(process)
 
     def after(self, delay: float, action: Action) -> None:
@@ -197,12 +200,12 @@ class Engine:
                 head += 1
                 self.now = out.now = time
                 out.me = to
-                received[to] += 1
                 try:
+                    received[to] += 1
                     receivers[to](sender, message, out)
                 except Exception as error:
                     schedule.head = head
-                    raise _raised(error, to, f"a message from {sender}") from error
+                    raise self._failed(error, sender, to, message) from error
                 if out.used:
                     schedule.head = head
                     self._finish(to)
@@ -231,13 +234,28 @@ class Engine:
         for to in group:
             out.now = time  # a receiver before this one may have a clock of its own
             out.me = to
-            received[to] += 1
             try:
+                received[to] += 1
                 receivers[to](sender, message, out)
             except Exception as error:
-                raise _raised(error, to, f"a message from {sender}") from error
+                raise self._failed(error, sender, to, message) from error
             if out.used:
                 self._finish(to)
+
+    def _failed(
+        self, error: Exception, sender: ProcessId, to: ProcessId, message: Any
+    ) -> ViolationError:
+        """Say what came of a message: its receiver raised, or there is none.
+
+        Where messages are followed, the observer has noticed the latter before.
+        """
+        if to in range(1, self.size + 1):
+            return self._raised(error, to, f"a message from {sender}")
+        return no_such_receiver(sender, to, message, self.size)
+
+    def _raised(self, error: Exception, process: ProcessId, cause: str) -> ViolationError:
+        line = line_of(error, self.seats[process].process)
+        return ViolationError("raised", f"process {process} raised {error!r} on {cause}{line}")
 
     def _choose_paths(self) -> None:
         """Take the short way for messages wherever nothing stands in it."""
@@ -266,7 +284,7 @@ class Engine:
         try:
             handler(self._out)
         except Exception as error:
-            raise _raised(error, process, doing) from error
+            raise self._raised(error, process, doing) from error
         self._carry_out(process)
 
     def _turn_to(self, process: ProcessId) -> None:
@@ -286,7 +304,7 @@ class Engine:
             try:
                 self.seats[process].settle(self._out)
             except Exception as error:
-                raise _raised(error, process, "the end of a step") from error
+                raise self._raised(error, process, "the end of a step") from error
         self._carry_out(process)
 
     def _receive_followed(self, sender: ProcessId, letter: Any, out: Outbox[Any]) -> None:
@@ -595,5 +613,5 @@ def _links(network: Network, processes: Sequence[Process[Any]], seed: int) -> Li
     return Links(network, fifo, Random(f"{seed}/latency"), Random(f"{seed}/chance"))
 
 
-def _raised(error: Exception, process: ProcessId, cause: str) -> ViolationError:
-    return ViolationError("raised", f"process {process} raised {error!r} on {cause}")
+def _receive_nothing(_: ProcessId, __: Any, out: Outbox[Any]) -> None:
+    raise ProtocolError(f"process {out.me} does not exist")

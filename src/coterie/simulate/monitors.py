@@ -27,10 +27,23 @@ class Violation(msgspec.Struct, frozen=True):
 class ViolationError(CoterieError):
     """Stops a run; the engine turns it into the `Violation` of its result."""
 
+    exit_status = 1
+
     def __init__(self, name: str, text: str) -> None:
         """Name the property and say how it was broken."""
         super().__init__(text)
         self.name = name
+
+
+def no_such_receiver(
+    sender: ProcessId, receiver: ProcessId, message: object, size: int
+) -> ViolationError:
+    """Word the violation of a process that sends to one that does not exist."""
+    return ViolationError(
+        "raised",
+        f"process {sender} sent {message} to process {receiver}, which does not exist:"
+        f" they are 1 to {size}",
+    )
 
 
 class Section:

@@ -6,13 +6,20 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from coterie import trace
+from coterie.process import Payload
 from coterie.simulate.metrics import Costs, Delays, Outages, Result, load_of, summarise
-from coterie.simulate.monitors import CausalOrder, Section, Violation, ViolationError
+from coterie.simulate.monitors import (
+    CausalOrder,
+    Section,
+    Violation,
+    ViolationError,
+    no_such_receiver,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.process import Payload, ProcessId
+    from coterie.process import ProcessId
     from coterie.simulate.metrics import Stopped
     from coterie.simulate.monitors import Knowledge
 
@@ -65,6 +72,11 @@ class Observer:
         self, now: float, sender: ProcessId, receivers: Sequence[ProcessId], message: Any
     ) -> list[Letter]:
         """Number a message that is sent, once for each receiver."""
+        if not isinstance(message, Payload):
+            self.check_messages()
+        for to in receivers[0], receivers[-1]:  # they are sorted
+            if not 0 < to < len(self.sent):
+                raise no_such_receiver(sender, to, message, len(self.sent) - 1)
         numbers = range(self._letters + 1, self._letters + len(receivers) + 1)
         self._letters += len(receivers)
         if self.trace is not None:
@@ -124,6 +136,17 @@ class Observer:
             self._order.crashed(process)
 
     # The end
+
+    def check_messages(self) -> None:
+        """Raise if something was sent that is no message; counted by kind, so that it costs nothing."""
+        for kind in self.kinds:
+            if not issubclass(kind, Payload):
+                what = "class" if issubclass(kind, type) else kind.__name__
+                raise ViolationError(
+                    "raised",
+                    f"a process sent a {what}, which is no message:"
+                    " send a value of a class derived from Payload",
+                )
 
     def violated(self, now: float, error: ViolationError) -> Violation:
         """Put a violation on record."""

@@ -130,6 +130,7 @@ class Simulation:
         until = math.inf if self._until is None else self._until
         end = min(until, self._max_time)
         stopped = engine.run(end, self._max_events)
+        self._observer.check_messages()
         if stopped == "done" and engine.has_ended():
             self._observer.section.check_progress()
         if stopped == "event limit" or self._until is None or end < until:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from coterie.catalogue import Algorithm, Parameter, Setup, algorithm, algorithms
+from coterie.catalogue import Algorithm, Setup, every_algorithm, is_reference, load
 from coterie.cli.common.output import sentence, write_file
 from coterie.errors import UsageError
 from coterie.trace import Header, Trace
@@ -72,10 +72,16 @@ class Choice:
 
 
 def choose(
-    name: str, size: int, variant: str | None, given: dict[str, str | None], seed: int | None = None
+    name: str,
+    size: int,
+    variant: str | None,
+    given: dict[str, str | None],
+    seed: int | None = None,
+    *,
+    source: str | None = None,
 ) -> Choice:
     """Check what the user chose; raise `UsageError` or `ConfigError` if it cannot be built."""
-    entry = algorithm(name)
+    entry = load(name, source)
     # Click writes an option --t-max as t_max.
     parameters = {name.replace("_", "-"): v for name, v in given.items() if v is not None}
     setup = entry.setup(size, variant, parameters)
@@ -85,17 +91,12 @@ def choose(
     return Choice(entry, setup, header)
 
 
-def parameters() -> dict[str, Parameter]:
-    """Return all parameters of all algorithms, by name."""
-    return {
-        parameter.name: parameter
-        for entry in algorithms().values()
-        for parameter in entry.parameters
-    }
-
-
 VARIANT = "--variant"
 PARAMETERS = f"{__name__}.parameters"  # of the context: whether one of them may be meant
+ALGORITHM_HELP = (
+    "ALGORITHM is a name that `coterie algorithms` lists, or one of your own: FILE.py:Class, FILE.py"
+    " where it has only one, or package.module:Class."
+)
 
 variant_option = click.option(VARIANT, metavar="NAME", help="Variant of the algorithm.")
 
@@ -112,6 +113,10 @@ class AlgorithmCommand(click.Command):
         ctx.meta[PARAMETERS] = any(
             text.startswith("--") and text.partition("=")[0] not in others for text in args
         )
+        if ctx.meta[PARAMETERS]:
+            for text in filter(is_reference, args):
+                with contextlib.suppress(UsageError):  # which the command will raise
+                    load(text)
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -119,16 +124,49 @@ class AlgorithmCommand(click.Command):
         params = super().get_params(ctx)
         if not ctx.meta.get(PARAMETERS, True):
             return params
+        names = {
+            parameter.name
+            for each in every_algorithm(loaded=True).values()
+            for parameter in each.parameters
+        }
         place = next(place for place, option in enumerate(params) if VARIANT in option.opts) + 1
-        return [*params[:place], *_parameter_options(), *params[place:]]
+        options = [click.Option([f"--{name}"], metavar="SPEC") for name in sorted(names)]
+        return [*params[:place], *options, *params[place:]]
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does, and what an algorithm is called."""
+        super().format_help_text(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(ALGORITHM_HELP)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command, then those of each algorithm under its name."""
+        options = [each for each in super().get_params(ctx) if isinstance(each, click.Option)]
+        records = [option.get_help_record(ctx) for option in options]
+        with formatter.section("Options"):
+            formatter.write_dl([record for record in records if record is not None])
+        for entry in every_algorithm(loaded=True).values():
+            rows = _options_of(entry)
+            if rows:
+                with formatter.section(f"Options of {entry.name}"):
+                    formatter.write_dl(rows)
 
 
-@functools.cache
-def _parameter_options() -> list[click.Option]:
-    return [
-        click.Option([f"--{parameter.name}"], metavar="SPEC", help=sentence(parameter.summary))
-        for parameter in parameters().values()
+def _options_of(entry: Algorithm) -> list[tuple[str, str]]:
+    """Write what can be chosen about one algorithm, as rows of the help."""
+    rows = [
+        (
+            f"--{each.name} SPEC",
+            sentence(each.summary) + f"  [default: {each.default}]" * bool(each.default),
+        )
+        for each in entry.parameters
     ]
+    default, *others = entry.variants
+    if others:
+        names = [f"{default.name} (default)", *(variant.name for variant in others)]
+        rows.append((f"{VARIANT} NAME", f"One of {', '.join(names)}."))
+    return rows
 
 
 def sizes(text: str) -> list[int]:

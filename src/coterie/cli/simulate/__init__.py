@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from coterie.catalogue import source_of
 from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
 @click.option("--entries", type=int, default=10, show_default=True, help="Entries per process.")
 @click.option("--rate", type=float, default=0.1, show_default=True, help="Requests per time unit.")
 @click.option(
-    "--hold", default="0", show_default=True, help="Time inside per entry, written like --latency."
+    "--hold",
+    help="Time inside per entry, written like --latency; default: 0, or 1 for an algorithm of your"
+    " own and for a variant that is known to fail, so that two inside at once are noticed.",
 )
 @click.option(
     "--latency",
@@ -117,7 +120,7 @@ def command(
     Exits with 1 if a property was violated or a live process was never served.
     """
     plan = {name: options.pop(name) for name in PLAN_OPTIONS}
-    draw = PlannedTrials(algorithm, size, variant, options, plan)
+    draw = PlannedTrials(algorithm, size, variant, options, plan, source_of(algorithm))
     if seeds is not None:
         if opened:
             raise UsageError("--open shows one run: leave out --seeds")
@@ -149,8 +152,9 @@ def _facts(choice: Choice, result: Result) -> dict[str, Any]:
 
 def _print(choice: Choice, result: Result) -> None:
     per_entry = result.messages_per_entry
+    variant = f" ({choice.setup.variant})" if choice.setup.variant else ""
     lines = {
-        "algorithm": f"{choice.algorithm.name} ({choice.setup.variant}), N = {result.processes}",
+        "algorithm": f"{choice.algorithm.name}{variant}, N = {result.processes}",
         "entries": f"{result.entries:,} in {number(result.time)} time units",
         "messages": f"{result.messages:,} ({_kinds(result)})",
         "per entry": "-" if per_entry is None else number(per_entry),

@@ -55,10 +55,13 @@ class PlannedTrials:
     variant: str | None
     parameters: dict[str, str | None]
     plan: dict[str, Any]
+    source: str | None = None  # of the algorithm, for workers that do not have its file
 
     def __call__(self, seed: int) -> Trial:
         """Build fresh processes, workload, network and faults."""
-        choice = choose(self.algorithm, self.size, self.variant, self.parameters, seed)
+        choice = choose(
+            self.algorithm, self.size, self.variant, self.parameters, seed, source=self.source
+        )
         plan = self.plan
         return Trial(
             processes=choice.build(),
@@ -78,7 +81,7 @@ def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
     if isinstance(choice.algorithm.costs, ElectionCosts):
         return Workload()  # no calls: the processes notice crashes by themselves
     requesters = list(choice.algorithm.requesters(choice.setup))
-    entries, rate, hold = plan["entries"], plan["rate"], parse_latency(plan["hold"])
+    entries, rate, hold = plan["entries"], plan["rate"], parse_latency(_hold(choice, plan))
     total = entries * len(requesters)
     kinds: dict[str, Callable[[], Workload]] = {
         "closed": lambda: Closed(entries, requesters, hold=hold),
@@ -92,6 +95,18 @@ def _workload(choice: Choice, plan: dict[str, Any]) -> Workload:
     if rate <= 0:
         raise UsageError(f"--rate must be positive, got {rate:g}")
     return kinds[plan["workload"]]()
+
+
+def _hold(choice: Choice, plan: dict[str, Any]) -> str:
+    """Return the time inside: the costs of the catalogue are those of entries that take none.
+
+    Two that are inside at once meet only if they stay a while. So what is not known to be right
+    stays for as long as a message takes.
+    """
+    if plan["hold"] is not None:
+        return str(plan["hold"])
+    known = choice.algorithm.variant(choice.setup.variant).sound and not choice.algorithm.own
+    return "0" if known else "1"
 
 
 def _faults(choice: Choice, plan: dict[str, Any], size: int, seed: int) -> Sequence[Fault]:

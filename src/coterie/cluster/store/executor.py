@@ -148,9 +148,10 @@ class SiteExecutor:
 
     def _ended(self, name: Name) -> bool:
         """Return whether the site is done with a transaction; how it ended has been told then."""
-        if not self.node.has_ended and not self.node.site.is_open(name):
-            self.node.sync()
-        return self.node.has_ended or not self.node.site.is_open(name)
+        node = self.node
+        if not node.has_ended and not node.site.is_open(name):
+            node.sync()
+        return node.has_ended or not node.site.is_open(name)
 
     def _ask(self, name: Name, verb: Callable[[Any], None]) -> Any:
         if self._ended(name) and name in self._refused:

@@ -102,7 +102,8 @@ class StoreNode:
             ),
             "a store is used at its sites only: run one, by coterie.join_store",
         )
-        self._seat = seat(self._site())
+        self.site = self._new_site()
+        self._seat = seat(self.site)
         self.log, self._incarnation = self._open_log()
         self._host = Host(
             self._seat,
@@ -126,7 +127,7 @@ class StoreNode:
             log.close()
             raise
 
-    def _site(self) -> Site:
+    def _new_site(self) -> Site:
         choice, lease = self._config.store, self._config.membership.settings.lease
         scheduler = scheme(choice.scheme).build(choice.variant, self.me, self.size)
         site: Site = typed(Site, type(scheduler))(
@@ -137,12 +138,6 @@ class StoreNode:
             search_after=min(SEARCH_SECONDS, lease / 2),
         )
         return site
-
-    @property
-    def site(self) -> Site:
-        """The site as it is now."""
-        assert isinstance(self._seat.process, Site)
-        return self._seat.process
 
     def number(self, name: str) -> ProcessId:
         """Return the number of the site of a node."""
@@ -205,10 +200,10 @@ class StoreNode:
         """
         self.sent += 1
         link = self._peers[peer]
-        if link.is_up:
-            self.lost.discard(peer)
         if peer in self.lost:
-            return
+            if not link.is_up:
+                return
+            self.lost.remove(peer)
         content = encode(message)
         if len(content) > CONTENT_BYTES_MAX:  # it would end the link, and each one after it
             logger.error("site %s cannot send %s bytes at once", self.name, f"{len(content):,}")
@@ -226,7 +221,8 @@ class StoreNode:
                 "site %s cannot take what site %s has sent", self.name, self._peers[peer].name
             )
             raise ProtocolError(f"a message that makes no sense here: {error!r}") from error
-        self._report_doubt()
+        if self._doubted or self.site.journal.ready:
+            self._report_doubt()
 
     # Disk
 
@@ -241,10 +237,9 @@ class StoreNode:
 
     def _report_doubt(self) -> None:
         """Log once whatever stays in doubt while its coordinator does not answer."""
-        site = self.site
-        if not site.journal.ready and not self._doubted:
+        doubted = self.site.in_doubt(rings=2)
+        if doubted == self._doubted:
             return
-        doubted = site.in_doubt(rings=2)
         for name in sorted(doubted - self._doubted):
             logger.warning("site %s is in doubt about transaction %s", self.name, name)
         self._doubted = doubted

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-PROTOCOL = 5  # a change of any frame, or of what it means, is another number
+PROTOCOL = 6  # a change of any frame, or of what it means, is another number
 
 Role: TypeAlias = Literal["participant", "peer", "admin"]
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones

@@ -264,7 +264,7 @@ class Peer:
         except ProtocolError as error:
             connection.send(Refusal(str(error)))
             raise
-        connection.use(lambda frame: self._take(connection, hello.identity, frame))
+        connection.use(partial(self._take, connection, hello.identity))
         self._send_receipt(connection)  # it is let in
 
     def _take(self, connection: Connection, life: str, frame: memoryview) -> None:

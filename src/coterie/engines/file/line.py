@@ -13,7 +13,8 @@ try the lock either once it sees that some task waits (`words.py`). So A is serv
 
 The line is removed, or emptied where its file is of another user, when a program ends that has used it,
 or when it has become long, if no task waits: that takes the waiters' byte alone, which every waiter shares
-from before it opens the file until it has left the line. So no waiter ever stands in a file that is not the line any more, unless a user or a
+from before it opens the file until it has left the line. While tasks wait without a pause the file grows by
+a record each time, but the space of places that are long past is given back (`give_back`). So no waiter ever stands in a file that is not the line any more, unless a user or a
 program other than coterie removes it: then those in it still enter one at a time, since the lock itself
 is the byte in `words`, and find out within a second that none is before them.
 """
@@ -28,7 +29,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.file import byte_lock
+from coterie.engines.file import byte_lock, hole
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory import Folder
@@ -96,6 +97,16 @@ class Line:
             return True
         before = byte_lock.request(self._kind, 0, self.position)
         return not byte_lock.blocked(self._descriptor, before)
+
+    def give_back(self, margin: int) -> None:
+        """Give the space of old places back; only for one that has had its turn alone.
+
+        No waiter is before such a one. But another may have appended its record and not locked it yet.
+        If its record is given back, it is not rung for, and finds out by itself within a second that
+        it is its turn. So places within the margin before ours are kept.
+        """
+        if self.position is not None and self.position > margin:
+            hole.punch(self._descriptor, self.position - margin)
 
     def predecessor(self) -> Waiter | None:
         """Return the nearest waiter before us, of either mode; None if there is none."""

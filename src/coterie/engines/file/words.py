@@ -441,6 +441,8 @@ class Seat:
         if shared or overtakes:
             self._leave(word, tell_next=shared)
         else:
+            if not position % LINE_BYTES_MAX:  # one in many
+                line.give_back(LINE_BYTES_MAX)
             line.leave(look_back=False)  # the next watches us
             self._behind = position + RECORD.size
         return token

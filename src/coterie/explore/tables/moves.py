@@ -18,9 +18,9 @@ from coterie.explore.tables.inputs import Inputs
 from coterie.explore.tables.kernels import columns, launch, sized
 from coterie.explore.tables.links import Links
 from coterie.explore.tables.seats import Seats
-from coterie.explore.tables.step import Standing, check_receivers
+from coterie.explore.tables.step import Standing
 from coterie.explore.tables.steps import Steps
-from coterie.process import Outbox
+from coterie.process import Outbox, check_wishes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -95,11 +95,10 @@ class Batch:
     def _rows_on_device(
         self, xp: Any, rows: Rows, chosen: Positions | slice, dtype: np.dtype[Any]
     ) -> Rows:
-        if isinstance(chosen, slice):
-            chosen = xp.arange(len(self.sources))[chosen]
-        states = columns(xp, rows, self.sources.take(chosen)).astype(dtype, copy=False)
+        which = xp.arange(len(self.sources))[chosen] if isinstance(chosen, slice) else chosen
+        states = columns(xp, rows, self.sources.take(which)).astype(dtype, copy=False)
         for row, _, new in self.changes:
-            launch(xp, "write_row", chosen, *sized(new), *sized(states[row]))
+            launch(xp, "write_row", which, *sized(new), *sized(states[row]))
         return states
 
 
@@ -158,7 +157,7 @@ class Moves:
         for place, seat in enumerate(self._examples):
             out: Outbox[Any] = Outbox(place + 1)
             seat.start(out)
-            check_receivers(out, self.size)
+            check_wishes(out, self.size)
             column.append(self.seats.save(place, seat, Standing().after(None, out)))
             for receiver, sent in enumerate(self.steps.dispatch(out.me, out.sends)):
                 contents[place, receiver] = sent

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.errors import ProtocolError
 from coterie.explore.tables.inputs import Call, Notice, Receive, Ring, feed
-from coterie.process import Outbox, ProcessId
+from coterie.process import Outbox, ProcessId, check_wishes, describe_error
 
 if TYPE_CHECKING:
     from coterie.explore.tables.inputs import Input
@@ -51,16 +50,7 @@ def run(seat: Seat, standing: Standing, given: Input, size: int) -> Outcome:
     out: Outbox[Any] = Outbox(seat.process.me)
     try:
         feed(seat, given, out)
-        check_receivers(out, size)
+        check_wishes(out, size)
     except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-        return Outcome(seat, standing, [], f"{type(error).__name__}: {error}")
+        return Outcome(seat, standing, [], describe_error(error, seat.process))
     return Outcome(seat, standing.after(given, out), out.sends)
-
-
-def check_receivers(out: Outbox[Any], size: int) -> None:
-    """Raise if something was sent to a process that does not exist."""
-    for to, message in out.sends:
-        if not 1 <= to <= size:
-            raise ProtocolError(
-                f"process {out.me} sent {message} to process {to}, which does not exist"
-            )

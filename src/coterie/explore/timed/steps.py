@@ -8,10 +8,9 @@ import numpy as np
 
 from coterie.explore.tables.arrays import Growing
 from coterie.explore.tables.memo import PairMemo
-from coterie.explore.tables.step import check_receivers
 from coterie.explore.timed.local import CLEAR, KEEP
 from coterie.explore.timed.moves import Move, feed
-from coterie.process import Outbox
+from coterie.process import Outbox, check_wishes, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,10 +68,11 @@ class TimedSteps:
         seat = self._lives.fresh(process) if returns else self._lives.restore(before)
         try:
             feed(seat, move, message, out)
-            check_receivers(out, len(self.sent))
+            check_wishes(out, len(self.sent))
         except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
             result = self._append(self._lives.crashed(process, life), CLEAR, ())
-            self.errors[result] = f"process {process} raised {error!r} on {move.kind}"
+            line = line_of(error, seat.process)
+            self.errors[result] = f"process {process} raised {error!r} on {move.kind}{line}"
             return result
         # A timer that rings is armed no more, unless its handler arms it again.
         rung: list[tuple[str, float | None]] = [(move.name, None)] if move.kind == "ring" else []

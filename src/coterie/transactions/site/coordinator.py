@@ -93,21 +93,28 @@ class Coordinator(msgspec.Struct, array_like=True):
 
     def read(self, name: Name, key: str, step: Step, *, update: bool) -> None:
         """Read a key; the answer is `Found`."""
-        self._ask(name, [site_of(key, step.sites)], Read(key, update), step)
+        request = Read(key, update)
+        self._ask(self._permit(name, request, step), [site_of(key, step.sites)], request, step)
 
     def scan(self, name: Name, span: Span, limit: int | None, step: Step) -> None:
         """Read the keys of a span, or the first few of them; the answer is `Listed`."""
-        self._ask(name, sites_of(span, step.sites), Scan(span, limit), step)
+        request = Scan(span, limit)
+        self._ask(self._permit(name, request, step), sites_of(span, step.sites), request, step)
 
     def write(self, name: Name, key: str, value: Value, step: Step) -> None:
         """Set a key when the transaction commits; the answer is `Accepted`."""
-        self._ask(name, [site_of(key, step.sites)], Write(key, value), step)
+        site, request = site_of(key, step.sites), Write(key, value)
+        course = self._permit(name, request, step)
+        if course.holds(request, site):
+            step.answer(Accepted(name))
+        else:
+            self._ask(course, [site], request, step)
 
     def validate(self, name: Name, step: Step) -> None:
         """Make sure that what was read was there at one time; the answer is `Accepted`."""
         course = self._course(name)
         if course.visits:
-            self._ask(name, course.sites, Validate(), step)
+            self._ask(course, course.sites, Validate(), step)
         else:
             step.answer(Accepted(name))
 
@@ -117,6 +124,16 @@ class Coordinator(msgspec.Struct, array_like=True):
         if not course.visits:
             self._end(name, Committed(name, course.attempt.stamp), step)
             return
+        [first, *others] = course.visits
+        if first.held and not others and first.site != step.me:
+            # That site alone decides, and a commit that it decides about cannot be called off. So it
+            # must not begin to wait for the locks of others then: they are asked for first.
+            course.is_last = True
+            self._ask(course, [first.site], first.release(), step)
+            return
+        self._prepare(course, step)
+
+    def _prepare(self, course: Course, step: Step) -> None:
         course.state, course.silence = "voting", 0
         course.blockers.clear()
         course.awaited = course.sites
@@ -147,12 +164,16 @@ class Coordinator(msgspec.Struct, array_like=True):
             raise MisuseError(f"{name} has a request under way")
         return course
 
-    def _ask(self, name: Name, sites: list[ProcessId], request: Request, step: Step) -> None:
+    def _permit(self, name: Name, request: Request, step: Step) -> Course:
+        """Return the transaction, unless it must not make that request."""
         course = self._course(name)
         if step.scheduler.announced:
             insist_on_declared(course.attempt, request)
         if isinstance(request, Write):
             course.weigh(request.key, request.value)
+        return course
+
+    def _ask(self, course: Course, sites: list[ProcessId], request: Request, step: Step) -> None:
         course.request, course.awaited, course.silence = request, list(sites), 0
         course.blockers.clear()
         for site in sites:
@@ -162,13 +183,13 @@ class Coordinator(msgspec.Struct, array_like=True):
         self, course: Course, site: ProcessId, request: Request | None, step: Step
     ) -> None:
         visit = course.visit(site)
-        visit.count += 1
-        visit.request = request
+        visit.send(request)
         self._send_ask(course, visit, step)
 
     def _send_ask(self, course: Course, visit: Visit, step: Step) -> None:
         opening = course.attempt if visit.count == 1 else None
-        ask = Ask(step.clock, course.attempt.name, visit.count, visit.request, opening, visit.life)
+        name, life, writes = course.attempt.name, visit.life, visit.writes
+        ask = Ask(step.clock, name, visit.count, visit.request, opening, life, writes)
         step.out.send(visit.site, ask)
 
     def on_reply(self, sender: ProcessId, message: Reply, step: Step) -> None:
@@ -197,7 +218,10 @@ class Coordinator(msgspec.Struct, array_like=True):
         if isinstance(course.request, Scan):
             answer = merged(course.lists, course.request)
             course.lists.clear()
-        step.answer(answer)
+        if course.is_last:
+            self._prepare(course, step)
+        else:
+            step.answer(answer)
 
     def _refused(self, course: Course, refused: Refused, sender: ProcessId, step: Step) -> None:
         """End the transaction at all other sites too, since it takes effect at all or at none."""
@@ -216,7 +240,8 @@ class Coordinator(msgspec.Struct, array_like=True):
         name, sites, settled = course.attempt.name, tuple(course.sites), self._settled(step)
         for visit in course.visits:
             if visit.site in course.awaited:
-                prepare = Prepare(step.clock, name, visit.count, sites, settled, visit.life)
+                count, life, writes = visit.count, visit.life, tuple(visit.held)
+                prepare = Prepare(step.clock, name, count, sites, settled, life, writes)
                 step.out.send(visit.site, prepare)
 
     def _settled(self, step: Step) -> LogicalTime:

@@ -30,6 +30,7 @@ from coterie.transactions.site.messages import (
 )
 
 DECLARED_BYTES_MAX = 1 << 20  # it goes to every site that it concerns, and to disk with each vote
+HELD_BYTES_MAX = 1 << 16  # of writes for one site; they share a message with a value of any size
 WRITTEN_BYTES_MAX = 1 << 26  # by one transaction: a site does nothing else while they go to disk
 
 
@@ -37,13 +38,47 @@ class Visit(msgspec.Struct, array_like=True):
     """A site that a transaction has been to."""
 
     site: ProcessId
-    count: int = 0  # requests sent there
-    request: Request | None = None  # the last of them
+    count: int = 0  # requests made there
+    request: Request | None = None  # the last of them that was sent
     life: int | None = None  # of the site, in which it has answered; None: it has not yet
+    updated: set[str] = set()  # keys that were read there for update
+    held: list[Write] = []  # writes of these, which travel with the next message
+    held_bytes: int = 0
+    writes: tuple[Write, ...] = ()  # that went with the last request
 
     def is_of(self, life: int) -> bool:
         """Return whether all that the transaction knows from the site is of that life of it."""
         return self.life in (None, life)
+
+    def holds(self, write: Write) -> bool:
+        """Hold a write back, and return True; False if it has to be sent.
+
+        One that has read a key for update keeps other writers away from it, so it need not hear at
+        once that it may write there. Whether it may, it hears at the end at the latest.
+        """
+        if write.key not in self.updated:
+            return False
+        size = self.held_bytes + size_of(write.key, write.value)
+        if size > HELD_BYTES_MAX:
+            return False
+        self.held.append(write)
+        self.held_bytes = size
+        self.count += 1
+        return True
+
+    def release(self) -> Write:
+        """Return the last write that was held back, to be sent as a request."""
+        self.count -= 1
+        return self.held.pop()
+
+    def send(self, request: Request | None) -> None:
+        """Make a request, which takes along what was held back."""
+        self.count += 1
+        self.request = request
+        self.writes, self.held_bytes = tuple(self.held), 0
+        self.held.clear()
+        if isinstance(request, Read) and request.update:
+            self.updated.add(request.key)
 
     def takes(self, reply: Reply) -> bool:
         """Take the answer to the last request, and return True; False if this is another one.
@@ -66,6 +101,7 @@ class Course(msgspec.Struct, array_like=True):
     visits: list[Visit] = []
     state: Literal["running", "voting", "doubted"] = "running"
     request: Request | None = None  # the last one
+    is_last: bool = False  # the user has asked to commit, and that request has to come before
     awaited: list[ProcessId] = []  # sites that have not answered it, or not voted
     lists: list[Listed] = []  # parts of the answer to a scan
     voters: list[ProcessId] = []  # sites that wait for the decision
@@ -97,9 +133,13 @@ class Course(msgspec.Struct, array_like=True):
         self.visits.append(Visit(site))
         return self.visits[-1]
 
+    def holds(self, write: Write, site: ProcessId) -> bool:
+        """Hold a write back for that site, and return True; False if it has to be sent."""
+        return any(visit.site == site and visit.holds(write) for visit in self.visits)
+
     def weigh(self, key: str, value: Value) -> None:
         """Raise `UsageError` if a write makes it too large, before any site hears of it."""
-        size = len(key.encode()) + len(value or b"")
+        size = size_of(key, value)
         written = self.written + size - self.sizes.get(key, 0)
         if written > WRITTEN_BYTES_MAX:
             raise UsageError(
@@ -108,6 +148,11 @@ class Course(msgspec.Struct, array_like=True):
                 " once; use several transactions"
             )
         self.written, self.sizes[key] = written, size
+
+
+def size_of(key: str, value: Value) -> int:
+    """Return how many bytes a write takes, besides a few."""
+    return len(key.encode()) + len(value or b"")
 
 
 def insist_on_size(declaration: Declaration) -> None:

@@ -127,8 +127,10 @@ class Journal(msgspec.Struct, array_like=True):
 
     def advance(self, time: LogicalTime, out: Outbox[Message]) -> None:
         """Let the clock be at least this late, which it will be after a crash as well."""
-        self.clock = max(self.clock, time)
-        if self.clock > self.reserved:
+        if time <= self.clock:
+            return
+        self.clock = time
+        if time > self.reserved:
             self.reserved = self.clock + RESERVE
             self.log(Reserved(self.reserved), out)
 

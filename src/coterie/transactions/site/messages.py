@@ -9,7 +9,8 @@
                   <-   Acknowledge         of a commit: on disk, so the coordinator may forget it
 
 Requests of a transaction to one site are counted, so that each is carried out once and a site that
-has forgotten some of them does not vote. A life of a site is the time from one start of it to the
+has forgotten some of them does not vote. A write of a key that was read for update there has no `Ask`
+of its own: it travels with the next request to the site, or with the prepare, and is counted as well. A life of a site is the time from one start of it to the
 next: each answer and each vote names the life that gives it, and each request after the first answer
 the life that is meant. So no transaction rests on what a site has forgotten, however late an answer
 from before its restart arrives.
@@ -80,6 +81,7 @@ class Ask(Payload, frozen=True):
     request: Request | None  # None: this transaction begins, its requests will follow
     opening: Attempt | None = None  # with the first one
     life: int | None = None  # of the site, if it has answered this transaction before
+    writes: tuple[Write, ...] = ()  # held back until now: they come before the request
 
 
 class Reply(Payload, frozen=True):
@@ -102,6 +104,7 @@ class Prepare(Payload, frozen=True):
     sites: tuple[int, ...]  # that take part
     settled: LogicalTime  # what this coordinator began before is over at all sites
     life: int | None = None  # of the site; None: it had nothing to answer
+    writes: tuple[Write, ...] = ()  # held back until now: the last of those requests
 
 
 class Vote(Payload, frozen=True):

@@ -41,6 +41,7 @@ from coterie.transactions.site.messages import (
     Prepare,
     Read,
     Reply,
+    Request,
     Scan,
     Validate,
     Vote,
@@ -70,6 +71,7 @@ class Part(msgspec.Struct, array_like=True):
     attempt: Attempt
     life: int = 0  # of this site, in which it has begun here
     count: int = 0  # requests so far
+    queue: list[Request] = []  # those of them that came with the one that waits, and follow it
     reply: Found | Listed | Accepted | None = None  # to the last one; None while it waits
     rest: Listed | None = None  # of the answer to a scan, what has not been asked for yet
     sites: tuple[ProcessId, ...] = ()  # that take part, once it is to be prepared
@@ -112,7 +114,8 @@ class Resource(msgspec.Struct, array_like=True):
         found = []
         for name, targets in sorted(step.scheduler.waits().items()):
             part = self.parts[name]
-            found.append(Waiter(step.me, part.attempt, part.count + bool(part.sites), targets))
+            count = part.count - len(part.queue) + bool(part.sites)
+            found.append(Waiter(step.me, part.attempt, count, targets))
         return tuple(found)
 
     # Requests
@@ -137,7 +140,8 @@ class Resource(msgspec.Struct, array_like=True):
         elif name in step.journal.ready:
             self._repeat(part, sender, step)
             return
-        elif not part.is_meant(message.life) or count > part.count + 1:  # one in between is lost
+        elif not part.is_meant(message.life) or count > part.count + 1 + len(message.writes):
+            # one in between is lost
             self.refuse(name, FORGOTTEN, step)
             return
         elif count <= part.count:
@@ -146,12 +150,18 @@ class Resource(msgspec.Struct, array_like=True):
         elif part.is_busy(announced=step.scheduler.announced):
             raise ProtocolError(f"{name} asks for more before it has an answer")
         part.count, part.reply, part.silence = count, None, 0
-        self._carry_out(name, message, answers, step)
+        if message.request is not None:
+            part.queue = [*message.writes, message.request]
+            self._go_on(part, answers, step)
         self.pass_on(answers, step)
 
-    def _carry_out(self, name: Name, message: Ask, answers: list[Answer], step: Step) -> None:
-        scheduler = step.scheduler
-        match message.request:
+    def _go_on(self, part: Part, answers: list[Answer], step: Step) -> None:
+        """Carry out the next request of those that came together, and at last the prepare."""
+        name, scheduler = part.attempt.name, step.scheduler
+        if not part.queue:
+            scheduler.prepare(name, answers)
+            return
+        match part.queue.pop(0):
             case Read(key, update):
                 scheduler.read(name, key, answers, update=update)
             case Scan(span, limit):
@@ -165,8 +175,6 @@ class Resource(msgspec.Struct, array_like=True):
                     answers.append(Accepted(name))
                 else:
                     scheduler.refuse(name, STALE, (), (), answers)
-            case None:
-                pass
 
     def _left_over(self, name: Name) -> Listed:
         rest = self.parts[name].rest
@@ -203,9 +211,7 @@ class Resource(msgspec.Struct, array_like=True):
                 case Listed():
                     self._hand_out(self.parts[name], answer, step)
                 case Found() | Accepted():
-                    part = self.parts[name]
-                    part.reply = answer
-                    self._reply(name, part.count, answer, coordinator_of(name), step)
+                    self._answer(self.parts[name], answer, answers, step)
                 case Prepared():
                     self._vote(self.parts[name], answer, answers, step)
                 case Refused():
@@ -214,6 +220,17 @@ class Resource(msgspec.Struct, array_like=True):
                     self._reply(name, count, answer, coordinator_of(name), step)
                 case Committed():
                     pass
+
+    def _answer(
+        self, part: Part, answer: Found | Accepted, answers: list[Answer], step: Step
+    ) -> None:
+        """Send an answer, unless other requests came with this one: then go on with those."""
+        if part.queue or part.sites:
+            self._go_on(part, answers, step)
+            return
+        part.reply = answer
+        name = part.attempt.name
+        self._reply(name, part.count, answer, coordinator_of(name), step)
 
     def _hand_out(self, part: Part, listed: Listed, step: Step) -> None:
         """Send what a scan has found as far as a message may carry it, or to ourselves all of it."""
@@ -254,14 +271,15 @@ class Resource(msgspec.Struct, array_like=True):
             step.out.send(sender, vote)
         elif part.sites:  # asked before, and waits
             step.out.send(sender, Pending(step.clock, name, _blockers(name, step)))
-        elif not part.is_meant(message.life) or message.count != part.count:
+        elif not part.is_meant(message.life) or message.count != part.count + len(message.writes):
             # Some requests came before a crash of this site. A vote for the rest would let the
             # transaction commit without them.
             self.refuse(name, FORGOTTEN, step)
         else:
             part.sites, part.silence = message.sites, 0
+            part.count, part.queue = message.count, list(message.writes)
             answers: list[Answer] = []
-            step.scheduler.prepare(name, answers)
+            self._go_on(part, answers, step)
             self.pass_on(answers, step)
 
     def _vote(self, part: Part, prepared: Prepared, answers: list[Answer], step: Step) -> None:

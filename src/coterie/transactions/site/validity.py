@@ -39,6 +39,24 @@ def check_message(
 ) -> None:
     """Raise `ProtocolError` if no correct site sends this to site `me` by that time."""
     match message:
+        case Ask():
+            _insist(message.count > len(message.writes), "a request before the first")
+            opening = message.opening
+            if opening is not None:
+                _insist(opening.name == message.name, "a beginning of another transaction")
+                _check_attempt(opening, latest, sites)
+        case Reply():
+            same = message.answer.transaction == message.name
+            _insist(same, "an answer to another transaction")
+        case Prepare():
+            parts = message.sites
+            _insist(parts == tuple(sorted(set(parts))) and me in parts, "sites out of order")
+            _insist(parts[0] >= 1 and parts[-1] <= sites, "sites that do not exist")
+        case Vote(_, _, number) | Decide(_, _, Stamp() as number):
+            _check_time(number.time, latest)
+        case Want(_, stamp) | Promise(_, stamp):
+            _check_time(stamp.time, latest)
+            return
         case Collect():
             return
         case Collected(_, _, waiters):
@@ -46,28 +64,12 @@ def check_message(
                 _insist(waiter.site == sender, "a wait at another site")
                 _check_attempt(waiter.attempt, latest, sites)
             return
-        case Want(_, stamp) | Promise(_, stamp):
-            _check_time(stamp.time, latest)
-            return
-        case Vote(_, _, number) | Decide(_, _, Stamp() as number):
-            _check_time(number.time, latest)
-        case Prepare():
-            parts = message.sites
-            _insist(parts == tuple(sorted(set(parts))) and me in parts, "sites out of order")
-            _insist(parts[0] >= 1 and parts[-1] <= sites, "sites that do not exist")
-        case Ask(_, name, count, _, opening):
-            _insist(count >= 1, "a request before the first")
-            if opening is not None:
-                _insist(opening.name == name, "a beginning of another transaction")
-                _check_attempt(opening, latest, sites)
-        case Reply(_, name, _, answer):
-            _insist(answer.transaction == name, "an answer to another transaction")
         case _:
             pass
     coordinator = _coordinator(message.name, sites)
-    if isinstance(message, Ask | Prepare):
+    if isinstance(message, (Ask, Prepare)):
         _insist(coordinator == sender, "a request for a transaction of another site")
-    elif isinstance(message, Reply | Vote):
+    elif isinstance(message, (Reply, Vote)):
         _insist(coordinator == me, "an answer to a transaction of another site")
 
 

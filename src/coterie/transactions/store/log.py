@@ -78,6 +78,12 @@ class Log:
     def recover(self) -> Recovered:
         """Read everything but deletions: no transaction is left that could write an older version."""
         try:
+            # What can be read need not be on disk. The process before may have been killed between the
+            # write and the sync of a commit, or that sync has failed; the commit was told to none, but
+            # it is from now on, and a power loss would take it back. Another sync of the same file is
+            # not enough, since after one that has failed the system may take the rest for written. So
+            # everything moves from SQLite's log into its main file, and that is synced.
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._connection.execute("DELETE FROM items WHERE value IS NULL")
             rows = self._connection.execute("SELECT key, value, time, site FROM items").fetchall()
             (time,) = self._connection.execute("SELECT time FROM clock").fetchone()

@@ -309,7 +309,7 @@ class Transaction:
         """Wait for the answer to a request; one that stops waiting leaves nothing behind (2.0 d)."""
         try:
             if self._surroundings.timeout is None:
-                return await self._answer(future)
+                return await (self._answer(future) if self._own() else future)
             async with asyncio.timeout(self._surroundings.timeout):
                 return await self._answer(future)
         except TimeoutError:

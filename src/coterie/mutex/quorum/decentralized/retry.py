@@ -52,6 +52,7 @@ class Decentralized(Mutex[Message]):
     """A client, and one of the replicas if the ring says so."""
 
     messages: ClassVar[Any] = Message
+    every_wait_ends: ClassVar[bool] = False  # tries of two may meet each time: pauses are random
 
     replicas: tuple[ProcessId, ...]  # all of them, as the ring places them
     needed: int  # votes to enter with; only more than half of them exclude each other

@@ -2,15 +2,18 @@
 
 An algorithm's module ends with one `Algorithm` named `ALGORITHM`; being there is being registered.
 `coterie algorithms`, `compare`, `check`, the tables of the docs and the tests all read these facts.
+An algorithm of a user's own has no such module here: `load` follows `FILE.py:Class` to it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
 import math
 import pkgutil
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +30,9 @@ PACKAGES = (
     "coterie.mutex.quorum",
     "coterie.mutex.token",
     "coterie.election",
+)
+REFERENCE = re.compile(
+    r"(?P<file>.+\.py)(:(?P<of_file>\w+))?|(?P<module>[\w.]+):(?P<name>[^\W\d]\w*)"
 )
 
 
@@ -136,6 +142,7 @@ class Algorithm(msgspec.Struct, frozen=True):
     variants: tuple[Variant, ...]  # the default first
     parameters: tuple[Parameter, ...] = ()
     reads_clock: bool = False  # what a process does depends on what its clock shows
+    own: bool = False  # a user's: it is not in this package, and nothing is known of it
     requesters: Callable[[Setup], Sequence[int]] = lambda setup: range(1, setup.size + 1)
     """The processes that ask where costs are measured; others may ask, and enter for nothing."""
 
@@ -220,8 +227,56 @@ def elections() -> dict[str, Algorithm]:
 
 
 def algorithm(name: str) -> Algorithm:
-    """Look up an algorithm by the name a user types."""
-    return _only(name) or _any(name)
+    """Look up an algorithm by name, also of an installed package; or by a reference loaded before.
+
+    No file is opened, so that the name may come from anywhere.
+    """
+    return _only(name) or _own(name) or _any(name)
+
+
+def is_reference(name: str) -> bool:
+    """Return whether this is `FILE.py:Class` or such, rather than a name."""
+    return REFERENCE.fullmatch(name) is not None
+
+
+def load(name: str, source: str | None = None) -> Algorithm:
+    """Look up an algorithm by name, or import the file or module that a reference names.
+
+    To import is to run: only for what the user of this program has asked for. A process that does
+    not have the file is given its text.
+    """
+    if not is_reference(name):
+        return algorithm(name)
+    from coterie.catalogue import loader  # noqa: PLC0415 - for references alone
+
+    return loader.load(name, source)
+
+
+def source_of(name: str) -> str | None:
+    """Return the text of the file that a reference names, if it names a file."""
+    found = REFERENCE.fullmatch(name)
+    if found is None or not found["file"]:
+        return None
+    from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
+
+    return loader.read(found["file"])
+
+
+def every_algorithm(*, loaded: bool = False) -> dict[str, Algorithm]:
+    """Return all algorithms by name: ours, then those of installed packages.
+
+    Those loaded by a reference come last if they are asked for. What cannot be loaded is left out; to
+    name it says why.
+    """
+    from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
+
+    found = dict(algorithms())
+    for name, point in loader.installed().items():
+        if name not in found:
+            with contextlib.suppress(UsageError):
+                found[name] = loader.load_installed(point)
+    own = {name: each for name, each in loader.loaded().items() if is_reference(name)}
+    return {**found, **own} if loaded else found
 
 
 def _only(name: str) -> Algorithm | None:
@@ -236,8 +291,22 @@ def _only(name: str) -> Algorithm | None:
     return None
 
 
+def _own(name: str) -> Algorithm | None:
+    from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
+
+    if name in loader.loaded():
+        return loader.loaded()[name]
+    if is_reference(name):
+        raise UsageError(
+            f"{name!r} is not loaded: check, simulate, compare and lab take it on the command line;"
+            " in Python, call coterie.catalogue.load first"
+        )
+    point = loader.installed().get(name)
+    return None if point is None else loader.load_installed(point)
+
+
 def _any(name: str) -> Algorithm:
     try:
         return algorithms()[name]
     except KeyError:
-        raise UsageError(unknown("algorithm", name, algorithms())) from None
+        raise UsageError(unknown("algorithm", name, every_algorithm())) from None

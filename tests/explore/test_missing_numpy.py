@@ -1,0 +1,44 @@
+"""Locks need no numpy, and what needs it says so in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+WITHOUT = """
+import sys
+sys.modules["numpy"] = None
+from coterie.cli import main
+sys.exit(main())
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [["check", "maekawa"], ["lab", "--no-open", "maekawa 3"], ["tour"]]
+)
+def test_a_command_that_needs_numpy_names_the_extra(command: list[str]) -> None:
+    done = run(*command)
+    assert done.returncode == 78
+    assert done.stderr == (
+        "coterie: the explorer needs numpy, which is not there: pip install 'coterie[explore]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [["algorithms"], ["simulate", "maekawa"], ["compare", "maekawa"]]
+)
+def test_other_commands_do_without(command: list[str]) -> None:
+    done = run(*command)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,133 @@
+"""The recipes for frameworks in `examples/`, run with the frameworks."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+import threading
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+BOUND_SECONDS = 20
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def recipe(name: str) -> ModuleType:
+    """Import an example anew: its coordinator belongs to the locks of this test."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_command_of_django_runs_once(coterie_file: str) -> None:
+    from django.conf import settings  # noqa: PLC0415 - configured first
+    from django.core.management import CommandError, call_command  # noqa: PLC0415 - as above
+
+    if not settings.configured:
+        settings.configure()
+    command, printed = recipe("django_command").Command(), io.StringIO()
+    call_command(command, stdout=printed)
+    assert "rebuilding with token" in printed.getvalue()
+    with (
+        coterie.sync.connect(coterie_file) as c,
+        c.lock("rebuild-index"),
+        pytest.raises(CommandError, match="it is held by") as refused,
+    ):
+        call_command(command, stdout=printed)
+    assert refused.value.returncode == 75
+
+
+@pytest.mark.usefixtures("coterie_file")
+def test_one_process_of_fastapi_leads_and_a_request_is_handled_once() -> None:
+    from fastapi import HTTPException  # noqa: PLC0415 - takes long to import
+
+    module = recipe("fastapi_app")
+
+    async def use() -> None:
+        async with module.app.router.lifespan_context(module.app), coterie.connect() as other:
+            assert (await module.make_invoice(17))["order"] == 17
+            async with other.lock("invoice:17"):
+                with pytest.raises(HTTPException, match="it is held by") as refused:
+                    await module.make_invoice(17)
+            assert refused.value.status_code == 409
+            while not module.rounds:  # noqa: ASYNC110 - the example has no event for it
+                await asyncio.sleep(0)
+            assert [leader.token for leader in await other.holders("rounds")] == module.rounds
+        async with coterie.connect() as other:
+            assert not await other.locked("rounds")
+
+    asyncio.run(use())
+
+
+@pytest.mark.usefixtures("coterie_file")
+def test_a_task_of_celery_holds_its_lock() -> None:
+    module = recipe("celery_tasks")
+    module.app.conf.task_always_eager = True
+    module.open_locks()
+    try:
+        first, second = (module.report.delay().get() for _ in range(2))
+        assert first < second
+    finally:
+        module.close_locks()
+
+
+@pytest.mark.usefixtures("coterie_file")
+def test_a_job_of_apscheduler_runs_in_one_place(capsys: pytest.CaptureFixture[str]) -> None:
+    from apscheduler.events import (  # noqa: PLC0415 - beside its use
+        EVENT_JOB_ERROR,
+        EVENT_JOB_EXECUTED,
+    )
+    from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415 - as above
+
+    module, ended = recipe("apscheduler_jobs"), threading.Event()
+    scheduler = BackgroundScheduler(timezone=UTC)
+    scheduler.add_listener(module.note, EVENT_JOB_ERROR)
+    scheduler.add_listener(lambda _: ended.set(), EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
+    scheduler.start()
+    try:
+        with module.c, coterie.sync.connect() as other:
+            with other.lock("nightly"):
+                scheduler.add_job(module.nightly, id="nightly")
+                assert ended.wait(BOUND_SECONDS)
+            assert module.done == []
+            assert "nightly runs elsewhere: lock 'nightly'" in capsys.readouterr().out
+            ended.clear()
+            scheduler.add_job(module.nightly, id="nightly")
+            assert ended.wait(BOUND_SECONDS)
+            assert len(module.done) == 1
+    finally:
+        scheduler.shutdown()
+
+
+@pytest.mark.usefixtures("coterie_file")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_of_a_pool_connect_for_themselves(method: str, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    code = (
+        "import multiprocessing, worker_pool\n"
+        "if __name__ == '__main__':\n"
+        f"    multiprocessing.set_start_method({method!r})\n"
+        f"    worker_pool.main({str(ledger)!r})\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text(code)
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES)}
+    subprocess.run(
+        [sys.executable, str(program)], env=environment, check=True, timeout=BOUND_SECONDS
+    )
+    assert ledger.read_text().split() == [str(number) for number in range(1, 41)]
