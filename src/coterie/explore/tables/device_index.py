@@ -64,7 +64,8 @@ class DeviceIndex:
 
     def room(self, others: int) -> int:
         """About how many keys there will be when the memory is full, if each has so many other bytes."""
-        spare, free = self._gpu.spare(), int(_LOAD_MAX * self._slots) - self.size
+        spare = self._gpu.spare() * 3 // 4  # the rest is for what is expanded at the time
+        free = int(_LOAD_MAX * self._slots) - self.size
         more = spare // (KEY_BYTES + others)
         if more > free:  # the table has to grow too
             each = KEY_BYTES + others + SLOT_BYTES / _LOAD_MAX
