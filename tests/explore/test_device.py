@@ -20,7 +20,7 @@ from coterie.explore import Progress, Verdict, check, search
 from coterie.explore.budget import Watch
 from coterie.explore.device import Gpu, open_device
 from coterie.explore.findings import Inspector
-from coterie.explore.tables import arrays
+from coterie.explore.tables import arrays, device_memo
 from coterie.explore.tables.arrays import Growing, namespace
 from coterie.explore.tables.device_index import DeviceIndex
 from coterie.explore.tables.device_memo import DeviceMemo
@@ -241,6 +241,7 @@ def test_a_memo_is_asked_once_per_pair_on_either_side(
     device: StandIn, monkeypatch: pytest.MonkeyPatch, cells: int
 ) -> None:
     monkeypatch.setattr(DeviceMemo, "DENSE_CELLS", cells)
+    monkeypatch.setattr(device_memo, "FEW", 20)
     computed: list[tuple[int, int]] = []
 
     def compute(first: int, second: int) -> int:

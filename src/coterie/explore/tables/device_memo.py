@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coterie.explore.tables.arrays import on_host
-from coterie.explore.tables.kernels import NO_ARRAY, launch, sized
+from coterie.explore.tables.arrays import distinct, on_host
+from coterie.explore.tables.kernels import NO_ARRAY, launch, nonzero, sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.explore.tables.arrays import Ids, Numbers
+
+FEW = 1 << 20  # pairs that the host sorts before a device has begun to
 
 
 class DeviceMemo:
@@ -35,22 +37,25 @@ class DeviceMemo:
         """Value for each pair; `bounds` are above all numbers passed so far."""
         if not self._fits(*bounds):
             pairs, where = self._xp.unique(_joined(first, second), return_inverse=True)
-            values: Numbers = self._xp.asarray(self._asked(pairs, bounds)).take(where)
+            asked = self._asked(on_host(pairs), bounds)
+            values: Numbers = self._xp.asarray(asked).take(where)
             return values
         values = self._look_up(first, second)
         if int(self._missed[0]):
             self._missed[0] = 0
-            missing = self._xp.flatnonzero(values == 0)
+            missing, _ = nonzero(self._xp, values == 0)
             rows = first if isinstance(first, np.intp) else first.take(missing)
-            pairs = self._xp.unique(_joined(rows, second.take(missing)))
-            cells = (pairs >> 32) * self._width + (pairs & 0xFFFFFFFF)
+            missed = _joined(rows, second.take(missing))
+            if len(missed) > FEW:
+                missed = self._xp.unique(missed)
+            pairs = distinct(on_host(missed))
+            cells = self._xp.asarray((pairs >> 32) * self._width + (pairs & 0xFFFFFFFF))
             self._table[cells] = self._xp.asarray(self._asked(pairs, bounds))
             values = self._look_up(first, second)
         return values
 
     def _asked(self, pairs: Ids, bounds: tuple[int, int]) -> Numbers:
-        here = on_host(pairs)
-        return self._ask(here >> 32, here & 0xFFFFFFFF, bounds)
+        return self._ask(pairs >> 32, pairs & 0xFFFFFFFF, bounds)
 
     def _look_up(self, first: Ids | np.intp, second: Ids) -> Numbers:
         values: Numbers = self._xp.empty(len(second), np.int32)
