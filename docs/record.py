@@ -12,6 +12,7 @@ A page asks for output by a marker; what stands between it and the end marker is
     <!-- source: src/coterie/locks/held.py#Held.ensure -->   one method
     <!-- scenario: maekawa-basic -->                     the diagram of a file of tests/scenarios,
                                                          with its transcript folded below
+    <!-- moving: maekawa-basic -->                       the diagram alone, as it happens
     <!-- end -->
 """
 
@@ -36,8 +37,23 @@ Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 BLOCK = re.compile(
-    r"(<!-- (run|source|scenario)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (run|source|scenario|moving)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
 )
+
+LIFELINE = re.compile(
+    r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)"[^>]*stroke-width="1.2"[^>]*/>'
+)
+PASSING_SECONDS = 9
+LABEL_MARGIN = 26  # above the first lifeline and below the last one, where labels stand
+PASSING = """<style>
+@keyframes passing {{ 0% {{ transform: scaleX(0) }} 80%, 100% {{ transform: scaleX(1) }} }}
+#passed {{ transform-origin: {left}px 0; animation: passing {seconds}s linear infinite }}
+@media (prefers-reduced-motion: reduce) {{ #passed {{ animation: none }} }}
+</style>
+<clipPath id="so-far"><rect id="passed" x="{left}" y="{top}" width="{width}" height="{height}"/>
+<rect x="0" y="{bottom}" width="10000" height="10000"/></clipPath>
+<g clip-path="url(#so-far)">
+"""
 
 
 def main(arguments: list[str]) -> int:
@@ -82,8 +98,13 @@ def record_page(page: Path) -> dict[Path, str]:
         if kind == "source":
             return fenced("python", source_of(argument))
         text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
+        trace = perform(text).trace
+        if kind == "moving":
+            picture = DOCS / "pictures" / f"{argument}-moving.svg"
+            pictures[picture] = moving(space_time(trace))
+            return f"![{trace.header.title}]({picture.relative_to(page.parent)})\n"
         picture = DOCS / "pictures" / f"{argument}.svg"
-        pictures[picture] = space_time(perform(text).trace)
+        pictures[picture] = space_time(trace)
         up = "../" * len(page.parent.relative_to(DOCS).parts)
         return (
             f"![Space-time diagram of the scenario]({up}pictures/{picture.name})\n\n{folded(text)}"
@@ -91,6 +112,17 @@ def record_page(page: Path) -> dict[Path, str]:
 
     text = BLOCK.sub(fill, page.read_text(encoding="utf-8"))
     return {page: text, **pictures}
+
+
+def moving(picture: str) -> str:
+    """Let what happens in a diagram appear in its time; the frame, the names and the legend stand still."""
+    lines = list(LIFELINE.finditer(picture))
+    left, right = float(lines[0][1]), float(lines[0][3])
+    top, bottom = float(lines[0][2]) - LABEL_MARGIN, float(lines[-1][2]) + LABEL_MARGIN
+    size = {"left": left, "top": top, "width": right - left, "height": bottom - top}
+    split = lines[-1].end() + 1
+    head = PASSING.format(**size, bottom=bottom, seconds=PASSING_SECONDS)
+    return f"{picture[:split]}{head}{picture[split:].replace('</svg>', '</g></svg>')}"
 
 
 def source_of(argument: str) -> str:

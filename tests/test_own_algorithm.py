@@ -11,20 +11,20 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from coterie.catalogue import algorithm, every_algorithm, load, source_of
 from coterie.catalogue.loader import installed
 from coterie.cli import run
-from coterie.cli.simulate.plan import PlannedTrials
 from coterie.errors import UsageError
 from coterie.lab.address import Refusal
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Position, Question
 from coterie.scenario import perform
 from coterie.scenario.replay import replay
+from coterie.simulate import Plan
 from coterie.simulate.compare import compare
 from coterie.simulate.monitors import ViolationError
 from coterie.trace import parse_trace
@@ -243,7 +243,9 @@ def test_the_wrong_example_is_refuted_by_a_readable_counterexample() -> None:
     said = coterie("check", NAIVE, "-N", "2")
     assert said.status == 1
     assert said.stdout.startswith(f"{NAIVE}, N = 2: violated. More than one is inside")
-    transcript = said.stdout.partition("counterexample:\n")[2].replace("\n    ", "\n").strip()
+    told, states = said.stdout.partition("counterexample:\n")[2].split("  states at its end:\n")
+    assert states.splitlines()[0] == "    1: inside True, awaiting [], deferred []"
+    transcript = told.replace("\n    ", "\n").strip()
     assert transcript.splitlines()[:2] == [f"{NAIVE} 2", "acquire 2"]
     assert "  1 > 2  Reply" in transcript
     assert perform(transcript).transcript.strip() == transcript
@@ -289,7 +291,7 @@ def test_costs_are_measured_where_none_are_stated() -> None:
     said = coterie("compare", ORDERED, "-N", "3")
     assert said.status == 0
     row = next(line.split() for line in said.stdout.splitlines() if line.startswith(ORDERED))
-    assert row[1:] == ["3", "4", "-", "4", "-", "2", "-", "1", "-", "-"]
+    assert row[1:] == ["3", "4", "-", "4", "-", "4", "-", "2", "-", "1", "-", "-"]
 
 
 def test_what_does_not_work_has_no_costs() -> None:
@@ -323,23 +325,15 @@ def test_worker_processes_find_it() -> None:
 def test_a_worker_that_has_not_the_file_is_given_its_text(tmp_path: Path) -> None:
     file = tmp_path / "gone.py"
     file.write_text(own())
-    plan: dict[str, Any] = {
-        "entries": 1,
-        "rate": 1.0,
-        "hold": None,
-        "workload": "closed",
-        "latency": "1",
-    }
-    plan |= {"fifo": None, "loss": 0.0, "duplication": 0.0, "faults": [], "crashes": None}
     name = f"{file}:Own"
-    draw = PlannedTrials(name, 2, None, {}, {**plan, "max_time": 9.0}, source_of(name))
+    draw = Plan(algorithm=name, size=2, entries=1, max_time=9.0, source=source_of(name))
     file.unlink()
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         assert executor.submit(kind_of, pickle.dumps(draw)).result() == "Own"
 
 
 def kind_of(draw: bytes) -> str:
-    planned: PlannedTrials = pickle.loads(draw)  # noqa: S301 - ours
+    planned: Plan = pickle.loads(draw)  # noqa: S301 - ours
     return type(planned(0).processes[0]).__name__
 
 
@@ -366,7 +360,7 @@ ALGORITHM = Algorithm(
 def test_an_algorithm_value_has_variants_and_options_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(ALGORITHM)
-    assert coterie("check", str(file), "-N", "1", "--extra", "5").status == 0
+    assert coterie("simulate", str(file), "-N", "1", "--extra", "5").status == 0
     assert "extra" in coterie("check", str(file), "-N", "1", "--extras", "5").stderr
     said = coterie("check", f"{file}:ALGORITHM", "--help").stdout
     assert "--extra SPEC    How much more.  [default: 7]" in said
@@ -421,7 +415,7 @@ def test_installed_packages_offer_algorithms_by_name() -> None:
     row = next(line.split() for line in said.stdout.splitlines() if "own-installed" in line)
     assert row == ["own-installed", "own", "-", "-", "-", "unordered", "-", "-"]
     assert "own-broken" in said.stderr
-    assert coterie("check", "own-installed", "-N", "1").status == 0
+    assert coterie("simulate", "own-installed", "-N", "1").status == 0
 
 
 # What is named elsewhere is not run

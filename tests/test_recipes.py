@@ -9,15 +9,19 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 import coterie
+from coterie.simulate import Plan, campaign
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 BOUND_SECONDS = 20
@@ -131,3 +135,22 @@ def test_workers_of_a_pool_connect_for_themselves(method: str, tmp_path: Path) -
         [sys.executable, str(program)], env=environment, check=True, timeout=BOUND_SECONDS
     )
     assert ledger.read_text().split() == [str(number) for number in range(1, 41)]
+
+
+def test_a_campaign_gives_the_same_rows_on_what_stands_for_ray(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Task:
+        def __init__(self, function: Callable[..., object]) -> None:
+            self.function = function
+
+        def remote(self, *args: object) -> Task:
+            outcome: Future[object] = Future()
+            outcome.set_result(self.function(*args))
+            self.future = lambda: outcome
+            return self
+
+    monkeypatch.setitem(sys.modules, "ray", cast("Any", SimpleNamespace(remote=Task)))
+    plan = Plan(algorithm="maekawa", size=3)
+    elsewhere = campaign(plan, range(20), executor=recipe("ray_campaign").RayExecutor())
+    assert elsewhere.to_dicts() == campaign(plan, range(20)).to_dicts()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
 import shlex
@@ -96,10 +98,116 @@ def test_what_makes_no_sense_is_refused(
     assert text in capsys.readouterr().err
 
 
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, str]]:
+    assert run(["simulate", *arguments, "-o", "csv"]) == 0
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+MAEKAWA = ("maekawa", "-N", "7", "--entries", "2", "--hold", "1", "--latency", "uniform:0.5,1.5")
+
+
+def test_csv_has_a_line_for_each_seed_that_is_the_line_of_that_seed_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = rows(capsys, *MAEKAWA, "--seed", "3", "--seeds", "4")
+    assert [row["seed"] for row in found] == ["3", "4", "5", "6"]
+    assert {(row["algorithm"], row["variant"]) for row in found} == {("maekawa", "eager")}
+    (alone,) = rows(capsys, *MAEKAWA, "--seed", "5")
+    assert {name: found[2][name] for name in alone} == alone
+
+
+@pytest.mark.parametrize("output", ["csv", "json", "table"])
+def test_processes_change_no_byte_of_the_report(
+    capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    words = ["simulate", *MAEKAWA, "--seeds", "15", "-o", output]
+    assert run(words) == 0
+    here = capsys.readouterr().out
+    assert run([*words, "--jobs", "2"]) == 0
+    assert capsys.readouterr().out == here
+
+
+def test_json_has_rows_and_totals_with_intervals(capsys: pytest.CaptureFixture[str]) -> None:
+    told = facts(capsys, *MAEKAWA, "--seeds", "8")
+    assert len(told["rows"]) == told["runs"] == 8
+    assert told["confidence"] == 0.95
+    total = told["totals"]["messages_per_entry"]
+    assert total["count"] == 8
+    assert total["min"] <= total["mean"] <= total["max"]
+    assert total["half_width"] > 0
+
+
+def test_a_table_shows_few_seeds_one_by_one_and_many_by_their_means(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(["simulate", *MAEKAWA, "--seeds", "20"])
+    few = capsys.readouterr().out
+    assert "seed  entries" in few
+    assert "over 20 runs" in few
+    assert "± (95%)" in few
+    run(["simulate", *MAEKAWA, "--seeds", "21"])
+    many = capsys.readouterr().out
+    assert "seed  entries" not in many
+    assert "over 21 runs" in many
+
+
+def test_a_table_of_very_many_seeds_keeps_none_of_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coterie.cli.simulate.campaign.ROWS_MAX", 10)
+    run(["simulate", *MAEKAWA, "--seeds", "11"])
+    printed = capsys.readouterr().out
+    assert "means         not of more than 10 seeds; -o csv has a line for each" in printed
+    assert "over 11 runs" not in printed
+    assert len(rows(capsys, *MAEKAWA, "--seeds", "11")) == 11
+
+
+def test_delays_come_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "delays.csv"
+    file.write_text("1,10\n10,1\n")
+    options = ["centralized", "-N", "4", "--workload", "one-at-a-time", "--latency"]
+    told = facts(capsys, *options, str(file))
+    assert told["client_delay"]["max"] == 20
+    wobbly = facts(capsys, *options, f"{file}~0.2")["client_delay"]["max"]
+    assert 20 < wobbly < 24
+    assert run(["simulate", *options, str(tmp_path / "nowhere.csv")]) == 64
+    assert "nowhere.csv: No such file or directory" in capsys.readouterr().err
+
+
+LONG = ("simulate", "ricart-agrawala", "-N", "5", "--seeds", "1000000")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupt_leaves_a_report_on_what_is_done(jobs: str) -> None:
+    """The line that tells of progress shows that some runs are done, where stderr is a terminal."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [*COTERIE, *LONG, "--jobs", jobs, "-o", "json"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    try:
+        told = b""
+        while b" of 1,000,000 runs" not in told:
+            told += os.read(ours, 1000)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=BOUND_SECONDS)
+    finally:
+        kill(process)
+        os.close(ours)
+    report = json.loads(out)
+    assert process.returncode == 130
+    assert 0 < report["runs"] == len(report["rows"]) < 1_000_000
+    seeds = [row["seed"] for row in report["rows"]]
+    assert seeds == sorted(seeds)
+
+
 @contextlib.contextmanager
 def long_campaign() -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """Start a campaign that takes hours, and wait for its two workers."""
-    words = ["simulate", "ricart-agrawala", "-N", "5", "--seeds", "1000000", "--jobs", "2"]
+    words = [*LONG, "--jobs", "2"]
     process = subprocess.Popen(
         [*COTERIE, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
     )

@@ -55,6 +55,20 @@ def test_one_at_a_time_can_let_each_enter_twice_in_a_row() -> None:
     assert [process for _, process in calls(result, "acquire")] == [3, 3, 4, 4, 2, 2]
 
 
+def test_one_at_random_draws_any_other_but_the_last_evenly() -> None:
+    result = run(OneAtATime(600, [2, 3, 4], order="random"))
+    asked = [process for _, process in calls(result, "acquire")]
+    assert asked[0] != 2
+    assert not any(one == next_one for one, next_one in pairwise(asked))
+    for process in (2, 3, 4):
+        assert 170 < asked.count(process) < 230
+    twice = [
+        p for _, p in calls(run(OneAtATime(6, [2, 3, 4], repeat=2, order="random")), "acquire")
+    ]
+    assert twice[::2] == twice[1::2]
+    assert [p for _, p in calls(run(OneAtATime(2, [3], order="random")), "acquire")] == [3, 3]
+
+
 def test_a_closed_loop_asks_again_after_thinking() -> None:
     result = run(Closed(3, [2], think=7, hold=1))
     assert calls(result, "acquire") == [(0, 2), (10, 2), (20, 2)]

@@ -42,6 +42,7 @@ class Cost(msgspec.Struct, frozen=True):
     low: float
     high: float
     formula: str
+    mean: Cost | None = None  # over requesters drawn at random, each another than the last
 
     def allows(self, measured: float, tolerance: float = 1e-9) -> bool:
         """Return whether a measurement is what theory says."""
@@ -54,14 +55,14 @@ class Cost(msgspec.Struct, frozen=True):
         return [self.low, None if math.isinf(self.high) else self.high]
 
 
-def exactly(value: float, formula: str) -> Cost:
-    """State an exact cost."""
-    return Cost(value, value, formula)
+def exactly(value: float, formula: str, mean: Cost | None = None) -> Cost:
+    """State an exact cost, where requesters come in turn; at random it may have another mean."""
+    return Cost(value, value, formula, mean)
 
 
-def between(low: float, high: float, formula: str) -> Cost:
+def between(low: float, high: float, formula: str, mean: Cost | None = None) -> Cost:
     """State a range; `math.inf` where there is no end."""
-    return Cost(low, high, formula)
+    return Cost(low, high, formula, mean)
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -253,10 +254,15 @@ def load(name: str, source: str | None = None) -> Algorithm:
 
 
 def source_of(name: str) -> str | None:
-    """Return the text of the file that a reference names, if it names a file."""
+    """Return what lets another process `load` a reference; None for a name, which any can look up.
+
+    It is the text of a file; for a module, which the other process must have, it is empty.
+    """
     found = REFERENCE.fullmatch(name)
-    if found is None or not found["file"]:
+    if found is None:
         return None
+    if not found["file"]:
+        return ""
     from coterie.catalogue import loader  # noqa: PLC0415 - see `load`
 
     return loader.read(found["file"])

@@ -61,7 +61,7 @@ def _summary(algorithm: Algorithm) -> list[str]:
     match algorithm.costs:
         case Costs() as costs:
             return [
-                costs.idle(setup).formula,
+                _messages(costs.idle(setup)),
                 costs.client_delay(setup).formula,
                 costs.synchronisation_delay(setup).formula,
                 links,
@@ -70,6 +70,13 @@ def _summary(algorithm: Algorithm) -> list[str]:
         case ElectionCosts() as costs:
             ends = dict.fromkeys([costs.best(setup).formula, costs.worst(setup).formula])
             return [" to ".join(ends), "-", "-", links, "-"]
+
+
+def _messages(cost: Cost) -> str:
+    """Name a range with its mean over random requesters, where theory knows it."""
+    if cost.mean is None or cost.low == cost.high:
+        return cost.formula
+    return f"{cost.formula}, mean {cost.mean.formula}"
 
 
 def _facts(algorithm: Algorithm) -> dict[str, Any]:

@@ -22,13 +22,14 @@ from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
 from coterie.explore import Progress, Verdict, check, needs_clock
-from coterie.process import Channel
+from coterie.process import Channel, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from coterie.process import Process
+    from coterie.trace import Trace
 
 
 @click.command("check", cls=AlgorithmCommand)
@@ -222,6 +223,19 @@ def _print(choice: Choice, verdict: Verdict) -> None:
         click.echo("  shortest counterexample:")
         for line in from_trace(verdict.counterexample).splitlines():
             click.echo(f"    {line}")
+        if choice.algorithm.own:
+            _print_states(verdict.counterexample)
+
+
+def _print_states(trace: Trace) -> None:
+    """Print the fields of all processes: the author of an algorithm knows what they should be."""
+    from coterie.scenario.replay import processes_after  # noqa: PLC0415 - for a user's own alone
+
+    click.echo("  states at its end:")
+    for process in processes_after(trace):
+        names = [name for name in process.__struct_fields__ if name not in ("me", "size")]
+        fields = [f"{name} {plain(getattr(process, name))}" for name in names]
+        click.echo(f"    {process.me}: {', '.join(fields) or 'no fields'}")
 
 
 def _overtaking(verdict: Verdict) -> str:

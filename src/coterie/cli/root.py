@@ -18,6 +18,7 @@ COMMANDS = {
     "elect": ("elect", "Run a command on the leader only."),
     "serve": ("serve", "Run a voting node."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
+    "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),
     "algorithms": ("algorithms", "List the algorithms and their costs."),
     "simulate": ("simulate", "Run an algorithm in virtual time."),
     "simulate-stack": ("simulate.stack", "Simulate a whole cluster as it is shipped."),

@@ -33,7 +33,7 @@ from coterie.trace import (
 )
 
 if TYPE_CHECKING:
-    from coterie.process import Outbox, ProcessId
+    from coterie.process import Outbox, Process, ProcessId
     from coterie.trace import AnyRecord, Trace
 
 
@@ -51,6 +51,14 @@ def replay(trace: Trace) -> None:
             raise ReplayError(f"record {number}: {error}") from None
     if again.due and not any(isinstance(record, Violated) for record in trace.records):
         raise ReplayError(f"record {len(trace.records) + 1}: missing: {_text(again.due[0])}")
+
+
+def processes_after(trace: Trace) -> list[Process[Any]]:
+    """Run a trace again, and return the processes as they are at its end."""
+    again = Replay(trace)
+    for record in trace.records:
+        again.follow(record)
+    return [seat.process for seat in again.world.seats.values()]
 
 
 class Replay:

@@ -15,6 +15,8 @@ from coterie.simulate.faults import (
     parse_fault,
     random_faults,
 )
+from coterie.simulate.interval import Interval, interval_of, student_t
+from coterie.simulate.latency import parse_latency, read_latency, read_matrix
 from coterie.simulate.metrics import Fairness, Load, Result, Summary
 from coterie.simulate.monitors import Violation
 from coterie.simulate.network import (
@@ -25,8 +27,9 @@ from coterie.simulate.network import (
     Matrix,
     Network,
     Uniform,
-    parse_latency,
 )
+from coterie.simulate.plan import Plan
+from coterie.simulate.rows import to_csv, to_dicts, totals
 from coterie.simulate.simulation import Simulation
 from coterie.simulate.workload import (
     Burst,
@@ -37,6 +40,7 @@ from coterie.simulate.workload import (
     Poisson,
     Workload,
     World,
+    make_workload,
 )
 
 __all__ = [
@@ -51,6 +55,7 @@ __all__ = [
     "Fault",
     "HandOver",
     "HotSpot",
+    "Interval",
     "Latency",
     "Load",
     "LogNormal",
@@ -60,6 +65,7 @@ __all__ = [
     "OneAtATime",
     "Partition",
     "Pause",
+    "Plan",
     "Poisson",
     "Report",
     "Restart",
@@ -72,9 +78,17 @@ __all__ = [
     "Workload",
     "World",
     "campaign",
+    "interval_of",
+    "make_workload",
     "parse_fault",
     "parse_latency",
     "random_crashes",
     "random_faults",
+    "read_latency",
+    "read_matrix",
     "run_trial",
+    "student_t",
+    "to_csv",
+    "to_dicts",
+    "totals",
 ]

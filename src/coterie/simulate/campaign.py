@@ -1,4 +1,4 @@
-"""Many random runs, on one machine or on many: which of them fail, and what crashes cost.
+"""Many random runs, on one machine or on many: a row for each, which of them fail, and the means.
 
 A campaign takes a function that draws a trial from a seed, so that every failure can be had again
 from its seed alone. The runs go to any `concurrent.futures.Executor`; on one whose workers are
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from random import Random
 from time import thread_time
@@ -19,19 +20,21 @@ import msgspec
 
 from coterie.errors import UsageError
 from coterie.simulate.faults import Crash, Fault, Restart
-from coterie.simulate.metrics import Summary, summarise
+from coterie.simulate.interval import CONFIDENCE
+from coterie.simulate.metrics import Result, Summary, summarise
 from coterie.simulate.network import Network
+from coterie.simulate.rows import to_dicts, totals
 from coterie.simulate.simulation import Simulation
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from coterie.process import Process
-    from coterie.simulate.metrics import Result
+    from coterie.simulate.interval import Interval
     from coterie.simulate.workload import Workload
     from coterie.trace import Header
 
-SEEDS_PER_TASK = 20  # at first, and where no executor is
+SEEDS_PER_TASK = 20  # at first
 TASK_SECONDS = 0.5  # that it costs little beside to hand out a task, and to wait for the last one
 TASKS_PER_WORKER = 4  # that are pending at most: seeds may be endless, memory is not
 WORKERS = 16  # if nothing is said: enough for the cores of one machine
@@ -70,11 +73,39 @@ class Report(msgspec.Struct, kw_only=True):
     outages: list[
         float
     ] = []  # after each crash, the longest time that users waited for a free section
+    results: list[Result] = []  # of each run, in the order of the seeds, if they are kept
 
     @property
     def outage(self) -> Summary | None:
         """Sum up the outages; None without a crash."""
         return summarise(self.outages)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return one flat row per seed with all that its run reports, as a data frame takes them."""
+        return to_dicts(self.results)
+
+    def totals(self, confidence: float = CONFIDENCE) -> dict[str, Interval]:
+        """Compute the mean of each column over the runs that came to their end, with its interval.
+
+        A run that a violation or a limit cut short says nothing about costs, and is left out.
+        """
+        ended = [result for result in self.results if result.stopped == "done"]
+        return totals(to_dicts(ended), confidence)
+
+    def __repr__(self) -> str:
+        """Name the sums; the results of all runs would fill pages."""
+        return f"<Report: {self.runs} runs, {len(self.failures)} failed, {self.entries} entries>"
+
+    def _repr_html_(self) -> str:
+        """List the means where a notebook shows it."""
+        rows = [
+            f"<tr><td>{name}</td><td>{found.mean:g}</td><td>{_spread(found)}</td>"
+            f"<td>{found.min:g}</td><td>{found.max:g}</td></tr>"
+            for name, found in self.totals().items()
+        ]
+        head = "<tr><th>column</th><th>mean</th><th>±</th><th>least</th><th>most</th></tr>"
+        caption = f"<caption>{self.runs} runs, {len(self.failures)} failed</caption>"
+        return f"<table>{caption}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
     def add(self, other: Report) -> None:
         """Count the runs of another report in."""
@@ -84,6 +115,17 @@ class Report(msgspec.Struct, kw_only=True):
         self.messages += other.messages
         self.late += other.late
         self.outages += other.outages
+        self.results += other.results
+
+    def sort(self) -> None:
+        """Bring the lists into the order of the seeds, whatever the order the runs came in."""
+        self.failures.sort(key=lambda failure: failure.seed)
+        self.outages.sort()
+        self.results.sort(key=lambda result: result.seed)
+
+
+def _spread(interval: Interval) -> str:
+    return "" if interval.half_width is None else f"{interval.half_width:.2g}"
 
 
 class Batch(NamedTuple):
@@ -93,12 +135,16 @@ class Batch(NamedTuple):
     seconds: float  # of work
 
 
+Run: TypeAlias = Callable[[Sequence[int]], Report]
+
+
 def campaign(
     draw: Draw,
     seeds: Iterator[int] | Sequence[int],
     *,
     executor: Executor | None = None,
     workers: int = WORKERS,
+    keep: bool = True,
     progress: Callable[[Report], None] | None = None,
 ) -> Report:
     """Run the trial of each seed.
@@ -108,34 +154,37 @@ def campaign(
         seeds: any number of them.
         executor: runs the trials; by default they run here, one after the other.
         workers: how many tasks the executor runs at once, about.
-        progress: called with what is there so far, whenever some more runs are done.
+        keep: whether the report has the result of each run, for rows and means: some 2 kB each. Without
+            them endless seeds take no memory.
+        progress: called with what is there so far, whenever some more runs are done. It
+            is one report that grows: keep it, and an interrupt leaves what is done, unsorted.
 
     Returns:
         the same report whatever the executor, up to the order of its lists until all is done.
     """
     total = Report()
-    for part in _parts(draw, iter(seeds), executor, workers):
+    run = partial(run_trials, draw, keep=keep)
+    for part in _parts(run, iter(seeds), executor, workers):
         total.add(part)
         if progress is not None:
             progress(total)
-    total.failures.sort(key=lambda failure: failure.seed)
-    total.outages.sort()
+    total.sort()
     return total
 
 
 def _parts(
-    draw: Draw, seeds: Iterator[int], executor: Executor | None, workers: int
+    run: Run, seeds: Iterator[int], executor: Executor | None, workers: int
 ) -> Iterator[Report]:
     """Run the trials in groups, and give a report on each group when it is done."""
-    size = SEEDS_PER_TASK
     if executor is None:
-        for group in iter(lambda: list(islice(seeds, size)), []):
-            yield run_trials(draw, group)
+        for seed in seeds:
+            yield run([seed])
         return
+    size = SEEDS_PER_TASK
     pending: set[Future[Batch]] = set()
     while True:
         while len(pending) < TASKS_PER_WORKER * workers and (group := list(islice(seeds, size))):
-            pending.add(executor.submit(run_batch, draw, group))
+            pending.add(executor.submit(run_batch, run, group))
         if not pending:
             return
         done, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -153,14 +202,14 @@ def _next_size(batch: Batch) -> int:
     return max(1, round(count * TASK_SECONDS / batch.seconds))
 
 
-def run_batch(draw: Draw, seeds: Sequence[int]) -> Batch:
+def run_batch(run: Run, seeds: Sequence[int]) -> Batch:
     """Run a few trials as one task, and measure the work: a busy machine does not count."""
     begun = thread_time()
-    report = run_trials(draw, seeds)
+    report = run(seeds)
     return Batch(report, thread_time() - begun)
 
 
-def run_trials(draw: Draw, seeds: Sequence[int]) -> Report:
+def run_trials(draw: Draw, seeds: Sequence[int], *, keep: bool = True) -> Report:
     """Run a few trials, one after the other."""
     report = Report()
     for seed in seeds:
@@ -174,6 +223,7 @@ def run_trials(draw: Draw, seeds: Sequence[int]) -> Report:
                 messages=result.messages,
                 late=result.late,
                 outages=result.outages,
+                results=[result] if keep else [],
             )
         )
     return report

@@ -1,9 +1,11 @@
 """Measured costs beside those of theory, for any algorithm of the catalogue.
 
 A message to oneself is free, and messages per entry are those of a run divided by its entries.
-Delays are measured at a constant latency of one, so that they are in message delays. The saturated
-run has latencies that vary around one, since requests that meet by chance are what costs some
-algorithms more, and stays that are longer than any latency, so that everyone really waits.
+`coterie.simulate.sample` describes the runs. Over several seeds the messages per entry are a mean with
+its confidence interval, and the delays the longest seen, since theory bounds them.
+
+Under other conditions than the formulas assume, all costs are means with intervals; the formulas stand
+beside them, and nothing is said about agreement.
 
 Of an election the messages count, those sent to a dead process included: the highest process has
 crashed, and one of the others notices, or all of them do.
@@ -12,38 +14,40 @@ crashed, and one of the others notices, or all of them do.
 from __future__ import annotations
 
 import html
-from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import Costs, ElectionCosts
+from coterie.catalogue import Cost, ElectionCosts
+from coterie.errors import ConfigError
 from coterie.process import ElectionUser
 from coterie.scenario.world import Manual
-from coterie.simulate import (
-    Closed,
-    Constant,
-    HandOver,
-    Latency,
-    Network,
-    OneAtATime,
-    Simulation,
-    Uniform,
-)
+from coterie.simulate.interval import Interval, interval_of
 from coterie.simulate.monitors import ViolationError
+from coterie.simulate.sample import (
+    AS_ASSUMED,
+    costs_of,
+    draw_sample,
+    draws_requesters,
+    no_costs,
+    run_workload,
+    take_sample,
+)
 from coterie.trace import Header, Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from coterie.catalogue import Algorithm, Cost, Setup
+    from coterie.catalogue import Algorithm, Costs, Setup
     from coterie.process import ProcessId
-    from coterie.simulate import Result, Summary, Workload
+    from coterie.simulate.metrics import Result, Summary
+    from coterie.simulate.sample import Conditions, Sample
 
-ENTRIES_MAX = 1000  # of one run, unless it takes more to let each process enter once
-PAIRS_MAX = 200
 NOTICERS_MAX = 20  # processes that are tried as the one to notice a crash
-UNIT = Constant(1.0)
+SEEDS_OF_A_MEAN = 20  # at least: one run cannot say how far it is from the mean of theory
+# A mean of theory may lie outside of one interval in twenty, and of a hundred measurements five would
+# "disagree". So agreement is judged by a wider interval than the one that is shown.
+JUDGED = 0.999
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -55,6 +59,22 @@ class Measure(msgspec.Struct, frozen=True):
     theory: float | list[float | None]  # a number, or a range with None for no end
     formula: str
     agrees: bool
+    judged: bool = True  # False: theory does not speak of these conditions
+    half_width: float | None = None  # of the confidence interval of a mean over several seeds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return flat numbers and text, with the ends of theory apart."""
+        ends = self.theory if isinstance(self.theory, list) else [self.theory, self.theory]
+        return {
+            "measured": self.measured,
+            "half_width": self.half_width,
+            "least": self.low,
+            "most": self.high,
+            "theory_low": ends[0],
+            "theory_high": ends[1],
+            "formula": self.formula,
+            "agrees": self.agrees if self.judged else None,
+        }
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,20 +83,39 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: str
     variant: str
     processes: int
+    seeds: int
     idle: Measure  # messages per entry, one requester at a time, each another than the last
     again: Measure  # messages per entry when the same process enters again
     saturated: Measure  # messages per entry, everyone always wants in
-    client_delay: Measure  # the longest seen
-    synchronisation_delay: Measure | None  # the longest seen; None without a second requester
-    messages_by_kind: dict[str, int]  # of the saturated run
+    client_delay: Measure  # the longest seen; a mean under other conditions than theory assumes
+    synchronisation_delay: Measure | None  # likewise; None without a second requester
+    messages_by_kind: dict[str, int]  # of the saturated run of the first seed
     waiting_mean: float  # in the saturated run
 
     @property
+    def costs(self) -> dict[str, Measure | None]:
+        """All measures by name."""
+        return {
+            "messages_idle": self.idle,
+            "messages_again": self.again,
+            "messages_saturated": self.saturated,
+            "client_delay": self.client_delay,
+            "synchronisation_delay": self.synchronisation_delay,
+        }
+
+    @property
+    def judged(self) -> bool:
+        """Whether theory speaks of the conditions that something was measured under."""
+        return any(cost.judged for cost in self.costs.values() if cost)
+
+    @property
     def agrees(self) -> bool:
-        """Whether everything measured is what theory says."""
-        measures = (self.idle, self.again, self.saturated, self.client_delay)
-        handover = self.synchronisation_delay
-        return all(measure.agrees for measure in measures) and (not handover or handover.agrees)
+        """Whether everything measured and judged is what theory says."""
+        return all(cost.agrees for cost in self.costs.values() if cost and cost.judged)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return one flat row per cost, as a data frame takes them."""
+        return _rows(self, self.costs, workload=None)
 
     def _repr_html_(self) -> str:
         """List the costs beside theory where a notebook shows it."""
@@ -86,6 +125,57 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
                 "messages per entry, one at a time": self.idle,
                 "messages per entry, the same again": self.again,
                 "messages per entry, saturated": self.saturated,
+                "client delay": self.client_delay,
+                "synchronisation delay": self.synchronisation_delay,
+            },
+        )
+
+
+class LoadComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What one mutex costs under a workload, in means over seeds, beside the formulas."""
+
+    algorithm: str
+    variant: str
+    processes: int
+    seeds: int
+    workload: str
+    messages: Measure  # per entry
+    client_delay: Measure | None  # None if no request was made while the section was free
+    synchronisation_delay: Measure | None  # None if no request was waiting when a process left
+    waiting: Interval | None  # request to entry
+    waiting_p99: Interval | None
+    jain: Interval | None  # fairness: 1 if all entered equally often
+    load_max: Interval | None  # messages sent and received by the busiest process
+
+    @property
+    def costs(self) -> dict[str, Measure | None]:
+        """All measures by name."""
+        return {
+            "messages": self.messages,
+            "client_delay": self.client_delay,
+            "synchronisation_delay": self.synchronisation_delay,
+        }
+
+    @property
+    def judged(self) -> bool:
+        """Whether theory speaks of the conditions that something was measured under."""
+        return any(cost.judged for cost in self.costs.values() if cost)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything measured and judged is what theory says."""
+        return all(cost.agrees for cost in self.costs.values() if cost and cost.judged)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return one flat row per cost, as a data frame takes them."""
+        return _rows(self, self.costs, workload=self.workload)
+
+    def _repr_html_(self) -> str:
+        """List the costs beside theory where a notebook shows it."""
+        return _table(
+            f"{self.algorithm} ({self.variant}), {self.processes} processes, {self.workload}",
+            {
+                "messages per entry": self.messages,
                 "client delay": self.client_delay,
                 "synchronisation delay": self.synchronisation_delay,
             },
@@ -103,9 +193,27 @@ class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
     together: Measure  # when all processes notice at once
 
     @property
+    def costs(self) -> dict[str, Measure | None]:
+        """All measures by name."""
+        return {
+            "messages_best": self.best,
+            "messages_worst": self.worst,
+            "messages_together": self.together,
+        }
+
+    @property
+    def judged(self) -> bool:
+        """Whether theory speaks of the conditions that something was measured under."""
+        return any(cost.judged for cost in self.costs.values() if cost)
+
+    @property
     def agrees(self) -> bool:
-        """Whether everything measured is what theory says."""
-        return all(measure.agrees for measure in (self.best, self.worst, self.together))
+        """Whether everything measured and judged is what theory says."""
+        return all(cost.agrees for cost in self.costs.values() if cost and cost.judged)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return one flat row per cost, as a data frame takes them."""
+        return _rows(self, self.costs, workload=None)
 
     def _repr_html_(self) -> str:
         """List the messages beside theory where a notebook shows it."""
@@ -119,10 +227,29 @@ class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def _rows(
+    comparison: Comparison | LoadComparison | ElectionComparison,
+    costs: Mapping[str, Measure | None],
+    workload: str | None,
+) -> list[dict[str, Any]]:
+    about = {
+        "algorithm": comparison.algorithm,
+        "variant": comparison.variant,
+        "processes": comparison.processes,
+        "seeds": 1 if isinstance(comparison, ElectionComparison) else comparison.seeds,
+        "workload": workload,
+    }
+    return [
+        {**about, "cost": name, **cost.to_dict()}
+        for name, cost in costs.items()
+        if cost is not None
+    ]
+
+
 def _table(title: str, measures: dict[str, Measure | None]) -> str:
     rows = [
-        f"<tr><td>{name}</td><td>{found.measured:g}</td><td>{html.escape(found.formula)}</td>"
-        f"<td>{'yes' if found.agrees else 'no'}</td></tr>"
+        f"<tr><td>{name}</td><td>{_shown(found)}</td><td>{html.escape(found.formula)}</td>"
+        f"<td>{('yes' if found.agrees else 'no') if found.judged else '-'}</td></tr>"
         for name, found in measures.items()
         if found is not None
     ]
@@ -131,70 +258,141 @@ def _table(title: str, measures: dict[str, Measure | None]) -> str:
     return f"<table>{caption}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def compare(algorithm: Algorithm, setup: Setup, seed: int = 0) -> Comparison:
-    """Measure a mutex."""
-    costs = algorithm.costs
-    assert isinstance(costs, Costs), f"{algorithm.name} is no mutex"
-    requesters = list(algorithm.requesters(setup))
-    turns = len(requesters) * (2 if 2 * len(requesters) <= ENTRIES_MAX else 1)
-    share = max(1, min(10, ENTRIES_MAX // len(requesters)))
-    idle = _run(algorithm, setup, OneAtATime(turns, requesters), seed)
-    twice = _run(algorithm, setup, OneAtATime(turns, requesters, repeat=2), seed)
-    saturated = _run(algorithm, setup, Closed(share, requesters, hold=2.0), seed, Uniform(0.5, 1.5))
+def _shown(measure: Measure) -> str:
+    spread = "" if measure.half_width is None else f" ± {measure.half_width:.2g}"
+    return f"{measure.measured:g}{spread}"
+
+
+def compare(
+    algorithm: Algorithm,
+    setup: Setup,
+    seed: int = 0,
+    *,
+    seeds: int = 1,
+    conditions: Conditions = AS_ASSUMED,
+) -> Comparison:
+    """Measure a mutex over this many seeds, from `seed` on.
+
+    Where theory has a mean over random requesters, these are measured over at least twenty.
+    """
+    samples = [
+        take_sample(algorithm, setup, conditions, each) for each in range(seed, seed + seeds)
+    ]
+    samples += [
+        draw_sample(algorithm, setup, conditions, seed + each)
+        for each in range(seeds, seeds_needed(algorithm, setup, seeds))
+    ]
+    return sum_up(algorithm, setup, conditions, samples)
+
+
+def compare_load(
+    algorithm: Algorithm, setup: Setup, conditions: Conditions, seed: int = 0, *, seeds: int = 1
+) -> LoadComparison:
+    """Measure a mutex under the workload of the conditions over this many seeds, from `seed` on."""
+    results = [
+        run_workload(algorithm, setup, conditions, each) for each in range(seed, seed + seeds)
+    ]
+    return sum_up_load(algorithm, setup, conditions, results)
+
+
+def seeds_needed(algorithm: Algorithm, setup: Setup, seeds: int) -> int:
+    """Return how many seeds to measure: more than asked for where theory has a mean."""
+    return max(seeds, SEEDS_OF_A_MEAN) if draws_requesters(algorithm, setup) else seeds
+
+
+def sum_up(
+    algorithm: Algorithm, setup: Setup, conditions: Conditions, samples: Sequence[Sample]
+) -> Comparison:
+    """Put what the seeds of a mutex have measured beside theory."""
+    costs, judged = costs_of(algorithm), conditions.assumed
+    idle, drawn = costs.idle(setup), draws_requesters(algorithm, setup)
+    handovers = [sample.handover for sample in samples if sample.handover is not None]
+    again = [sample.again for sample in samples if sample.again is not None]
+    saturated = [sample.saturated for sample in samples if sample.saturated is not None]
+    waits = [result.waiting.mean for result in saturated if result.waiting]
     return Comparison(
         algorithm=algorithm.name,
         variant=setup.variant,
         processes=setup.size,
-        idle=_measure(idle.messages_per_entry, costs.idle(setup)),
-        again=_measure(twice.messages_per_entry_again, costs.again(setup)),
-        saturated=_measure(saturated.messages_per_entry, costs.saturated(setup)),
-        client_delay=_longest(idle.client_delay, costs.client_delay(setup)),
-        synchronisation_delay=_handover(algorithm, setup, requesters, seed, costs),
-        messages_by_kind=saturated.messages_by_kind,
-        waiting_mean=saturated.waiting.mean if saturated.waiting else 0.0,
+        seeds=len(saturated),
+        idle=_messages(
+            [sample.idle_messages for sample in samples],
+            idle.mean if idle.mean and drawn else idle,
+            judged=judged,
+            drawn=drawn,
+        ),
+        again=_messages(
+            [result.messages_per_entry_again for result in again],
+            costs.again(setup),
+            judged=judged,
+        ),
+        saturated=_messages(
+            [result.messages_per_entry for result in saturated],
+            costs.saturated(setup),
+            judged=judged,
+        ),
+        client_delay=_delays(
+            [sample.idle.client_delay for sample in samples],
+            costs.client_delay(setup),
+            judged=judged,
+        ),
+        synchronisation_delay=_delays(
+            [result.synchronisation_delay for result in handovers],
+            costs.synchronisation_delay(setup),
+            judged=judged,
+        )
+        if handovers
+        else None,
+        messages_by_kind=saturated[0].messages_by_kind,
+        waiting_mean=sum(waits) / len(waits) if waits else 0.0,
     )
 
 
-def _handover(
-    algorithm: Algorithm, setup: Setup, requesters: Sequence[ProcessId], seed: int, costs: Costs
-) -> Measure | None:
-    if len(requesters) < 2:
-        return None
-    result = _run(algorithm, setup, HandOver(_pairs(requesters)), seed)
-    return _longest(result.synchronisation_delay, costs.synchronisation_delay(setup))
+def sum_up_load(
+    algorithm: Algorithm, setup: Setup, conditions: Conditions, results: Sequence[Result]
+) -> LoadComparison:
+    """Put what the seeds of a mutex have measured under a workload beside theory."""
+    costs, workload = costs_of(algorithm), conditions.workload or "closed"
+    clients = [result.client_delay for result in results if result.client_delay]
+    handovers = [result.synchronisation_delay for result in results if result.synchronisation_delay]
+    waits = [result.waiting for result in results if result.waiting]
+    shares = [result.fairness.jain for result in results if result.fairness.jain is not None]
+    return LoadComparison(
+        algorithm=algorithm.name,
+        variant=setup.variant,
+        processes=setup.size,
+        seeds=len(results),
+        workload=workload,
+        messages=_messages(
+            [result.messages_per_entry for result in results],
+            _cost_of(workload, costs, setup),
+            judged=conditions.assumed and workload == "one-at-a-time",
+        ),
+        client_delay=_mean_delay(clients, costs.client_delay(setup)) if clients else None,
+        synchronisation_delay=_mean_delay(handovers, costs.synchronisation_delay(setup))
+        if handovers
+        else None,
+        waiting=interval_of([wait.mean for wait in waits]),
+        waiting_p99=interval_of([wait.p99 for wait in waits]),
+        jain=interval_of(shares),
+        load_max=interval_of([result.load.max for result in results]),
+    )
 
 
-def _pairs(requesters: Sequence[ProcessId]) -> list[tuple[ProcessId, ProcessId]]:
-    """Choose leavers and waiters: all pairs if they are few, else a sample that never changes."""
-    count = len(requesters)
-    if count * (count - 1) <= PAIRS_MAX:
-        return [(a, b) for a in requesters for b in requesters if a != b]
-    random = Random(count)
-    return [(a, b) for a, b in (random.sample(requesters, 2) for _ in range(PAIRS_MAX))]
-
-
-def _run(
-    algorithm: Algorithm,
-    setup: Setup,
-    workload: Workload,
-    seed: int,
-    latency: Latency = UNIT,
-) -> Result:
-    network = Network(latency)
-    result = Simulation(algorithm.build(setup), workload=workload, network=network, seed=seed).run()
-    for violation in result.violations:
-        raise ViolationError(violation.name, f"{_title(algorithm, setup)}: {violation.text}")
-    if result.unserved:
-        raise ViolationError(
-            "stuck",
-            f"{_title(algorithm, setup)}: {result.unserved} requests were never served in"
-            f" {result.events:,} events",
-        )
-    return result
-
-
-def _title(algorithm: Algorithm, setup: Setup) -> str:
-    return f"{algorithm.name}, N = {setup.size}, has no costs, since it does not work"
+def _cost_of(workload: str, costs: Costs, setup: Setup) -> Cost:
+    """Return the formula for that workload: between the two loads, the range that they span."""
+    idle, saturated = costs.idle(setup), costs.saturated(setup)
+    if workload == "one-at-a-time":
+        return idle
+    if workload == "one-at-random":
+        return idle.mean or idle
+    if workload == "closed":
+        return saturated
+    ends = (idle, saturated, costs.again(setup))
+    low, high = min(cost.low for cost in ends), max(cost.high for cost in ends)
+    if saturated.formula.startswith(idle.formula):
+        return Cost(low, high, saturated.formula)
+    return Cost(low, high, f"{idle.formula} … {saturated.formula}")
 
 
 def compare_election(algorithm: Algorithm, setup: Setup) -> ElectionComparison:
@@ -209,9 +407,9 @@ def compare_election(algorithm: Algorithm, setup: Setup) -> ElectionComparison:
         algorithm=algorithm.name,
         variant=setup.variant,
         processes=setup.size,
-        best=_measure(min(alone), costs.best(setup)),
-        worst=_measure(max(alone), costs.worst(setup)),
-        together=_measure(election_messages(algorithm, setup, live), costs.together(setup)),
+        best=_exact(min(alone), costs.best(setup)),
+        worst=_exact(max(alone), costs.worst(setup)),
+        together=_exact(election_messages(algorithm, setup, live), costs.together(setup)),
     )
 
 
@@ -236,7 +434,7 @@ def election_messages(algorithm: Algorithm, setup: Setup, noticers: Iterable[Pro
     if not all(isinstance(user, ElectionUser) and user.leader == len(users) for user in users):
         raise ViolationError(
             "agreement",
-            f"{_title(algorithm, setup)}: not all live processes follow {len(users)}, the highest",
+            f"{no_costs(algorithm, setup)}: not all live processes follow {len(users)}, the highest",
         )
     return sum(isinstance(record, Sent) for record in world.records)
 
@@ -250,16 +448,57 @@ def _deliver_everything(world: Manual) -> None:
             world.deliver(0.0, letter)
 
 
-def _measure(measured: float | None, cost: Cost) -> Measure:
-    assert measured is not None, "the run made no such entry"
-    return _against(measured, measured, measured, cost)
+def _exact(measured: int, cost: Cost) -> Measure:
+    agrees = cost.allows(measured)
+    return Measure(measured, measured, measured, cost.value(), cost.formula, agrees)
 
 
-def _longest(delays: Summary | None, cost: Cost) -> Measure:
-    assert delays is not None, "the run saw no such delay"
-    return _against(delays.max, delays.min, delays.max, cost)
+def _messages(
+    per_entry: Sequence[float | None], cost: Cost, *, judged: bool, drawn: bool = False
+) -> Measure:
+    """Compare messages per entry with theory: those of each seed, or if `drawn`, their mean."""
+    values = [value for value in per_entry if value is not None]
+    found, wide = interval_of(values), interval_of(values, JUDGED)
+    if found is None or wide is None:
+        raise ConfigError("no process entered: there is no cost of an entry to compare")
+    if drawn:
+        agrees = cost.allows(min(max(cost.low, wide.low), wide.high))
+    else:
+        agrees = cost.allows(found.min) and cost.allows(found.max)
+    return Measure(
+        measured=found.mean,
+        low=found.min,
+        high=found.max,
+        theory=cost.value(),
+        formula=cost.formula,
+        agrees=agrees,
+        judged=judged,
+        half_width=found.half_width,
+    )
 
 
-def _against(measured: float, low: float, high: float, cost: Cost) -> Measure:
+def _delays(summaries: Sequence[Summary | None], cost: Cost, *, judged: bool) -> Measure:
+    """Compare the longest delay that was seen with theory, or under other conditions the mean."""
+    seen = [summary for summary in summaries if summary is not None]
+    assert seen, "the runs saw no such delay"
+    if not judged:
+        return _mean_delay(seen, cost)
+    low, high = min(each.min for each in seen), max(each.max for each in seen)
     agrees = cost.allows(low) and cost.allows(high)
-    return Measure(measured, low, high, cost.value(), cost.formula, agrees)
+    return Measure(high, low, high, cost.value(), cost.formula, agrees)
+
+
+def _mean_delay(seen: Sequence[Summary], cost: Cost) -> Measure:
+    found = interval_of([each.mean for each in seen])
+    assert found is not None
+    low, high = min(each.min for each in seen), max(each.max for each in seen)
+    return Measure(
+        measured=found.mean,
+        low=low,
+        high=high,
+        theory=cost.value(),
+        formula=cost.formula,
+        agrees=cost.allows(found.mean),
+        judged=False,
+        half_width=found.half_width,
+    )

@@ -95,6 +95,51 @@ class Result(msgspec.Struct, kw_only=True):
     facts: dict[str, Any] = {}  # what the live processes tell of themselves, by name
     trace: Trace | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the trace as one flat row of numbers and text, for a data frame.
+
+        A summary becomes a column for each of its numbers, such as `waiting_mean`, and each kind of
+        message one such as `messages_kind_Request`. None stands for what was not measured.
+        """
+        row: dict[str, Any] = {}
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if name in _FLAT:
+                kind = _FLAT[name]
+                row |= {
+                    f"{name}_{part}": getattr(value, part, None) for part in kind.__struct_fields__
+                }
+            elif name == "messages_by_kind":
+                row |= {f"{KIND}{kind}": count for kind, count in value.items()}
+            elif name == "violations":
+                row["violation"] = "; ".join(f"{one.name}: {one.text}" for one in value) or None
+            elif name == "outages":
+                row["crashes"] = len(value)
+                row["outage_mean"] = sum(value) / len(value) if value else None
+                row["outage_max"] = max(value, default=None)
+            elif name == "facts":
+                row |= {f"{FACT}{fact}": _plain(told) for fact, told in value.items()}
+            elif name != "trace":
+                row[name] = value
+        return row
+
+
+KIND, FACT = "messages_kind_", "fact_"  # how such columns of a row begin
+_FLAT: dict[str, type[msgspec.Struct]] = {
+    "client_delay": Summary,
+    "synchronisation_delay": Summary,
+    "waiting": Summary,
+    "load": Load,
+    "fairness": Fairness,
+}
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or text as it is, and anything else as JSON."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return msgspec.json.encode(value).decode()
+
 
 class Costs:
     """Splits the messages of a run by entry, which is possible while requests come one at a time."""

@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from coterie.catalogue import unknown
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -94,13 +93,16 @@ class LogNormal:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A constant delay per pair of regions; processes are dealt to the regions in turn.
+    """A delay per pair of regions; processes are dealt to the regions in turn.
 
     With three regions, processes 1, 4, 7, ... live in the first. `rows[a][b]` is the delay from
-    region a to region b, so the diagonal holds the delays within a region.
+    region a to region b, so the diagonal holds the delays within a region. With a jitter of 0.1 each
+    message takes between 0.9 and 1.1 times as long, all equally likely.
     """
 
     rows: Sequence[Sequence[float]]
+    jitter: float = 0.0
+    source: str = field(default="", compare=False)  # the file that it was read from
 
     def __post_init__(self) -> None:
         """Refuse what is no square of delays."""
@@ -108,57 +110,39 @@ class Matrix:
         _require(square, "a matrix must have as many delays in each row as it has rows", self.rows)
         positive = all(delay >= 0 for row in self.rows for delay in row)
         _require(positive, "the delays of a matrix must be at least 0", self.rows)
+        _require(0 <= self.jitter <= 1, "jitter must be a share between 0 and 1", self.jitter)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
         rows, regions = self.rows, len(self.rows)
-        return lambda sender, receiver: rows[(sender - 1) % regions][(receiver - 1) % regions]
+        if not self.jitter:
+            return lambda sender, receiver: rows[(sender - 1) % regions][(receiver - 1) % regions]
+        low, width, draw = 1 - self.jitter, 2 * self.jitter, random.random
+        return lambda sender, receiver: (
+            rows[(sender - 1) % regions][(receiver - 1) % regions] * (low + width * draw())
+        )
 
 
 Latency: TypeAlias = Constant | Uniform | Exponential | LogNormal | Matrix
 
 
+def is_fixed(latency: Latency) -> bool:
+    """Return whether every message of a link takes as long as the others."""
+    return isinstance(latency, Constant) or (isinstance(latency, Matrix) and not latency.jitter)
+
+
+def check_size(latency: Latency, size: int) -> None:
+    """Refuse a file of delays whose rows cannot be dealt evenly to so many processes."""
+    if isinstance(latency, Matrix) and latency.source and size % len(latency.rows):
+        raise UsageError(
+            f"{latency.source} has delays for {len(latency.rows)} places: the number of processes must"
+            f" be that or a multiple of it, got {size}"
+        )
+
+
 def _require(holds: bool, demand: str, got: object) -> None:
     if not holds:
         raise UsageError(f"{demand}, got {got}")
-
-
-def parse_latency(text: str) -> Latency:
-    """Read a latency model: `1`, `uniform:0.5,1.5`, `matrix:1,40;40,1`, ..."""
-    name, colon, rest = text.partition(":")
-    if not colon:
-        name, rest = "constant", text
-    name = name.strip()
-    if name == "matrix":
-        return Matrix(tuple(_numbers(text, row) for row in rest.split(";")))
-    if name not in _MODELS:
-        raise UsageError(unknown("latency model", name, [*_MODELS, "matrix"]))
-    model, form = _MODELS[name]
-    numbers = _numbers(text, rest)
-    if len(numbers) != form.count(",") + 1:
-        raise UsageError(f"bad latency {text!r}: expected {name}:{form}")
-    return model(*numbers)
-
-
-_MODELS: dict[str, tuple[Callable[..., Latency], str]] = {
-    "constant": (Constant, "VALUE"),
-    "uniform": (Uniform, "LOW,HIGH"),
-    "exponential": (Exponential, "MEAN"),
-    "lognormal": (LogNormal, "MEDIAN,SIGMA"),
-}
-
-
-def _numbers(text: str, part: str) -> tuple[float, ...]:
-    try:
-        numbers = tuple(float(number) for number in part.split(","))
-    except ValueError:
-        numbers = (math.nan,)
-    if not all(map(math.isfinite, numbers)):
-        raise UsageError(
-            f"bad latency {text!r}: expected a number of time units or NAME:NUMBERS, with NAME one"
-            f" of {', '.join([*_MODELS, 'matrix'])}"
-        )
-    return numbers
 
 
 def check_probability(name: str, value: float) -> None:
@@ -195,7 +179,7 @@ class Links:
         self._duplication = network.duplication
         self._delay = network.latency.sampler(latencies)
         # Where every delay of a link is the same, messages keep their order by themselves.
-        self.ordered = fifo and not isinstance(network.latency, Constant | Matrix)
+        self.ordered = fifo and not is_fixed(network.latency)
         self._last: dict[tuple[ProcessId, ProcessId], float] = {}  # latest arrival, links used only
         self.times = self._choose_timetable(network.latency, latencies)
         self._chance = chances.random

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from coterie.catalogue import unknown
 from coterie.errors import UsageError
 from coterie.process import Entered
 from coterie.simulate.network import Constant, check_probability, check_processes
@@ -85,12 +86,13 @@ class OneAtATime(Workload):
 
     The second requester goes first, so that with two or more none follows itself and a token that
     the first one starts with has to travel. With `repeat` 2 each enters twice in a row, which gives
-    the cost of entering again.
+    the cost of entering again. In the order "random" the next is any other but the last.
     """
 
     entries: int
     requesters: Requesters = None
     repeat: int = field(default=1, kw_only=True)
+    order: Literal["in turn", "random"] = field(default="in turn", kw_only=True)
 
     def __post_init__(self) -> None:
         """Refuse a workload without entries."""
@@ -99,14 +101,20 @@ class OneAtATime(Workload):
 
     def start(self, world: World) -> None:
         """Let the first one ask."""
-        self._turn(world, 0)
+        self._turn(world, _askers(self.requesters, world), 0, 0)
 
-    def _turn(self, world: World, turn: int) -> None:
+    def _turn(self, world: World, askers: Sequence[ProcessId], turn: int, last: int) -> None:
         if turn == self.entries:
             return
-        askers = _askers(self.requesters, world)
-        world.ask(askers[(turn // self.repeat + 1) % len(askers)])
-        world.when_quiet(partial(self._turn, world, turn + 1))
+        place = last if turn % self.repeat else self._next(world, last, len(askers))
+        world.ask(askers[place])
+        world.when_quiet(partial(self._turn, world, askers, turn + 1, place))
+
+    def _next(self, world: World, last: int, count: int) -> int:
+        if self.order == "in turn" or count == 1:
+            return (last + 1) % count
+        place = world.random.randrange(count - 1)
+        return place if place < last else place + 1
 
 
 @dataclass(frozen=True)
@@ -219,16 +227,16 @@ class Poisson(Workload):
 
     def start(self, world: World) -> None:
         """Wait for the first arrival."""
-        self._await_arrival(world, 0.0)
+        self._await_arrival(world, _askers(self.requesters, world), 0.0)
 
-    def _await_arrival(self, world: World, now: float) -> None:
+    def _await_arrival(self, world: World, askers: Sequence[ProcessId], now: float) -> None:
         gap = world.random.expovariate(self.rate)
         if now + gap <= self.duration:
-            world.after(gap, partial(self._arrive, world, now + gap))
+            world.after(gap, partial(self._arrive, world, askers, now + gap))
 
-    def _arrive(self, world: World, now: float) -> None:
-        world.ask(self._choose(world, _askers(self.requesters, world)))
-        self._await_arrival(world, now)
+    def _arrive(self, world: World, askers: Sequence[ProcessId], now: float) -> None:
+        world.ask(self._choose(world, askers))
+        self._await_arrival(world, askers, now)
 
     def _choose(self, world: World, askers: Sequence[ProcessId]) -> ProcessId:
         return world.random.choice(askers)
@@ -250,6 +258,39 @@ class HotSpot(Poisson):
     def _choose(self, world: World, askers: Sequence[ProcessId]) -> ProcessId:
         hot, cold = askers[: self.hot], askers[self.hot :]
         return world.random.choice(hot if not cold or world.random.random() < self.share else cold)
+
+
+WORKLOADS = {
+    "closed": "every process always wants in",
+    "one-at-a-time": "in turn, the next when all is quiet",
+    "one-at-random": "any other but the last, when all is quiet",
+    "burst": "all at once, again when all is quiet",
+    "poisson": "at random moments",
+    "hot-spot": "at random moments, most from one process",
+}
+
+
+def make_workload(
+    kind: str, requesters: Sequence[ProcessId], *, entries: int, rate: float, hold: float | Latency
+) -> Workload:
+    """Return a workload by its name, for so many entries of each of these processes.
+
+    `rate` is that of the requests which arrive at random moments, per unit of time.
+    """
+    total = entries * len(requesters)
+    kinds: dict[str, Callable[[], Workload]] = {
+        "closed": lambda: Closed(entries, requesters, hold=hold),
+        "one-at-a-time": lambda: OneAtATime(total, requesters, hold=hold),
+        "one-at-random": lambda: OneAtATime(total, requesters, order="random", hold=hold),
+        "burst": lambda: Burst(entries, requesters, hold=hold),
+        "poisson": lambda: Poisson(rate, total / rate, requesters, hold=hold),
+        "hot-spot": lambda: HotSpot(rate, total / rate, requesters, hold=hold),
+    }
+    if kind not in kinds:
+        raise UsageError(unknown("workload", kind, kinds))
+    if not rate > 0:
+        raise UsageError(f"the rate must be positive, got {rate:g}")
+    return kinds[kind]()
 
 
 def _askers(requesters: Requesters, world: World) -> Sequence[ProcessId]:

@@ -66,6 +66,17 @@ class Choice:
     setup: Setup
     header: Header
 
+    @property
+    def title(self) -> str:
+        """The choice in words."""
+        variant = f" ({self.setup.variant})" if self.setup.variant else ""
+        return f"{self.algorithm.name}{variant}, N = {self.setup.size}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What to put before the numbers of a run in a row."""
+        return {"algorithm": self.algorithm.name, "variant": self.setup.variant}
+
     def build(self) -> Sequence[Process[Any]]:
         """Build fresh processes."""
         return self.algorithm.build(self.setup)

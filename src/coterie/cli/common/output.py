@@ -23,6 +23,15 @@ output_option = click.option(
     help="How to print the result.",
 )
 
+rows_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="How to print the result: csv has one line per run.",
+)
+
 
 def write_file(path: Path, text: str) -> None:
     """Write the file; raise `UsageError` if that is impossible."""

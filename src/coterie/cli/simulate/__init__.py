@@ -18,15 +18,30 @@ from coterie.cli.common.options import (
     variant_option,
     write_trace,
 )
-from coterie.cli.common.output import number, output_option, print_json
+from coterie.cli.common.output import number, print_json, rows_option
 from coterie.cli.simulate.campaign import run_campaign
 from coterie.cli.simulate.executor import helpers
-from coterie.cli.simulate.plan import ANY_NUMBER, PLAN_OPTIONS, PlannedTrials
+from coterie.cli.simulate.options import LATENCY_HELP, WORKLOAD_HELP
 from coterie.errors import UsageError
-from coterie.simulate import run_trial
+from coterie.simulate import Plan, parse_fault, read_latency, run_trial, to_csv
+from coterie.simulate.plan import ANY_NUMBER
 
 if TYPE_CHECKING:
     from coterie.simulate import Result, Summary
+
+PLAN_OPTIONS = (
+    "workload",
+    "entries",
+    "rate",
+    "hold",
+    "latency",
+    "fifo",
+    "loss",
+    "duplication",
+    "faults",
+    "random_faults",
+    "max_time",
+)
 
 
 @click.command("simulate", cls=AlgorithmCommand)
@@ -39,7 +54,7 @@ if TYPE_CHECKING:
     default="closed",
     show_default=True,
     metavar="KIND",
-    help="closed (every process always wants in), one-at-a-time, burst, poisson or hot-spot.",
+    help=WORKLOAD_HELP,
 )
 @click.option("--entries", type=int, default=10, show_default=True, help="Entries per process.")
 @click.option("--rate", type=float, default=0.1, show_default=True, help="Requests per time unit.")
@@ -52,8 +67,7 @@ if TYPE_CHECKING:
     "--latency",
     default="1",
     show_default=True,
-    help="Delay of a message: 1, uniform:LOW,HIGH, exponential:MEAN, lognormal:MEDIAN,SIGMA or"
-    " matrix:1,9;9,1.",
+    help=LATENCY_HELP,
 )
 @click.option(
     "--fifo/--unordered",
@@ -73,7 +87,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--random-faults",
-    "crashes",
+    "random_faults",
     type=int,
     is_flag=False,
     flag_value=ANY_NUMBER,
@@ -82,7 +96,7 @@ if TYPE_CHECKING:
     " Without K, the seed chooses.",
 )
 @click.option("--max-time", type=float, default=1e6, show_default=True, help="Virtual time limit.")
-@click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of this many seeds.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Run this many seeds.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, help="Processes that run the campaign."
 )
@@ -99,7 +113,7 @@ if TYPE_CHECKING:
 )
 @trace_option
 @open_option
-@output_option
+@rows_option
 def command(
     *,
     algorithm: str,
@@ -119,21 +133,25 @@ def command(
 
     Exits with 1 if a property was violated or a live process was never served.
     """
-    plan = {name: options.pop(name) for name in PLAN_OPTIONS}
-    draw = PlannedTrials(algorithm, size, variant, options, plan, source_of(algorithm))
+    given = {name: options.pop(name) for name in PLAN_OPTIONS}
+    choice = choose(algorithm, size, variant, options, seed)
+    plan = _plan(algorithm, choice, given)
     if seeds is not None:
         if opened:
             raise UsageError("--open shows one run: leave out --seeds")
         where = helpers(jobs, executor)
-        return run_campaign(draw, range(seed, seed + seeds), where, chart_file, output)
+        return run_campaign(
+            choice, plan, range(seed, seed + seeds), where, chart_file=chart_file, output=output
+        )
     if executor is not None:
         raise UsageError("--executor runs campaigns: add --seeds")
-    choice = choose(algorithm, size, variant, options, seed)
-    result = run_trial(draw(seed), seed, choice.header if trace_file or opened else None)
+    result = run_trial(plan(seed), seed, choice.header if trace_file or opened else None)
     if trace_file and result.trace:
         write_trace(result.trace, trace_file)
     if output == "json":
         print_json(_facts(choice, result))
+    elif output == "csv":
+        click.echo(to_csv([{**choice.labels, **result.to_dict()}]), nl=False)
     else:
         _print(choice, result)
     if opened and result.trace:
@@ -141,6 +159,22 @@ def command(
 
         show_trace(result.trace)
     return 1 if result.violations or result.unserved else 0
+
+
+def _plan(algorithm: str, choice: Choice, given: dict[str, Any]) -> Plan:
+    return Plan(
+        algorithm=algorithm,
+        size=choice.setup.size,
+        variant=choice.setup.variant,
+        parameters=choice.header.parameters,
+        source=source_of(algorithm),
+        **{
+            **given,
+            "hold": None if given["hold"] is None else read_latency(given["hold"]),
+            "latency": read_latency(given["latency"]),
+            "faults": [parse_fault(text) for text in given["faults"]],
+        },
+    )
 
 
 def _facts(choice: Choice, result: Result) -> dict[str, Any]:
@@ -152,9 +186,8 @@ def _facts(choice: Choice, result: Result) -> dict[str, Any]:
 
 def _print(choice: Choice, result: Result) -> None:
     per_entry = result.messages_per_entry
-    variant = f" ({choice.setup.variant})" if choice.setup.variant else ""
     lines = {
-        "algorithm": f"{choice.algorithm.name}{variant}, N = {result.processes}",
+        "algorithm": choice.title,
         "entries": f"{result.entries:,} in {number(result.time)} time units",
         "messages": f"{result.messages:,} ({_kinds(result)})",
         "per entry": "-" if per_entry is None else number(per_entry),

@@ -7,56 +7,116 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 from click.core import ParameterSource
 
-from coterie.cli.common.output import number, print_json, write_file
+from coterie.cli.common.output import number, print_json, print_table, write_file
 from coterie.cli.common.progress import ProgressLine
-from coterie.cli.simulate.plan import ANY_NUMBER
-from coterie.simulate import campaign
+from coterie.cli.simulate.options import INTERRUPTED
+from coterie.simulate import Report, campaign, to_csv
+from coterie.simulate.interval import CONFIDENCE
+from coterie.simulate.metrics import KIND
+from coterie.simulate.plan import ANY_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from coterie.cli.common.options import Choice
     from coterie.cli.simulate.executor import Helpers
-    from coterie.cli.simulate.plan import PlannedTrials
-    from coterie.simulate import Report
+    from coterie.simulate import Interval, Plan
 
 FAILURES_SHOWN = 5
+ROWS_SHOWN = 20  # of more seeds the table shows the means alone
+ROWS_MAX = 100_000  # that are kept in memory for a table of means
 OF_CAMPAIGNS = ("seed", "seeds", "jobs", "executor", "chart_file", "output", "trace_file")
+
+# What the table shows of a run, and which column of a row that is.
+ROW = {
+    "seed": "seed",
+    "entries": "entries",
+    "time": "time",
+    "messages": "messages",
+    "per entry": "messages_per_entry",
+    "client": "client_delay_mean",
+    "hand-over": "synchronisation_delay_mean",
+    "waiting": "waiting_mean",
+    "waiting p99": "waiting_p99",
+    "Jain": "fairness_jain",
+    "overtaken": "fairness_overtaken_max",
+    "busiest": "load_max",
+    "unserved": "unserved",
+    "stopped": "stopped",
+}
+MEANS = {
+    "entries": "entries",
+    "time": "time",
+    "messages": "messages",
+    "messages per entry": "messages_per_entry",
+    "client delay, mean": "client_delay_mean",
+    "hand-over, mean": "synchronisation_delay_mean",
+    "waiting, mean": "waiting_mean",
+    "waiting, p99": "waiting_p99",
+    "waiting, longest": "waiting_max",
+    "fairness (Jain)": "fairness_jain",
+    "overtaken, most": "fairness_overtaken_max",
+    "load, mean": "load_mean",
+    "load, busiest": "load_max",
+}
 
 
 def run_campaign(
-    draw: PlannedTrials,
+    choice: Choice,
+    plan: Plan,
     seeds: Sequence[int],
     helpers: AbstractContextManager[Helpers],
+    *,
     chart_file: Path | None,
     output: str,
 ) -> int:
-    """Run all seeds, print the report, and return the exit status."""
-    draw(seeds[0])  # raises what is wrong with the options before any work is done
-    line = ProgressLine()
-    with contextlib.ExitStack() as stack:
-        stack.callback(line.close)
-        executor, count = stack.enter_context(helpers)
-        report = campaign(
-            draw,
-            seeds,
-            executor=executor,
-            workers=count,
-            progress=lambda so_far: line.show(
-                f"{so_far.runs:,} of {len(seeds):,} runs, {len(so_far.failures)} failed"
-            ),
-        )
+    """Run all seeds, print the report, and return the exit status.
+
+    An interrupt ends the work, and the report is on the runs that were done until then.
+    """
+    plan(seeds[0])  # raises what is wrong with the options before any work is done
+    keep = output != "table" or len(seeds) <= ROWS_MAX
+    report, whole = _run(plan, seeds, helpers, keep=keep)
     if chart_file:
-        write_file(chart_file, outage_chart({draw.algorithm: report}))
+        write_file(chart_file, outage_chart({plan.algorithm: report}))
     if output == "json":
-        print_json(_facts(draw, report))
+        print_json(_facts(choice, report))
+    elif output == "csv":
+        click.echo(to_csv([{**choice.labels, **row} for row in report.to_dicts()]), nl=False)
     else:
-        _print(draw, report)
+        _print(choice, report)
+    if not whole:
+        done = f"{report.runs:,} of {len(seeds):,} runs"
+        click.echo(f"interrupted: this is the report on {done}", err=True)
+        return INTERRUPTED
     return 1 if report.failures else 0
+
+
+def _run(
+    plan: Plan, seeds: Sequence[int], helpers: AbstractContextManager[Helpers], *, keep: bool
+) -> tuple[Report, bool]:
+    """Run the seeds, and return the report and whether it is on all of them."""
+    line = ProgressLine()
+    so_far = Report()
+
+    def show(report: Report) -> None:
+        nonlocal so_far
+        so_far = report
+        line.show(f"{report.runs:,} of {len(seeds):,} runs, {len(report.failures)} failed")
+
+    try:
+        with contextlib.closing(line), helpers as (executor, count):
+            report = campaign(
+                plan, seeds, executor=executor, workers=count, keep=keep, progress=show
+            )
+            return report, True
+    except KeyboardInterrupt:
+        so_far.sort()
+        return so_far, False
 
 
 def outage_chart(reports: dict[str, Report]) -> str:
@@ -73,17 +133,27 @@ def _distribution(outages: Sequence[float]) -> list[tuple[float, float]]:
     return [(outages[rank], (rank + 1) / len(outages)) for rank in ranks] if outages else []
 
 
-def _facts(draw: PlannedTrials, report: Report) -> dict[str, Any]:
-    facts: dict[str, Any] = msgspec.to_builtins(report)
-    crashes = len(facts.pop("outages"))
-    outage = msgspec.to_builtins(report.outage)
-    return {"algorithm": draw.algorithm, **facts, "crashes": crashes, "outage": outage}
+def _facts(choice: Choice, report: Report) -> dict[str, Any]:
+    return {
+        **choice.labels,
+        "processes": choice.setup.size,
+        "runs": report.runs,
+        "failures": report.failures,
+        "entries": report.entries,
+        "messages": report.messages,
+        "late": report.late,
+        "crashes": len(report.outages),
+        "outage": report.outage,
+        "confidence": CONFIDENCE,
+        "totals": report.totals(),
+        "rows": report.to_dicts(),
+    }
 
 
-def _print(draw: PlannedTrials, report: Report) -> None:
+def _print(choice: Choice, report: Report) -> None:
     outage = report.outage
     lines = {
-        "algorithm": f"{draw.algorithm}, N = {draw.size}",
+        "algorithm": choice.title,
         "runs": f"{report.runs:,}, {len(report.failures):,} of them failed",
         "entries": f"{report.entries:,}",
         "messages": f"{report.messages:,}",
@@ -96,10 +166,45 @@ def _print(draw: PlannedTrials, report: Report) -> None:
     }
     for name, value in lines.items():
         click.echo(f"{name:13} {value}")
+    if len(report.results) < report.runs:
+        click.echo(f"{'means':13} not of more than {ROWS_MAX:,} seeds; -o csv has a line for each")
+    _print_rows(report)
+    _print_means(report.totals())
     for failure in report.failures[:FAILURES_SHOWN]:
         click.echo(f"{'failure':13} seed {failure.seed}: {failure.property}: {failure.text}")
     if report.failures:
         click.echo(f"{'see again':13} {_replay_command(report.failures[0].seed)}")
+
+
+def _print_rows(report: Report) -> None:
+    if not 0 < len(report.results) <= ROWS_SHOWN:
+        return
+    rows = [[_cell(row[name]) for name in ROW.values()] for row in report.to_dicts()]
+    click.echo()
+    print_table(list(ROW), rows)
+
+
+def _print_means(totals: dict[str, Interval]) -> None:
+    """Print the means over the seeds, with their intervals where there are several seeds."""
+    kinds = {f"... {name.removeprefix(KIND)}": name for name in totals if name.startswith(KIND)}
+    shown = {**MEANS, **kinds}
+    place = list(MEANS).index("messages") + 1
+    names = [*list(MEANS)[:place], *kinds, *list(MEANS)[place:]]
+    rows = [
+        [name, found.mean, _cell(found.half_width), found.min, found.max]
+        for name in names
+        if (found := totals.get(shown[name])) is not None
+    ]
+    if not rows:
+        return
+    over = f"over {totals['entries'].count:,} runs"
+    click.echo()
+    print_table([over, "mean", f"± ({CONFIDENCE:.0%})", "least", "most"], rows)
+    click.echo()
+
+
+def _cell(value: Any) -> Any:
+    return "-" if value is None else value
 
 
 def _replay_command(seed: int) -> str:

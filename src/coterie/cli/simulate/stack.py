@@ -35,7 +35,10 @@ FAILURES_SHOWN = 10
 @click.option("--seeds", type=click.IntRange(min=1), help="Run a campaign of so many seeds.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, help="... on so many cores.")
 @click.option(
-    "--workload", type=click.Choice(list(WORKLOADS)), help="Default: each seed draws one."
+    "--workload",
+    type=click.Choice(list(WORKLOADS)),
+    metavar="KIND",
+    help=f"One of {', '.join(WORKLOADS)}. Default: each seed draws one.",
 )
 @click.option("--details", help="Algorithm/variant of a classic workload, scheme of a store.")
 @click.option("--keep", metavar="I,J,...", help="Faults to keep, by number; 'none' for no fault.")

@@ -106,7 +106,7 @@ def command(
         raise UsageError("--port and --no-open belong to --web")
     if output in DRAWN and (view != "graph" or watch):
         raise UsageError(f"-o {output} draws the graph, once: coterie status graph -o {output}")
-    source = _source(url)
+    source = source_of(url)
     while True:
         if watch and output == "table":
             click.clear()
@@ -130,7 +130,8 @@ def _show_pages(url: str | None, port: int, *, browser: bool) -> int:
     return 0
 
 
-def _source(url: str | None) -> Source:
+def source_of(url: str | None) -> Source:
+    """Find out where the status comes from: the directory, the cluster or the server of the URL."""
     from coterie.locks.url import choose_url, scheme_of  # noqa: PLC0415 - as below
 
     chosen = choose_url(url)

@@ -40,7 +40,7 @@ class Series:
     name: str
     measured: Sequence[tuple[float, float]] = ()
     theory: Sequence[Band] = ()
-    joined: bool = False  # a line leads through what was measured
+    joined: bool = False  # a line leads through what was measured, and the band has no edges
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ class _PanelDrawing:
         if low != high:
             self.sheet.polygon([*low, *reversed(high)], fill=colour, opacity="0.12")
         lines = [low] if low == high else [low, high]
-        if series.joined:
-            lines.append([(self.x_axis.place(x), self._y(y)) for x, y in series.measured])
+        if series.joined:  # in a band, whose edges would hide the line
+            lines = [[(self.x_axis.place(x), self._y(y)) for x, y in series.measured]]
         for line in lines:
             self.sheet.polyline(line, stroke=colour, stroke_width=1.6, stroke_dasharray=dashes)
 

@@ -77,8 +77,7 @@ ALGORITHM = Algorithm(
         Parameter(
             "votes",
             "equal",
-            "the votes: one count per process, as in 3,1,1 (weighted), or how many one needs of"
-            " those of the replicas (decentralized)",
+            "one count per process, as in 3,1,1; equal: one vote each",
             parse_votes,
         ),
     ),

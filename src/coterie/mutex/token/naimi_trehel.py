@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeAlias
 
-from coterie.catalogue import Algorithm, Costs, Setup, Variant, between, exactly
+from coterie.catalogue import Algorithm, Cost, Costs, Setup, Variant, between, exactly
 from coterie.errors import ProtocolError
 from coterie.process import Entered, Mutex, Outbox, Payload, ProcessId
 
@@ -99,6 +99,18 @@ def _worst(setup: Setup) -> int:
     return setup.size if setup.size > 1 else 0
 
 
+def _idle(setup: Setup) -> Cost:
+    """Climb a path of the tree, and send the token back.
+
+    Over random requesters the mean is H(N - 1), the holder's free entries included. These are one in
+    N and change nothing: where each requester is another than the last, the others pay for them.
+    """
+    size = setup.size
+    harmonic = sum(1 / term for term in range(1, size))
+    mean = exactly(size * harmonic / (size - 1) if size > 1 else 0, "H(N - 1) · N/(N - 1)")
+    return between(min(2, _worst(setup)), _worst(setup), "2 to N", mean)
+
+
 ALGORITHM = Algorithm(
     name="naimi-trehel",
     family="token",
@@ -111,7 +123,7 @@ ALGORITHM = Algorithm(
     process=NaimiTrehel,
     build=_build,
     costs=Costs(
-        idle=lambda setup: between(min(2, _worst(setup)), _worst(setup), "2 to N, mean H(N - 1)"),
+        idle=_idle,
         again=lambda setup: exactly(0, "0"),
         saturated=lambda setup: between(0, _worst(setup), "0 to N"),
         client_delay=lambda setup: between(0, _worst(setup), "2 to N"),

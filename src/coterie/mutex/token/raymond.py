@@ -111,7 +111,8 @@ def _idle(setup: Setup) -> Cost:
     tree: Tree = setup.parameters["tree"]
     everyone = range(1, setup.size + 1)
     links = sum(tree.distance(me, me % setup.size + 1) for me in everyone)
-    return exactly(float(Fraction(2 * links, setup.size)), "2 · distance")
+    mean = exactly(2 * tree.mean_distance, "2 · mean distance")
+    return exactly(float(Fraction(2 * links, setup.size)), "2 · distance", mean)
 
 
 def _twice_diameter(setup: Setup) -> int:

@@ -68,6 +68,19 @@ class Tree:
         return self.distance(farthest, list(self.towards(farthest))[-1])
 
     @functools.cached_property
+    def mean_distance(self) -> float:
+        """The mean over all pairs of different processes; 0 for a single one.
+
+        A link is on the way of each pair that it separates: those below it, and all others.
+        """
+        below = dict.fromkeys(self._parents, 1)
+        links = 0
+        for process in list(self._parents)[:0:-1]:  # from the farthest, without the root
+            links += below[process] * (self.size - below[process])
+            below[self._parents[process]] += below[process]
+        return 2 * links / (self.size * (self.size - 1)) if self.size > 1 else 0.0
+
+    @functools.cached_property
     def _parents(self) -> dict[ProcessId, ProcessId]:
         return self.towards(1)
 

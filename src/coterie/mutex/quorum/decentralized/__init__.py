@@ -113,8 +113,7 @@ ALGORITHM = Algorithm(
         Parameter(
             "votes",
             "auto",
-            "the votes: one count per process, as in 3,1,1 (weighted), or how many one needs of"
-            " those of the replicas (decentralized)",
+            "how many votes of the replicas one needs; auto: three quarters",
             lambda text, _: _parse_count(text, None),
         ),
         Parameter(

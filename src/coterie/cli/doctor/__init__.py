@@ -1,0 +1,47 @@
+"""`coterie doctor`: looks at what locks rest on, here and on the way to their servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from coterie.cli.common.output import output_option, print_json, print_table
+from coterie.cli.doctor.machine import look_at_disk, look_at_machine
+from coterie.cli.doctor.reach import data_folders, look_at_lines, look_at_service
+from coterie.locks.url import choose_url
+
+
+@click.command("doctor")
+@click.argument("url", required=False)
+@click.option(
+    "--data",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A data directory of a node whose disk to try; those of coterie.toml are tried by themselves.",
+)
+@output_option
+def command(*, url: str | None, data: tuple[Path, ...], output: str) -> int:
+    """Look at what locks rest on: clock, pauses, descriptors, disk, nodes, certificates.
+
+    URL says where the locks are; the default is COTERIE_URL, then coterie.toml, then file:. Nothing is locked or
+    changed; a disk is tried with a file that is gone afterwards.
+
+    Exits with 1 if something is bad, with 0 if there are at most hints.
+    """
+    chosen = choose_url(url)
+    diagnoses = [
+        *look_at_machine(),
+        *map(look_at_disk, data or data_folders(chosen)),
+        *look_at_service(chosen),
+        *look_at_lines(chosen),
+    ]
+    if output == "json":
+        print_json(diagnoses)
+    else:
+        rows = [[each.what, each.state, each.found] for each in diagnoses]
+        print_table(["what", "state", "found"], rows)
+        for each in diagnoses:
+            if each.advice:
+                click.echo(f"{each.what}: {each.advice}", err=True)
+    return 1 if any(each.state == "bad" for each in diagnoses) else 0

@@ -1,0 +1,111 @@
+"""Whether the places that locks come from can be reached from here, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from typing import TYPE_CHECKING, Any
+
+from coterie.cli.doctor.diagnosis import Diagnosis
+from coterie.cli.status import source_of
+from coterie.cluster.config import load
+from coterie.cluster.url import make_visit
+from coterie.errors import CoterieError, Unavailable
+from coterie.locks.url import scheme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from coterie.cluster.membership import Address
+
+CALL_SECONDS_MAX = 3.0
+SLOW_SECONDS = 0.25
+DAY_SECONDS = 86_400
+EXPIRY_DAYS_FEW = 30
+
+
+def look_at_service(url: str) -> Iterator[Diagnosis]:
+    """Ask every node or server that the URL names how it is."""
+    try:
+        state = source_of(url).state(locks=False)
+    except Unavailable as error:
+        yield Diagnosis(url, "bad", str(error), "start it, or look at addresses and firewalls")
+        return
+    except CoterieError as error:
+        yield Diagnosis(url, "bad", str(error))
+        return
+    if not state.nodes:
+        yield Diagnosis(url, "good", "the lock directory can be read")
+    for node in state.nodes:
+        what = f"{getattr(node, 'name', 'server')} at {node.address}"
+        if node.trouble:
+            yield Diagnosis(what, "bad", node.trouble)
+        else:
+            yield Diagnosis(what, "good", "answers")
+
+
+def look_at_lines(url: str) -> Iterator[Diagnosis]:
+    """Call every node of a cluster: how long that takes, and how long its certificate lasts."""
+    if scheme_of(url) != "coterie":
+        return
+    visit = make_visit(url)
+    tls = visit.security.client_context()
+    for address in visit.addresses:
+        yield from asyncio.run(_call(address, tls))
+    if visit.security.is_open:
+        yield Diagnosis(
+            "secret and TLS",
+            "look",
+            "neither: each program that reaches a node may take part",
+            "set secret-file or [tls] unless the network is your own",
+        )
+
+
+async def _call(address: Address, tls: ssl.SSLContext | None) -> list[Diagnosis]:
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(CALL_SECONDS_MAX):
+            _, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
+    except (OSError, TimeoutError):
+        return []  # `look_at_service` has said why
+    passed = time.monotonic() - began
+    certificate = writer.get_extra_info("peercert")
+    writer.close()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(CALL_SECONDS_MAX):
+            await writer.wait_closed()
+    found = [judge_call(address, passed)]
+    if certificate:
+        found.append(judge_certificate(address, certificate, time.time()))
+    return found
+
+
+def judge_call(address: Address, seconds: float) -> Diagnosis:
+    """Judge how long a connection took."""
+    found = f"connected in {seconds * 1000:.1f} ms"
+    if seconds <= SLOW_SECONDS:
+        return Diagnosis(f"line to {address}", "good", found)
+    advice = "each lock waits for a majority of such lines: the lease should be many times as long"
+    return Diagnosis(f"line to {address}", "look", found, advice)
+
+
+def judge_certificate(address: Address, certificate: dict[str, Any], now: float) -> Diagnosis:
+    """Judge for how long a certificate is still good."""
+    days = (ssl.cert_time_to_seconds(certificate["notAfter"]) - now) / DAY_SECONDS
+    found = f"ends on {certificate['notAfter']}, in {days:.0f} days"
+    if days >= EXPIRY_DAYS_FEW:
+        return Diagnosis(f"certificate of {address}", "good", found)
+    advice = "replace it before: a node reads its files when it starts"
+    return Diagnosis(f"certificate of {address}", "look", found, advice)
+
+
+def data_folders(url: str) -> list[Path]:
+    """Return the data directories of nodes that the configuration names and this machine has."""
+    if scheme_of(url) != "coterie" or url.startswith("coterie://"):
+        return []
+    config = load(url.removeprefix("coterie:"))
+    named = [config.options(member.name).data for member in config.membership.members]
+    return [folder for folder in dict.fromkeys(named) if folder is not None and folder.is_dir()]
