@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+import coterie as coterie_package
 from coterie.catalogue import algorithm, every_algorithm, load, source_of
 from coterie.catalogue.loader import installed
 from coterie.cli import run
@@ -27,6 +29,7 @@ from coterie.scenario.replay import replay
 from coterie.simulate import Plan
 from coterie.simulate.compare import compare
 from coterie.simulate.monitors import ViolationError
+from coterie.simulate.sweep import Contender
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:
@@ -299,8 +302,10 @@ def test_what_does_not_work_has_no_costs() -> None:
     assert said.status == 1
     assert "has no costs, since it does not work: processes 3 and 1 are in" in said.stderr
     entry = load(NAIVE)
-    with pytest.raises(ViolationError, match="critical section at once"):
+    with pytest.raises(ViolationError, match="critical section at once") as caught:
         compare(entry, entry.setup(3))
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - ours, as from a worker
+    assert (again.name, str(again)) == ("safety", str(caught.value))
 
 
 @pytest.mark.parametrize("command", ["check", "simulate"])
@@ -421,12 +426,25 @@ def test_installed_packages_offer_algorithms_by_name() -> None:
 # What is named elsewhere is not run
 
 
-def test_a_scenario_runs_no_file(tmp_path: Path) -> None:
+def test_a_scenario_or_a_plan_runs_no_file(tmp_path: Path) -> None:
     file = tmp_path / "ran.py"
     file.write_text("raise SystemExit")
-    for refused in (f"{file}:Own 3", "nothere:Own 3"):
+    for refused in (f"{file}:Own", "nothere:Own"):
         with pytest.raises(UsageError, match="is not loaded"):
-            perform(refused)
+            perform(f"{refused} 3")
+        with pytest.raises(UsageError, match="is not loaded"):
+            Plan(algorithm=refused, size=3)(0)
+        with pytest.raises(UsageError, match="is not loaded"):
+            Contender(refused, 3).find()
+
+
+def test_a_module_is_found_by_a_worker_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_planned.py").write_text(own())
+    monkeypatch.chdir(tmp_path)
+    name = "own_planned:Own"
+    assert len(Plan(algorithm=name, size=3, source=source_of(name))(0).processes) == 3
 
 
 def test_an_address_plays_what_was_loaded_and_nothing_else() -> None:
@@ -489,3 +507,16 @@ def test_an_election_of_ones_own_is_checked_and_measured(tmp_path: Path) -> None
     assert coterie("check", str(file), "-N", "2").status == 0
     assert coterie("check", str(file), "-N", "2", "--crashes", "1").status == 1
     assert coterie("simulate", str(file), "-N", "3").status == 0
+
+
+def test_what_strangers_talk_to_cannot_load() -> None:
+    """Pages, scenarios and clusters look algorithms up, and import none by a reference."""
+    source = Path(coterie_package.__file__).parent
+    for room in ("cluster", "lab", "scenario", "stack", "web"):
+        for path in (source / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module == "coterie.catalogue":
+                    names = {alias.name for alias in node.names}
+                    assert not names & {"find", "load", "loader", "source_of"}, path
+                if isinstance(node, ast.ImportFrom):
+                    assert node.module != "coterie.catalogue.loader", path

@@ -81,17 +81,19 @@ NOT_GERUNDS = {
 ROOMS = {
     "__main__": "cli",
     "alarm": "system",
+    "audit": "engines errors postgresql system transactions transactions.isolation"
+    " transactions.serializability",
     "catalogue": "errors process",
-    "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
+    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
     " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
-    " process scenario simulate stack system trace transactions transactions.serializability"
-    " transactions.trials web",
+    " process scenario simulate stack system trace transactions transactions.isolation"
+    " transactions.serializability transactions.trials web",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
     "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks",
     "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
-    " process system",
+    " process system trace",
     "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
     " deadlock.service errors locks mutex system",
     "cluster.runtime": "alarm errors process system",
@@ -108,7 +110,7 @@ ROOMS = {
     "election": "catalogue clocks errors process",
     "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
-    "lab": "catalogue deadlock errors explore process scenario trace",
+    "lab": "catalogue deadlock diagram errors explore process scenario simulate trace",
     "locks": "aio deadlock.service errors system",
     "mutex": "catalogue clocks coteries errors process",
     "postgresql": "errors",
@@ -122,6 +124,7 @@ ROOMS = {
     "testing": "cluster errors sync",
     "trace": "diagram errors",
     "transactions": "errors",
+    "transactions.isolation": "transactions.serializability",
     "transactions.schemes": "clocks deadlock errors transactions",
     "transactions.serializability": "deadlock diagram errors transactions",
     "transactions.site": "clocks deadlock deadlock.service errors process transactions.schemes",

@@ -88,7 +88,7 @@ def test_the_index_names_every_example_and_its_commands_run(
     monkeypatch.chdir(EXAMPLES)
     index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     files = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
-    assert set(re.findall(r"^\| \[([\w.]+)\]", index, re.MULTILINE)) == files
+    assert files <= set(re.findall(r"^\| \[([\w.]+)\]", index, re.MULTILINE))
     commands = re.findall(r"`coterie ([^`]+)`", index)
     assert len(commands) >= 2
     for command in commands:

@@ -16,7 +16,7 @@ from coterie.lab.run import state_of
 from coterie.scenario import perform
 from coterie.scenario.replay import Replay
 from coterie.simulate import Closed, Network, Simulation, Uniform
-from coterie.trace import Called, Header, Paused, Sent, Trace
+from coterie.trace import Called, Header, Paused, Repeated, Sent, Trace
 
 
 def position_of(address: Address | Refusal) -> Position:
@@ -36,6 +36,14 @@ def test_a_counterexample_is_a_run_that_ends_in_the_violation() -> None:
     assert position.first == "maekawa 3 variant=survey"
     assert len(position.moves) == verdict.depth
     assert not [move for move in position.enabled if not move.fault]
+
+
+def test_a_run_that_goes_round_is_played_once_round() -> None:
+    """Where it begins again is a remark, and no move."""
+    trace = Trace(Header(algorithm="lamport", size=2), [Called(1.0, 1, "acquire"), Repeated(2.0)])
+    address = address_of(trace)
+    assert isinstance(address, Address)
+    assert address.moves == ["acquire 1"]
 
 
 @pytest.mark.parametrize("name", ["ricart-agrawala", "lamport", "token-ring", "raymond"])

@@ -268,6 +268,14 @@ def source_of(name: str) -> str | None:
     return loader.read(found["file"])
 
 
+def find(name: str, source: str | None) -> Algorithm:
+    """Look up an algorithm, or import it if there is a source: what `source_of` has returned.
+
+    Without one it is as `algorithm`, so that a name which a page sends runs no file.
+    """
+    return algorithm(name) if source is None else load(name, source)
+
+
 def every_algorithm(*, loaded: bool = False) -> dict[str, Algorithm]:
     """Return all algorithms by name: ours, then those of installed packages.
 

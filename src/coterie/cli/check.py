@@ -32,26 +32,46 @@ if TYPE_CHECKING:
     from coterie.trace import Trace
 
 
+SIZE = 3  # processes, unless it is chosen
+WORLD_OPTIONS = (
+    "entries",
+    "channel",
+    "crashes",
+    "losses",
+    "duplicates",
+    "suspicions",
+    "restarts",
+    "exact",
+    "canonical",
+)
+SEARCH_OPTIONS = (*WORLD_OPTIONS, "max_states", "max_time", "device")
+
+
 @click.command("check", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False)
 @click.option(
     "--all", "everything", is_flag=True, help="Check every algorithm that needs no clock."
 )
-@click.option("-N", "size", type=int, default=3, show_default=True, help="Number of processes.")
+@click.option(
+    "-N",
+    "size",
+    type=int,
+    help=f"Number of processes.  [default: {SIZE}; with nothing chosen for a flawed variant, where it"
+    " is known to fail]",
+)
 @variant_option
 @click.option(
     "--entries",
-    default="1",
-    show_default=True,
     metavar="K",
-    help="Entries per process: a number, or 'any' (with --canonical if there are logical clocks).",
+    help="Entries per process: a number, or 'any' (with --canonical if there are logical clocks)."
+    "  [default: 1]",
 )
 @click.option(
     "--channel",
     type=click.Choice([c.value for c in Channel]),
     help="Order of messages on a link; default: what the algorithm needs.",
 )
-@click.option("--crashes", type=click.IntRange(min=0), default=0, help="At most this many crashes.")
+@click.option("--crashes", type=click.IntRange(min=0), help="At most this many crashes.")
 @click.option(
     "--losses", type=click.IntRange(min=0), default=0, help="At most this many lost messages."
 )
@@ -66,6 +86,12 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=0,
     help="At most this many false suspicions.",
+)
+@click.option(
+    "--restarts",
+    type=click.IntRange(min=0),
+    default=0,
+    help="At most this many times a crashed process begins again, without memory (1 without a clock).",
 )
 @click.option("--max-states", type=click.IntRange(min=1), help="Stop after this many states.")
 @click.option(
@@ -89,7 +115,7 @@ def command(
     *,
     algorithm: str | None,
     everything: bool,
-    size: int,
+    size: int | None,
     variant: str | None,
     trace_file: Path | None,
     opened: bool,
@@ -105,7 +131,10 @@ def command(
         raise UsageError("name one algorithm, or use --all")
     search = {name: options.pop(name) for name in SEARCH_OPTIONS}
     names = list(algorithms()) if everything else [str(algorithm)]
-    choices = [choose(name, size, variant, options) for name in names]
+    choices = [choose(name, SIZE if size is None else size, variant, options) for name in names]
+    if size is None and not any(options.values()) and not any(map(search.get, WORLD_OPTIONS)):
+        pairs = zip(names, choices, strict=True)
+        choices = [_where_it_fails(name, choice, search) for name, choice in pairs]
     if everything:  # a search with a clock is long unless its bounds are chosen with care
         choices = [choice for choice in choices if not needs_clock(choice.build())]
     verdicts = []
@@ -124,6 +153,24 @@ def command(
     return _exit_status(verdicts)
 
 
+def _where_it_fails(name: str, choice: Choice, search: dict[str, Any]) -> Choice:
+    """Choose the smallest setting known to refute a flawed variant; others are left as they are."""
+    setup = choice.setup
+    flaw = choice.algorithm.variant(setup.variant).flaw
+    if flaw is None:
+        return choice
+    search |= {"entries": str(flaw.entries), "crashes": flaw.crashes}
+    options: dict[str, object] = {
+        "-N": flaw.size,
+        "--entries": flaw.entries,
+        "--crashes": flaw.crashes,
+    }
+    options |= {f"--{parameter}": value for parameter, value in flaw.parameters.items()}
+    words = " ".join(f"{option} {value}" for option, value in options.items())
+    click.echo(f"{choice.algorithm.name}, {setup.variant}: known to fail with {words}", err=True)
+    return choose(name, flaw.size, setup.variant, dict(flaw.parameters))
+
+
 def _open(verdicts: Sequence[Verdict]) -> None:
     """Show the first counterexample in the laboratory, until Ctrl-C."""
     found = next((verdict.counterexample for verdict in verdicts if verdict.counterexample), None)
@@ -135,23 +182,14 @@ def _open(verdicts: Sequence[Verdict]) -> None:
     show_trace(found)
 
 
-SEARCH_OPTIONS = (
-    "entries",
-    "channel",
-    "crashes",
-    "losses",
-    "duplicates",
-    "suspicions",
-    "max_states",
-    "max_time",
-    "exact",
-    "canonical",
-    "device",
-)
-
-
 def _search(
-    choice: Choice, *, entries: str, channel: str | None, max_time: float | None, **budget: Any
+    choice: Choice,
+    *,
+    entries: str | None,
+    channel: str | None,
+    crashes: int | None,
+    max_time: float | None,
+    **budget: Any,
 ) -> Verdict:
     line = ProgressLine()
 
@@ -166,7 +204,8 @@ def _search(
     search = _check_with_clock if needs_clock(processes) else check
     verdict = search(
         processes,
-        entries=_entries(entries),
+        entries=_entries(entries or "1"),
+        crashes=crashes or 0,
         channel=Channel(channel) if channel else None,
         max_seconds=max_time,
         header=choice.header,
@@ -193,11 +232,10 @@ def _check_with_clock(
             raise UsageError(
                 f"--{name} has no meaning for an algorithm that needs a clock: leave it out"
             )
-    bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
-    delays = (1, int(min(bounds)))
     from coterie.explore import check_timed  # noqa: PLC0415 - most algorithms need no clock
 
-    return check_timed(processes, delays=delays, entries=entries, crashes=crashes, **options)
+    returns = options.pop("restarts")
+    return check_timed(processes, entries=entries, crashes=crashes, returns=returns, **options)
 
 
 def _entries(text: str) -> int | None:

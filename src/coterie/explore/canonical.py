@@ -104,7 +104,8 @@ class Canonical:
     def _require_indifference(self, state: int, given: Input, outcome: Outcome) -> None:
         """Run the step once more, one later, and compare."""
         seat = self._moves.seats.restore(state)
-        assert seat is not None, "a crashed process takes no step"
+        if seat is None:
+            return  # it begins again, whatever the time
         standing = self._moves.seats.locals[state].standing
         later_seat = Seat(_later(seat.process, 1), seat.user)
         later = run(later_seat, standing, _later_input(given, 1), self._moves.size)

@@ -26,7 +26,17 @@ from coterie.explore.search import Search
 from coterie.explore.tables.moves import Faults, Moves
 from coterie.explore.tables.steps import SIZE_MAX
 from coterie.explore.verdict import Verdict
-from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, describe_error, seat
+from coterie.process import (
+    Channel,
+    Election,
+    ElectionUser,
+    Mutex,
+    MutexUser,
+    Seat,
+    SeatCodec,
+    describe_error,
+    seat,
+)
 from coterie.trace import Header, Trace, Violated
 
 if TYPE_CHECKING:
@@ -49,6 +59,7 @@ def check(
     losses: int = 0,
     duplicates: int = 0,
     suspicions: int = 0,
+    restarts: int = 0,
     properties: Sequence[Property] | None = None,
     max_states: int | None = None,
     max_seconds: float | None = None,
@@ -69,6 +80,7 @@ def check(
         losses: at most so many messages are lost.
         duplicates: at most so many times a message is delivered again.
         suspicions: at most so many times a live process is reported as down.
+        restarts: 1 if a crashed process may begin again, without memory, once; else 0.
         properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections.
         max_states: give up after about so many states.
         max_seconds: give up after about so many seconds.
@@ -79,15 +91,14 @@ def check(
         progress: called about twice a second.
     """
     budget = Budget(max_states, max_seconds, progress)
-    faults = Faults(crashes, losses, duplicates, suspicions)
+    faults = Faults(crashes, losses, duplicates, suspicions, restarts)
     _validate(processes, entries, faults, budget)
     seats = _seats(processes, entries, _requesters(requesters, len(processes)))
-    properties = _usual_properties(processes) if properties is None else properties
-    channel = channel or declared_channel(processes)
+    properties = _usual_properties(processes, faults) if properties is None else properties
+    links, gpu = channel or declared_channel(processes), _device(device, exact=exact)
     timeless = msgspec.structs.replace(header or _header(processes), clock="none")
-    gpu = _device(device, exact=exact)
-    asked = (seats, channel, faults, properties, exact, canonical, timeless, gpu, entries is None)
-    return _Question(*asked).answer(Watch(budget))
+    question = _Question(seats, links, faults, properties, exact, canonical, timeless, gpu)
+    return question.answer(Watch(budget))
 
 
 def needs_clock(processes: Sequence[Process[Any]]) -> bool:
@@ -113,7 +124,6 @@ class _Question:
     canonical: bool
     header: Header
     device: Gpu | None
-    endless: bool  # users may call again and again
 
     def answer(self, watch: Watch) -> Verdict:
         moves = Moves(self._fresh_seats(), self.channel, self.faults)
@@ -140,7 +150,7 @@ class _Question:
             exact=self.exact,
             canonical=Canonical(moves) if self.canonical else None,
             device=self.device,
-            endless=self.endless,
+            endless=any(_calls_without_end(seat) for seat in self.seats),
         )
         search = prepare()
         search.run(initial)
@@ -202,6 +212,10 @@ class _Question:
         )
 
 
+def _calls_without_end(seat: Seat) -> bool:
+    return isinstance(seat.user, MutexUser | ElectionUser) and seat.user.entries is None
+
+
 def _word(search: Search) -> Literal["verified", "violated", "unfinished", "vacuous"]:
     if search.inspector.finding:
         return "violated"
@@ -234,10 +248,12 @@ def _validate(
         )
     amounts = {"entries": entries, "crashes": faults.crash, "losses": faults.lose}
     amounts |= {"duplicates": faults.duplicate, "suspicions": faults.suspect}
-    amounts |= {"max_states": budget.max_states}
+    amounts |= {"restarts": faults.restart, "max_states": budget.max_states}
     for name, amount in (*amounts.items(), ("max_seconds", budget.max_seconds)):
         if amount is not None and amount < 0:
             raise UsageError(f"{name} must be 0 or more, got {amount}")
+    if faults.restart > 1:
+        raise UsageError(f"restarts must be 0 or 1, got {faults.restart}")
 
 
 def _device(name: DeviceName, *, exact: bool) -> Gpu | None:
@@ -246,7 +262,7 @@ def _device(name: DeviceName, *, exact: bool) -> Gpu | None:
     return open_device(name)
 
 
-def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
+def _usual_properties(processes: Sequence[Process[Any]], faults: Faults) -> Sequence[Property]:
     mutexes = [process for process in processes if isinstance(process, Mutex)]
     if len(mutexes) == len(processes):
         promised = all(mutex.every_wait_ends for mutex in mutexes)
@@ -255,7 +271,7 @@ def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
     if len(elections) != len(processes):
         return ()
     properties = list(ELECTION)
-    if all(election.one_leads for election in elections):
+    if all(election.one_leads for election in elections) and not faults.restart:
         properties.append(ONE_LEADER)
     if all(election.highest_leads for election in elections):
         properties.append(HIGHEST)

@@ -21,6 +21,7 @@ def address_of(trace: Trace, until: int | None = None) -> Address | Refusal:
             script.write(record)
     except CoterieError as error:
         return Refusal(str(error))
-    if len(script.commands) > MOVES_MAX:
-        return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(script.commands):,}")
-    return Address(script.first_line(), script.commands, len(script.commands))
+    moves = [command for command in script.commands if not command.startswith("#")]
+    if len(moves) > MOVES_MAX:
+        return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(moves):,}")
+    return Address(script.first_line(), moves, len(moves))

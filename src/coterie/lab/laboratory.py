@@ -41,6 +41,7 @@ from coterie.lab.recent import Recent
 from coterie.lab.review import find_blunder, point_of_no_return
 from coterie.lab.run import Run, begin_run
 from coterie.lab.scope import limits, unexplored
+from coterie.lab.violation import first_violation
 from coterie.lab.waits import explain_waits
 from coterie.trace import label
 
@@ -182,17 +183,27 @@ class Laboratory:
     @_refusing
     def way(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Way | Refusal:
         """Find the fewest moves from the reader's place to a violation."""
+        known = self._atlases.get((question.first, question.bound))
+        if known is None and not question.moves and question.bound.fault() is None:
+            # From the start a search that stops at the first violation sees far less than an atlas.
+            return self._way_from_start(question, cancelled or (lambda: False))
         sought = self._search(question, cancelled)
         if isinstance(sought, Refusal):
             return sought
         run, cursor, play, atlas, _ = sought
         moves = None if atlas is None else atlas.way(play)
         searched = Searched() if atlas is None else atlas.searched
-        if moves is None:
-            return Way(None, None, searched)
-        whole = [*run.moves[:cursor], *moves]
-        address = write_address(Address(run.first, whole, len(whole)))
-        return Way(moves, [code_of(move) for move in moves], searched, address)
+        return _way(run, cursor, moves, searched)
+
+    def _way_from_start(self, question: Question, cancelled: Callable[[], bool]) -> Way | Refusal:
+        run = self._run(question)
+        if isinstance(run, Refusal):
+            return run
+        if unexplored(run.play) is not None or run.steps[0].violation is not None:
+            return _way(run, 0, None, Searched())
+        seconds = self._milliseconds(question) / 1000
+        found = first_violation(run.play, question.bound, seconds, cancelled)
+        return SUPERSEDED if found is None else _way(run, 0, found.moves, found.searched)
 
     @_refusing
     def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
@@ -318,6 +329,14 @@ class _Sought(NamedTuple):
     play: Play
     atlas: Atlas | None
     whole: Atlas | None  # of all that can be reached from the start, if that is not too large
+
+
+def _way(run: Run, cursor: int, moves: list[str] | None, searched: Searched) -> Way:
+    if moves is None:
+        return Way(None, None, searched)
+    whole = [*run.moves[:cursor], *moves]
+    address = write_address(Address(run.first, whole, len(whole)))
+    return Way(moves, [code_of(move) for move in moves], searched, address)
 
 
 def _cursor(run: Run, question: Question) -> int:

@@ -34,6 +34,10 @@ class ViolationError(CoterieError):
         super().__init__(text)
         self.name = name
 
+    def __reduce__(self) -> tuple[type[ViolationError], tuple[str, str]]:
+        """Travel from a worker process."""
+        return type(self), (self.name, str(self))
+
 
 def no_such_receiver(
     sender: ProcessId, receiver: ProcessId, message: object, size: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import ElectionCosts, load
+from coterie.catalogue import ElectionCosts, find
 from coterie.simulate.campaign import Trial, random_crashes
 from coterie.simulate.faults import Fault, random_faults
 from coterie.simulate.network import Constant, Latency, Network, check_size
@@ -51,7 +51,7 @@ class Plan:
 
     def __call__(self, seed: int) -> Trial:
         """Build fresh processes, workload, network and faults."""
-        entry = load(self.algorithm, self.source)
+        entry = find(self.algorithm, self.source)
         setup = entry.setup(self.size, self.variant, self.parameters)
         check_size(self.latency, self.size)
         return Trial(

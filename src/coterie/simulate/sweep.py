@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from coterie.catalogue import ElectionCosts, load
+from coterie.catalogue import ElectionCosts, find
 from coterie.simulate.compare import (
     Comparison,
     ElectionComparison,
@@ -52,7 +52,7 @@ class Contender:
 
     def find(self) -> tuple[Algorithm, Setup]:
         """Look the algorithm up and check the choices."""
-        entry = load(self.algorithm, self.source)
+        entry = find(self.algorithm, self.source)
         return entry, entry.setup(self.size, self.variant, self.parameters)
 
     def seeds(self, asked: int) -> int:

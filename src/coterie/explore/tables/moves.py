@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 NARROW = 1 << 16  # so many numbers fit into two bytes
 
-Kind = Literal["ask", "own", "deliver", "notice", "crash", "lose", "duplicate", "suspect"]
+Kind = Literal[
+    "ask", "own", "deliver", "notice", "crash", "lose", "duplicate", "suspect", "restart"
+]
 
 
 class Action(NamedTuple):
@@ -50,7 +52,7 @@ class Action(NamedTuple):
     @property
     def is_fault(self) -> bool:
         """Return whether the budget of faults allows it."""
-        return self.kind in {"crash", "lose", "duplicate", "suspect"}
+        return self.kind in {"crash", "lose", "duplicate", "suspect", "restart"}
 
 
 class Change(NamedTuple):
@@ -109,6 +111,7 @@ class Faults(NamedTuple):
     lose: int = 0
     duplicate: int = 0
     suspect: int = 0  # a live process reported as down to one that watches it
+    restart: int = 0  # a crashed process begins again, without memory; once at most
 
 
 class Moves:
@@ -199,22 +202,25 @@ class Moves:
         for sender, receiver in self.link_rows:
             for slot in range(len(self.links.heads.slots)):
                 yield self._deliver(rows, Action("deliver", receiver, sender, slot))
-                if self._allowed("lose"):
+                if self.allows("lose"):
                     yield self._lose(rows, Action("lose", receiver, sender, slot))
-                if self._allowed("duplicate"):
+                if self.allows("duplicate"):
                     yield self._deliver(rows, Action("duplicate", receiver, sender, slot))
         yield from self._fail(rows)
 
     def _fail(self, rows: Rows) -> Iterator[Batch]:
         """Let processes crash, and be reported as down, rightly or wrongly."""
-        if self._allowed("crash"):
+        if self.allows("crash"):
             for place in range(self.size):
                 yield self._crash(rows, Action("crash", place))
             for place, peer in self.link_rows:
                 yield self._notice(rows, Action("notice", place, peer))
-        if self._allowed("suspect"):
+        if self.allows("suspect"):
             for place, peer in self.link_rows:
                 yield self._notice(rows, Action("suspect", place, peer))
+        if self.allows("restart"):
+            for place in range(self.size):
+                yield self._restart(rows, Action("restart", place))
 
     def input_of(self, action: Action, state: Ids) -> Input | None:
         """Return what a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
@@ -228,6 +234,8 @@ class Moves:
                 number = self.links.heads.slots[action.slot].array[state[link]]
             case "notice" | "suspect":
                 number = self.inputs.notice(action.peer + 1)
+            case "restart":
+                number = self.inputs.restart(incarnation=1)
             case "crash":
                 return None
         return self.inputs[int(number)]
@@ -299,6 +307,26 @@ class Moves:
             changes.append(Change(row, old, xp.full(len(sources), number)))
         return Batch(action, sources, changes, None)
 
+    def _restart(self, rows: Rows, action: Action) -> Batch:
+        """Let a crashed process begin again, once all that watched it have heard of its crash."""
+        place = action.place
+        xp = namespace(rows)
+        unheard = xp.zeros(rows.shape[1], np.bool_)
+        for other in range(self.size):
+            watched = self.seats.watched.take(rows[other]) >> np.uint64(place)
+            unheard |= watched & np.uint64(1) != 0
+        down = xp.flatnonzero((rows[place] == self.seats.crash(place)) & ~unheard)
+        sources, changes = self._afford(rows, action, down)
+        for sender in range(self.size):
+            if sender != place and sources.size:
+                link = self.link_rows[sender, place]
+                old = rows[link].take(sources)
+                changes.append(
+                    Change(link, old, xp.full(len(sources), self.links.number(link, ())))
+                )
+        inputs = xp.full(len(sources), self.inputs.restart(incarnation=1), np.int32)
+        return self._handle(rows, action, sources, inputs, changes)
+
     def _remove(self, rows: Rows, link: int, sources: Positions, slot: int) -> Change:
         old = rows[link].take(sources)
         return Change(link, old, self.links.remove(old, slot))
@@ -323,5 +351,6 @@ class Moves:
             after.append(self.budgets.index(left) if min(left) >= 0 else -1)
         return after
 
-    def _allowed(self, kind: str) -> bool:
+    def allows(self, kind: str) -> bool:
+        """Return whether so much as one fault of this kind may happen."""
         return bool(self._spent[kind].array.max() >= 0)

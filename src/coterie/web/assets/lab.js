@@ -4,12 +4,29 @@ import { signal } from "./vendor/signals.js";
 import { ThemeSwitch, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
-import { cursor, findViolation, first, go, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
+import { cursor, findViolation, first, go, leavePage, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
 
 // A page that was saved as a file shows one run, and does without the rest.
 const graphs = saved ? null : await import("./lab/graph.js");
 const lessons = saved ? null : await import("./lab/lesson.js");
 const isGraph = () => Boolean(graphs?.shown.value);
+
+// Pages that are fetched when they are opened; each has `open`, `Main`, and `close` if it has work to end.
+const OTHERS = { sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js" };
+const other = signal(null); // {name, page}
+const isPlay = () => !isGraph() && other.value === null;
+
+async function openOther(hash) {
+  const name = saved ? undefined : /^#\/(sim|check|compare|trace)(?=[/?]|$)/.exec(hash)?.[1];
+  if (other.value && other.value.name !== name) other.value.page.close?.();
+  if (!name) { other.value = null; return false; }
+  leavePage();
+  const page = await import(OTHERS[name]);
+  if (graphs) graphs.shown.value = false;
+  other.value = { name, page };
+  page.open(hash);
+  return true;
+}
 
 const sheet = signal(false);
 const copied = signal("");
@@ -19,6 +36,8 @@ const KEYS = [
   ["← →", "one move back, on"], ["Home End", "to the start, to the end"], ["[ ]", "the last, the next entry"], ["!", "the violation"],
   ["f", "find the shortest violation"], ["F", "the shortest from here"], ["ctrl-z, ctrl-y", "undo, redo"], ["?", "this sheet"],
 ];
+
+const DIAGRAM_KEYS = [["Tab", "to the diagram; in it:"], ["← →", "one event back, on"], ["Home End", "to the first event, to the last"], ["+ − 0", "zoom in, out, whole run"], ["Enter", "play from there"], ["?", "this sheet"]];
 
 function oldestDelivery() {
   const deliveries = place.value?.enabled.filter((each) => each.kind === "deliver") ?? [];
@@ -37,7 +56,11 @@ function nextEntry(direction) {
 function press(event) {
   const name = event.target.tagName;
   if (event.key === "Escape" && sheet.value) { sheet.value = false; return; }
-  if (name === "INPUT" || name === "SELECT" || name === "TEXTAREA" || isGraph()) return;
+  if (name === "INPUT" || name === "SELECT" || name === "TEXTAREA") return;
+  if (!isPlay()) {
+    if (event.key === "?") sheet.value = !sheet.value;
+    return;
+  }
   if (event.ctrlKey || event.metaKey) {
     if (event.key === "z" && !event.shiftKey) { event.preventDefault(); undo(); }
     if (event.key === "y" || (event.shiftKey && event.key.toLowerCase() === "z")) { event.preventDefault(); redo(); }
@@ -75,21 +98,28 @@ async function share() {
 
 function Keys() {
   return html`<dialog open class="sheet" aria-label="keys"><h2>Keys</h2><table><tbody>
-    ${KEYS.map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
+    ${(isPlay() ? KEYS : DIAGRAM_KEYS).map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
     <button type="button" onClick=${() => { sheet.value = false; }}>close</button></dialog>`;
 }
 
+const line = () => encodeURIComponent(first.value).replaceAll("%3D", "=");
+const PLACES = [
+  ["Play", "run", () => `#/run/${line()}`], ["Simulate", "sim", () => `#/sim/${line()}`], ["Check", "check", () => `#/check/${line()}`],
+  ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Graphs", "graph", () => "#/graph"],
+];
+const here = () => other.value?.name ?? (isGraph() ? "graph" : "run");
+
 function Page() {
   return html`<header class="top"><h1>coterie lab</h1>
-      ${!saved && html`<nav aria-label="pages"><a href="#/run/${encodeURIComponent(first.value)}" aria-current=${isGraph() ? undefined : "page"}>Play</a> <a href="#/graph" aria-current=${isGraph() ? "page" : undefined}>Graphs</a></nav>`}
-      <span class="quiet mono">${isGraph() ? "" : first.value}</span><span class="spring"></span>
+      ${!saved && html`<nav aria-label="pages">${PLACES.map(([text, name, at]) => html`<a key=${name} href=${at()} aria-current=${here() === name ? "page" : undefined}>${text}</a> `)}</nav>`}
+      <span class="quiet mono">${isPlay() ? first.value : ""}</span><span class="spring"></span>
       <span role="status">${copied.value}</span>
       ${!saved && html`<button type="button" onClick=${share}>share</button>`}
-      ${!saved && !isGraph() && html`
+      ${!saved && isPlay() && html`
       <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
         <option value="">…</option><option value="html">page (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
       <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
-    ${isGraph() ? html`<${graphs.Graphs} />` : html`<main class="lab">
+    ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : isGraph() ? html`<${graphs.Graphs} />` : html`<main class="lab">
       <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
       <div class="right"><${Reasons} /><${States} /></div>
       <div class="left">${lessons && html`<${lessons.Lesson} />`}<${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
@@ -101,10 +131,10 @@ function Page() {
 render(html`<${Page} />`, document.getElementById("page"));
 document.addEventListener("keydown", press);
 
-function openHere() {
+async function openHere() {
+  if (await openOther(location.hash)) return;
   if (!graphs?.openGraph(location.hash) && !lessons?.openLesson(location.hash)) openAddress(location.hash);
 }
 addEventListener("hashchange", openHere);
-loadCatalogue();
-await lessons?.loadLessons();
+await Promise.all([loadCatalogue(), lessons?.loadLessons()]);
 openHere();

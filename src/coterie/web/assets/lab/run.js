@@ -5,6 +5,7 @@ export const DEFAULT = "maekawa 3 variant=basic";
 const PLACES_KEPT = 500;
 const UNDO_KEPT = 200;
 const PLAIN_MAX = 2000; // characters of an address; a longer one is packed
+const FIRST_MILLISECONDS = 150; // until something is said of a place, be it not all
 const SEARCH_MILLISECONDS = 10_000; // that a person who asked for a violation waits
 export const BOUNDS = { entries: 9, crashes: 4, losses: 4, duplicates: 4, suspicions: 4 }; // at most
 const FAULTS = { crash: "crashes", drop: "losses", repeat: "duplicates", suspect: "suspicions" };
@@ -131,6 +132,12 @@ export function soon(action) {
   }).catch(complain);
 }
 
+/** Leave the page for another one: what is asked of this one is worth no answer any more. */
+export function leavePage() {
+  asked += 1;
+  searched.abort();
+}
+
 /** Bring the page up to date with the run: the place at once, what it leads to when it is known. */
 function refresh() {
   const mine = ++asked;
@@ -195,8 +202,13 @@ async function judge(mine) {
   if (known) { fates.value = known; searching.value = false; return; }
   searching.value = true;
   try {
-    const answer = await search("/api/fates", question);
+    let answer = await search("/api/fates", { ...question, budget_ms: FIRST_MILLISECONDS });
     if (mine !== asked) return;
+    if (!answer.searched.complete && !saved) {
+      fates.value = answer; // what is in sight at once; the whole follows
+      answer = await search("/api/fates", question);
+      if (mine !== asked) return;
+    }
     remember(judged, key, answer);
     fates.value = answer;
     searching.value = false;
@@ -229,9 +241,10 @@ async function packed(body) {
 
 export async function openAddress(text) {
   if (!saved && (!text || text === "#")) { start(first.value, [], 0); return; }
+  const mine = ++asked;
   try {
     const found = await ask("/api/open", { address: text });
-    start(found.first, found.moves, found.cursor ?? found.moves.length);
+    if (mine === asked) start(found.first, found.moves, found.cursor ?? found.moves.length);
   } catch (error) {
     complain(error);
   }
