@@ -66,6 +66,7 @@ def explore(name: str, size: int, *, variant: str | None = None, **options: Any)
         ("naimi-trehel", 3, {"losses": 1, "crashes": 1}),
         ("raymond", 4, {}),
         ("bully", 2, {"crashes": 1, "suspicions": 1}),
+        ("bully", 2, {"crashes": 1, "restarts": 1}),
         ("token-ring", 3, {}),
         ("centralized", 3, {"entries": None}),
         ("decentralized", 2, {}),
