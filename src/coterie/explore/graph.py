@@ -236,6 +236,7 @@ class _Builder:
         self._expanded: list[Numbers] = []
         self._edges: dict[str, list[Edges]] = {"certain": [], "asked": [], "faults": []}
         self.index = HashIndex()
+        self.room = None  # on the host: not known
         self.transitions = 0
         self.depth = 0
 

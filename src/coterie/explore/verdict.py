@@ -51,3 +51,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     depth: int
     seconds: float
     states_per_second: float
+    room: int | None = (
+        None  # about how many states fit into the memory of the device, if one is used
+    )
