@@ -84,9 +84,9 @@ ROOMS = {
     "audit": "engines errors postgresql system transactions transactions.isolation"
     " transactions.serializability",
     "catalogue": "errors process",
-    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
-    " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
-    " process scenario simulate stack system trace transactions transactions.isolation"
+    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client"
+    " cluster.runtime cluster.voter cluster.wire coterie deadlock diagram engines errors explore"
+    " lab locks process scenario simulate stack system trace transactions transactions.isolation"
     " transactions.serializability transactions.trials web",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
@@ -110,7 +110,8 @@ ROOMS = {
     "election": "catalogue clocks errors process",
     "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
-    "lab": "catalogue deadlock diagram errors explore process scenario simulate trace",
+    "lab": "catalogue coteries deadlock diagram errors explore process scenario simulate trace"
+    " transactions transactions.schemes transactions.serializability transactions.trials",
     "locks": "aio deadlock.service errors system telemetry",
     "mutex": "catalogue clocks coteries errors process",
     "postgresql": "errors",
@@ -123,7 +124,7 @@ ROOMS = {
     "system": "syncer",
     "telemetry": "errors system",
     "testing": "cluster errors sync",
-    "trace": "diagram errors",
+    "trace": "diagram errors web",
     "transactions": "errors",
     "transactions.isolation": "transactions.serializability",
     "transactions.schemes": "clocks deadlock errors transactions",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from coterie.errors import UsageError
+from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,6 +184,14 @@ class Trace(msgspec.Struct, dict=True):
         from coterie.diagram.space_time import space_time  # noqa: PLC0415 - for notebooks alone
 
         return space_time(self)
+
+    def _repr_html_(self) -> str | None:
+        """Show a short run where a notebook can play it; else it stays a picture, as without numpy."""
+        try:
+            from coterie.web.notebook import live_run  # noqa: PLC0415 - for notebooks alone
+        except (ImportError, ConfigError):
+            return None
+        return live_run(self)
 
     def save(self, path: Path) -> None:
         """Write to a file as JSON lines."""

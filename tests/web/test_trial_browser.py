@@ -67,6 +67,9 @@ def test_a_run_is_chosen_stepped_through_by_keys_and_played_from_an_event(
         expect(page.get_by_role("button", name="whole run")).to_be_disabled()
         shared = page.url
         assert unquote(shared).endswith("#/sim/ricart-agrawala 4?entries=1@5")
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_contain_text("whole run")
+        page.keyboard.press("Escape")
         page.locator(".timeline").focus()
         page.keyboard.press("Enter")
         expect(page.locator(".time-bar")).to_contain_text("6 of 6")

@@ -44,7 +44,7 @@ WORLD_OPTIONS = (
     "exact",
     "canonical",
 )
-SEARCH_OPTIONS = (*WORLD_OPTIONS, "max_states", "max_time")
+SEARCH_OPTIONS = (*WORLD_OPTIONS, "max_states", "max_time", "device")
 
 
 @click.command("check", cls=AlgorithmCommand)
@@ -100,6 +100,13 @@ SEARCH_OPTIONS = (*WORLD_OPTIONS, "max_states", "max_time")
 @click.option("--exact", is_flag=True, help="Compare whole states instead of 64-bit hashes.")
 @click.option(
     "--canonical", is_flag=True, help="Merge states that differ only by a shift of all clocks."
+)
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "gpu"]),
+    default="cpu",
+    show_default=True,
+    help="Where large levels of the search are worked on; 'gpu' needs coterie[gpu].",
 )
 @trace_option
 @open_option
@@ -187,9 +194,10 @@ def _search(
     line = ProgressLine()
 
     def show(progress: Progress) -> None:
+        fitting = f" of about {progress.room:,} that fit" if progress.room else ""
         line.show(
-            f"{choice.algorithm.name}: {progress.states:,} states, depth {progress.depth},"
-            f" {progress.states_per_second:,.0f} states/s"
+            f"{choice.algorithm.name}: {progress.states:,} states{fitting},"
+            f" depth {progress.depth}, {progress.states_per_second:,.0f} states/s"
         )
 
     processes = choice.build()
@@ -217,6 +225,8 @@ def _check_with_clock(
             "--entries must be a number for an algorithm that needs a clock, got 'any'"
         )
     meaningless = ("channel", "losses", "duplicates", "suspicions", "exact", "canonical")
+    if options.pop("device") != "cpu":
+        raise UsageError("--device gpu has no meaning for an algorithm that needs a clock")
     for name in meaningless:
         if options.pop(name):
             raise UsageError(

@@ -10,6 +10,7 @@ import msgspec
 
 from coterie import web
 from coterie.catalogue import is_reference, load
+from coterie.cli.common.output import output_option, write_file
 from coterie.errors import UsageError
 from coterie.lab.address import Address
 from coterie.scenario.play import read_first_line
@@ -21,7 +22,7 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
 
 
 @click.command("lab")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("runs", nargs=-1, metavar="[RUN]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -35,22 +36,60 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
     help="An algorithm of your own that the file RUN is of; it is imported, which runs it.",
 )
 @click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
-def command(*, run: str | None, algorithm: str | None, port: int, no_open: bool) -> None:
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Write all runs of a small system as one page, and serve nothing.",
+)
+@click.option(
+    "--grade", is_flag=True, help="Score answers to challenges instead: addresses, files."
+)
+@output_option
+def command(
+    *,
+    runs: tuple[str, ...],
+    algorithm: str | None,
+    port: int,
+    no_open: bool,
+    export: Path | None,
+    grade: bool,
+    output: str,
+) -> int:
     """Play an algorithm by hand in the browser: deliver, drop, crash, go back, share.
 
     Every possible move shows what it leads to: whether something can still go wrong, whether it must,
-    and from which point on nothing could have saved the run.
+    and from which point on nothing could have saved the run. Where an algorithm relies on bounds of time, it
+    shows whether they are kept.
 
     RUN is the first line of a scenario, such as 'maekawa 3 variant=basic' or './naive.py:Naive 3'; or a
     file with a scenario, or with a trace that --trace of check, simulate or record has written. A trace
     that cannot be played by hand is drawn. The page is served on this machine only, until Ctrl-C.
+
+    With --export nothing is served: every state that RUN can come to, with one entry of each process and
+    no faults, goes into one file that opens from disk with the network off, if there are at most
+    20,000. The page saves such a file, too, with what may happen as it is chosen there.
+
+    With --grade nothing is served: each RUN is an answer to a challenge, as the page shares it, or a
+    file of such addresses, a scenario or a trace. It is played again and scored by its number of
+    moves over the fewest possible. Exits with 1 unless every answer reaches its goal.
     """
+    if grade:
+        from coterie.cli.grade import grade as grade_answers  # noqa: PLC0415 - numpy
+
+        return grade_answers(runs, output)
+    if len(runs) > 1:
+        raise UsageError(f"one run can be opened, not {len(runs)}; quote a first line: 'maekawa 3'")
+    if export is not None:
+        _export(_read(runs[0], algorithm) if runs else None, export)
+        return 0
     web.require()
-    found = None if run is None else _read(run, algorithm)
+    found = _read(runs[0], algorithm) if runs else None
     if found is None or isinstance(found, Address):
         show_run(found, port, browser=not no_open)
     else:
         show_run(playable_run(found), port, browser=not no_open, trace=found)
+    return 0
 
 
 def show_trace(trace: Trace) -> None:
@@ -115,6 +154,20 @@ def show_run(run: Address | None, port: int, *, browser: bool, trace: Trace | No
         show(make_app(pages.routes()), port, page, browser=browser)
     finally:
         pages.close()
+
+
+def _export(run: Address | Trace | None, path: Path) -> None:
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
+    from coterie.web.lab.file import map_page  # noqa: PLC0415 - as above
+
+    if run is None:
+        raise UsageError("name what to export, such as 'maekawa 3'")
+    if isinstance(run, Trace):
+        run = run_of(run)
+    page = map_page(run.first, run.moves)
+    if isinstance(page, Refusal):
+        raise UsageError(page.error)
+    write_file(path, page)
 
 
 def _read(run: str, own: str | None) -> Address | Trace:

@@ -19,6 +19,7 @@ from coterie.errors import ConfigError, UsageError
 from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
+from coterie.explore.device import Gpu, open_device
 from coterie.explore.findings import DEADLOCK, NO_ERROR
 from coterie.explore.properties import ELECTION, HIGHEST, MUTEX, ONE_LEADER, WITHOUT_PROGRESS
 from coterie.explore.search import Search
@@ -41,6 +42,7 @@ from coterie.trace import Header, Trace, Violated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from coterie.explore.device import DeviceName
     from coterie.explore.properties import Property
     from coterie.explore.tables.arrays import Rows
     from coterie.explore.verdict import Progress
@@ -63,6 +65,7 @@ def check(
     max_seconds: float | None = None,
     exact: bool = False,
     canonical: bool = False,
+    device: DeviceName = "cpu",
     header: Header | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Verdict:
@@ -83,19 +86,18 @@ def check(
         max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.
         canonical: take states for one that differ by a shift of all their times (`LogicalTime`).
+        device: where large levels of the search are worked on; "gpu" needs the extra of that name.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """
     budget = Budget(max_states, max_seconds, progress)
     faults = Faults(crashes, losses, duplicates, suspicions, restarts)
     _validate(processes, entries, faults, budget)
-    asking = _requesters(requesters, len(processes))
-    seats = [seat(process, entries if process.me in asking else 0) for process in processes]
+    seats = _seats(processes, entries, _requesters(requesters, len(processes)))
     properties = _usual_properties(processes, faults) if properties is None else properties
-    channel = channel or declared_channel(processes)
-    header = header or Header(algorithm=_name(processes[0]), size=len(processes))
-    timeless = msgspec.structs.replace(header, clock="none")
-    question = _Question(seats, channel, faults, properties, exact, canonical, timeless)
+    links, gpu = channel or declared_channel(processes), _device(device, exact=exact)
+    timeless = msgspec.structs.replace(header or _header(processes), clock="none")
+    question = _Question(seats, links, faults, properties, exact, canonical, timeless, gpu)
     return question.answer(Watch(budget))
 
 
@@ -121,6 +123,7 @@ class _Question:
     exact: bool
     canonical: bool
     header: Header
+    device: Gpu | None
 
     def answer(self, watch: Watch) -> Verdict:
         moves = Moves(self._fresh_seats(), self.channel, self.faults)
@@ -146,6 +149,7 @@ class _Question:
             watch,
             exact=self.exact,
             canonical=Canonical(moves) if self.canonical else None,
+            device=self.device,
             endless=any(_calls_without_end(seat) for seat in self.seats),
         )
         search = prepare()
@@ -171,7 +175,10 @@ class _Question:
         if finding:
             reason = f"deadlock: {finding.reason}" if finding.name == DEADLOCK else finding.reason
         elif search.stopped:
-            reason = f"the budget ran out after {states:,} states; no violation was found so far"
+            what = "budget" if not search.full else "memory"
+            if search.full and self.device is not None:
+                what = f"memory of the GPU ({self.device})"
+            reason = f"the {what} ran out after {states:,} states; no violation was found so far"
         elif vacuous:
             reason = f"nothing was shown: {vacuous}"
         else:
@@ -249,6 +256,12 @@ def _validate(
         raise UsageError(f"restarts must be 0 or 1, got {faults.restart}")
 
 
+def _device(name: DeviceName, *, exact: bool) -> Gpu | None:
+    if exact and name != "cpu":
+        raise ConfigError("exact compares whole states, on the cpu only: leave out exact or device")
+    return open_device(name)
+
+
 def _usual_properties(processes: Sequence[Process[Any]], faults: Faults) -> Sequence[Property]:
     mutexes = [process for process in processes if isinstance(process, Mutex)]
     if len(mutexes) == len(processes):
@@ -265,12 +278,22 @@ def _usual_properties(processes: Sequence[Process[Any]], faults: Faults) -> Sequ
     return properties
 
 
+def _seats(
+    processes: Sequence[Process[Any]], entries: int | None, asking: set[ProcessId]
+) -> list[Seat]:
+    return [seat(process, entries if process.me in asking else 0) for process in processes]
+
+
 def _requesters(requesters: Iterable[ProcessId] | None, size: int) -> set[ProcessId]:
     everyone = set(range(1, size + 1))
     asking = everyone if requesters is None else set(requesters)
     if asking - everyone:
         raise UsageError(f"requesters must be among 1 to {size}, got {sorted(asking - everyone)}")
     return asking
+
+
+def _header(processes: Sequence[Process[Any]]) -> Header:
+    return Header(algorithm=_name(processes[0]), size=len(processes))
 
 
 def _name(process: Process[Any]) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from coterie import trace
 from coterie.errors import ConfigError
 from coterie.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
@@ -62,20 +60,19 @@ def counterexample(
 
 def _path(search: Search, state: int) -> list[int]:
     """States on the way from the initial one, which is left out, to this one."""
-    parents = np.concatenate(search.parents)
     path = []
     while state > 0:
         path.append(state)
-        state = int(parents[state])
+        state = search.parent(state)
     return path[::-1]
 
 
 def _step_to(state: int, search: Search, moves: Moves, row: Rows) -> tuple[Action, Rows]:
     """Find a move from here to what the search takes for this state."""
-    key = search.index.keys[state]
+    key = search.key(state)
     for batch in moves.expand(row):
         rows = batch.rows(row, slice(None), moves.dtype)
-        if rows.shape[1] and moves.hashes(search.canonical(rows))[0] == key:
+        if rows.shape[1] and int(moves.hashes(search.canonical(rows))[0]) == key:
             return batch.action, rows
     raise AssertionError("the parent of a state does not lead to it")
 
@@ -84,13 +81,13 @@ def _turn_to(
     turn: Turn, search: Search, steps: FairSteps, moves: Moves, row: Rows
 ) -> tuple[Action, Rows]:
     """Find the move from here to a state that takes a certain step of fairness."""
-    key = search.index.keys[turn.state]
+    key = search.key(turn.state)
     for batch in moves.expand(row):
         if not batch.sources.size or batch.action.is_fault:
             continue
         rows = batch.rows(row, slice(None), moves.dtype)
         step = int(steps.of(batch, row)[0])
-        if steps.alike(step, turn.step) and moves.hashes(search.canonical(rows))[0] == key:
+        if steps.alike(step, turn.step) and int(moves.hashes(search.canonical(rows))[0]) == key:
             return batch.action, rows
     raise AssertionError("no move goes on with the cycle")
 

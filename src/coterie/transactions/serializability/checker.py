@@ -7,6 +7,7 @@ first, then what is plainly impossible is refuted, and the rest is searched.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,7 +85,7 @@ def check_lines(content: bytes, *, real_time: bool = False, sessions: bool = Fal
 
     A long one is first tried in columns, which finds out in a fifth of the time that all is well.
     """
-    if len(content) >= LONG and not real_time and not sessions:
+    if len(content) >= LONG and not real_time and not sessions and find_spec("numpy") is not None:
         from coterie.transactions.serializability.certificate import (  # noqa: PLC0415 - numpy
             certify,
         )

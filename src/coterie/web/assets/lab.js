@@ -4,25 +4,26 @@ import { signal } from "./vendor/signals.js";
 import { ThemeSwitch, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
-import { cursor, findViolation, first, go, leavePage, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
+import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
 
 // A page that was saved as a file shows one run, and does without the rest.
-const graphs = saved ? null : await import("./lab/graph.js");
 const lessons = saved ? null : await import("./lab/lesson.js");
-const isGraph = () => Boolean(graphs?.shown.value);
+const challenges = saved ? null : await import("./lab/challenge.js");
 
-// Pages that are fetched when they are opened; each has `open`, `Main`, and `close` if it has work to end.
-const OTHERS = { sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js" };
+// Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
+const OTHERS = {
+  sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js",
+  graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
+};
 const other = signal(null); // {name, page}
-const isPlay = () => !isGraph() && other.value === null;
+const isPlay = () => other.value === null;
 
 async function openOther(hash) {
-  const name = saved ? undefined : /^#\/(sim|check|compare|trace)(?=[/?]|$)/.exec(hash)?.[1];
+  const name = saved ? undefined : /^#\/(?:(sim|check|compare|trace|graph|history|coterie)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
   if (other.value && other.value.name !== name) other.value.page.close?.();
   if (!name) { other.value = null; return false; }
   leavePage();
   const page = await import(OTHERS[name]);
-  if (graphs) graphs.shown.value = false;
   other.value = { name, page };
   page.open(hash);
   return true;
@@ -37,8 +38,6 @@ const KEYS = [
   ["f", "find the shortest violation"], ["F", "the shortest from here"], ["ctrl-z, ctrl-y", "undo, redo"], ["?", "this sheet"],
 ];
 
-const DIAGRAM_KEYS = [["Tab", "to the diagram; in it:"], ["← →", "one event back, on"], ["Home End", "to the first event, to the last"], ["+ − 0", "zoom in, out, whole run"], ["Enter", "play from there"], ["?", "this sheet"]];
-
 function oldestDelivery() {
   const deliveries = place.value?.enabled.filter((each) => each.kind === "deliver") ?? [];
   for (const message of place.value?.transit ?? []) {
@@ -51,6 +50,10 @@ function nextEntry(direction) {
   const entries = steps.value.filter((step) => step.states.some((state) => state.phase === "inside" && state.changed.includes("phase")));
   const found = direction > 0 ? entries.find((step) => step.number > cursor.value) : entries.findLast((step) => step.number < cursor.value);
   if (found) go(found.number);
+}
+
+function search(from) {
+  if (!hidden.value && (!saved || saved.map)) findViolation(from); // a challenge is to be done by hand
 }
 
 function press(event) {
@@ -70,7 +73,7 @@ function press(event) {
   if (event.key === " " && (name === "BUTTON" || name === "SUMMARY" || name === "A")) return; // it presses that one
   const actions = {
     ArrowLeft: () => go(cursor.value - 1), ArrowRight: () => go(cursor.value + 1), Home: () => go(0), End: () => go(moves.value.length),
-    " ": oldestDelivery, g: runUntilQuiet, f: () => findViolation(0), F: () => findViolation(cursor.value),
+    " ": oldestDelivery, g: runUntilQuiet, f: () => search(0), F: () => search(cursor.value),
     "]": () => nextEntry(1), "[": () => nextEntry(-1), "?": () => { sheet.value = !sheet.value; },
     "!": () => { const at = steps.value.find((step) => step.violation); if (at) go(at.number); },
   };
@@ -98,16 +101,17 @@ async function share() {
 
 function Keys() {
   return html`<dialog open class="sheet" aria-label="keys"><h2>Keys</h2><table><tbody>
-    ${(isPlay() ? KEYS : DIAGRAM_KEYS).map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
+    ${(other.value?.page.KEYS ?? KEYS).map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
     <button type="button" onClick=${() => { sheet.value = false; }}>close</button></dialog>`;
 }
 
 const line = () => encodeURIComponent(first.value).replaceAll("%3D", "=");
 const PLACES = [
   ["Play", "run", () => `#/run/${line()}`], ["Simulate", "sim", () => `#/sim/${line()}`], ["Check", "check", () => `#/check/${line()}`],
-  ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Graphs", "graph", () => "#/graph"],
+  ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Learn", "learn", () => "#/learn"], ["Challenges", "break", () => "#/break"],
+  ["Graphs", "graph", () => "#/graph"], ["Schedules", "history", () => "#/history"], ["Coteries", "coterie", () => "#/coterie"],
 ];
-const here = () => other.value?.name ?? (isGraph() ? "graph" : "run");
+const here = () => (lessons?.current.value ? "learn" : other.value?.name ?? (task.value ? "break" : "run"));
 
 function Page() {
   return html`<header class="top"><h1>coterie lab</h1>
@@ -117,12 +121,12 @@ function Page() {
       ${!saved && html`<button type="button" onClick=${share}>share</button>`}
       ${!saved && isPlay() && html`
       <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
-        <option value="">…</option><option value="html">page (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
+        <option value="">…</option><option value="html">this run (HTML)</option><option value="map">all runs (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
       <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
-    ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : isGraph() ? html`<${graphs.Graphs} />` : html`<main class="lab">
+    ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="lab">
       <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
       <div class="right"><${Reasons} /><${States} /></div>
-      <div class="left">${lessons && html`<${lessons.Lesson} />`}<${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
+      <div class="left">${lessons && html`<${lessons.Lesson} /><${challenges.Challenge} />`}<${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
@@ -132,8 +136,11 @@ render(html`<${Page} />`, document.getElementById("page"));
 document.addEventListener("keydown", press);
 
 async function openHere() {
-  if (await openOther(location.hash)) return;
-  if (!graphs?.openGraph(location.hash) && !lessons?.openLesson(location.hash)) openAddress(location.hash);
+  const hash = location.hash;
+  const lesson = lessons?.openLesson(hash);
+  if (lesson?.editor) { other.value = { name: lesson.editor, page: await import(OTHERS[lesson.editor]) }; return; }
+  if (await openOther(hash) || lesson || await challenges?.openChallenge(hash)) return;
+  openAddress(hash);
 }
 addEventListener("hashchange", openHere);
 await Promise.all([loadCatalogue(), lessons?.loadLessons()]);

@@ -10,13 +10,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from coterie.lab.address import Refusal
-from coterie.lab.lesson import GoalQuestion, judge_goal, lessons
 from coterie.lab.questions import Question
 from coterie.web.app import Json, page
 from coterie.web.lab.check import CheckPages
 from coterie.web.lab.exchange import answer, page_of, read
+from coterie.web.lab.exercises import ExercisePages
 from coterie.web.lab.exports import ExportQuestion, File, export
-from coterie.web.lab.graphs import GraphQuestion, judge_graph
 from coterie.web.lab.record import RecordPages
 from coterie.web.lab.searches import Searches
 from coterie.web.lab.simulate import SimulatePages
@@ -53,11 +52,11 @@ class LabPages:
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
-        questions = [self.open, self.play, self.fates, self.way, self.goal, self.graph, self.export]
+        questions = [self.open, self.play, self.fates, self.way, self.export]
         return [
             page("/", "lab.html"),
             Route("/api/catalogue", self.catalogue),
-            Route("/api/lessons", self.lessons),
+            *ExercisePages(self._laboratory, self._searches).routes(),
             *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in questions),
             *SimulatePages(self._searches).routes(),
             *CheckPages(self._checks).routes(),
@@ -67,25 +66,6 @@ class LabPages:
     async def catalogue(self, _: Request) -> Response:
         """List the algorithms."""
         return Json(await asyncio.to_thread(self._laboratory.catalogue))
-
-    async def lessons(self, _: Request) -> Response:
-        """List the lessons."""
-        return Json(list(lessons().values()))
-
-    async def goal(self, request: Request) -> Response:
-        """Judge whether a run reaches the goal of a lesson's page."""
-        asked = await read(request, GoalQuestion)
-        if isinstance(asked, Refusal):
-            return answer(asked)
-        judged = await self._searches.queue(lambda _: judge_goal(self._laboratory, asked))
-        return answer(judged)
-
-    async def graph(self, request: Request) -> Response:
-        """Judge a wait-for graph."""
-        asked = await read(request, GraphQuestion)
-        if isinstance(asked, Refusal):
-            return answer(asked)
-        return answer(await self._searches.queue(lambda _: judge_graph(asked)))
 
     async def open(self, request: Request) -> Response:
         """Read an address."""

@@ -4,6 +4,7 @@ import { batch, signal } from "../vendor/signals.js";
 import { parts } from "./panels.js";
 import { BOUNDS, catalogue, first, request } from "./run.js";
 import { Legend, Timeline, ViewBar, newView, whole } from "./timeline.js";
+export { KEYS } from "./timeline.js";
 import { AlgorithmFields, decode } from "./trial.js";
 
 const DEFAULT = "maekawa 3 variant=survey";

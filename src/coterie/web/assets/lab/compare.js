@@ -3,6 +3,7 @@ import { html } from "../ui.js";
 import { batch, computed, signal } from "../vendor/signals.js";
 import { ask, catalogue } from "./run.js";
 import { Legend, Timeline, ViewBar, firstFrom, isEntry, newView, reveal, whole } from "./timeline.js";
+export { KEYS } from "./timeline.js";
 import { RunFields, USUAL, decode, isElection, number, queryOf, range, readChoice, simulate, writeChoice } from "./trial.js";
 
 const RACERS_MAX = 4;

@@ -3,6 +3,7 @@ import { html } from "../ui.js";
 import { batch, signal } from "../vendor/signals.js";
 import { ask, first } from "./run.js";
 import { Around, Legend, Timeline, ViewBar, newView, reveal, sentence, timeOf, whole } from "./timeline.js";
+export { KEYS } from "./timeline.js";
 import { AlgorithmFields, RunFields, USUAL, isElection, number, range, readChoice, simulate, writeChoice } from "./trial.js";
 
 const DEFAULT = "maekawa 7";

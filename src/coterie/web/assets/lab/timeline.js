@@ -16,6 +16,9 @@ const AROUND = 9; // events listed, the chosen one among them
 const LIGHT = ["#005a9c", "#a34a00", "#00694a", "#8b2fa0", "#6b5b00", "#b42318"];
 const DARK = ["#7cc0f5", "#f5a66b", "#4fcf9f", "#d8a0ee", "#e3cf5a", "#ff8a80"];
 
+/** What keys do in the diagram. */
+export const KEYS = [["Tab", "to the diagram; in it:"], ["← →", "one event back, on"], ["Home End", "to the first event, to the last"], ["+ − 0", "zoom in, out, whole run"], ["Enter", "play from there"], ["?", "this sheet"]];
+
 const known = new WeakMap(); // what is derived from columns, once for each
 
 /** Where messages and events stand in time, so that what is in view is found by halving. */

@@ -3,6 +3,7 @@ import { html } from "../ui.js";
 import { batch, signal } from "../vendor/signals.js";
 import { ask } from "./run.js";
 import { Around, Legend, Timeline, ViewBar, newView, reveal, sentence, timeOf, whole } from "./timeline.js";
+export { KEYS } from "./timeline.js";
 
 const found = signal(null);
 const refusal = signal("");
