@@ -123,7 +123,7 @@ ROOMS = {
     "sync": "aio errors locks system",
     "system": "syncer",
     "telemetry": "errors system",
-    "testing": "cluster errors sync",
+    "testing": "cluster errors locks sync",
     "trace": "diagram errors web",
     "transactions": "errors",
     "transactions.isolation": "transactions.serializability",
