@@ -61,6 +61,7 @@ bench-transactions: $(READY) $(TRANSACTION_PEERS)  ## our schemes beside ZODB, S
 
 docs: $(READY)  ## run everything that the docs show, and record it again
 	$(BIN)/python docs/record.py
+	$(BIN)/python docs/manual.py > docs/man/coterie.1
 
 site: $(SITE)/ready  ## build the docs and the reference of the API into build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
