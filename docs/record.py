@@ -2,6 +2,7 @@
 
     python docs/record.py            renew all pages and pictures
     python docs/record.py --check    say which would change, and fail if any would
+    python docs/record.py --live     write each scenario as a page beside its picture, for live.js
 
 A page asks for output by a marker; what stands between it and the end marker is replaced:
 
@@ -30,12 +31,16 @@ from typing import TypeAlias
 
 from coterie.cli import run
 from coterie.diagram import space_time
+from coterie.lab.address import Refusal
+from coterie.lab.fork import address_of
 from coterie.scenario import perform
+from coterie.web.lab.file import run_page
 
 Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+LOOK = 200  # milliseconds, at each place of a live run
 BLOCK = re.compile(
     r"(<!-- (run|source|scenario|moving)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
 )
@@ -57,6 +62,8 @@ PASSING = """<style>
 
 
 def main(arguments: list[str]) -> int:
+    if "--live" in arguments:
+        return write_live_runs()
     stale = []
     for path, text in recorded().items():
         if path.exists() and path.read_text(encoding="utf-8") == text:
@@ -68,6 +75,24 @@ def main(arguments: list[str]) -> int:
     for path in stale:
         print("stale:" if "--check" in arguments else "renewed:", path)
     return 1 if stale and "--check" in arguments else 0
+
+
+def write_live_runs() -> int:
+    """Write the scenarios that have a picture as pages to be played; say which cannot be."""
+    for picture in sorted((DOCS / "pictures").glob("*.svg")):
+        scenario = ROOT / "tests" / "scenarios" / f"{picture.stem}.txt"
+        if not scenario.exists():
+            continue
+        run = address_of(perform(scenario.read_text(encoding="utf-8")).trace)
+        page = (
+            run if isinstance(run, Refusal) else run_page(run.first, run.moves, milliseconds=LOOK)
+        )
+        if isinstance(page, Refusal):
+            print("stays a picture:", picture.name, page.error)
+        else:
+            picture.with_suffix(".html").write_text(page, encoding="utf-8")
+            print("live:", picture.name)
+    return 0
 
 
 def recorded() -> dict[Path, str]:

@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 # Tests with processes, sockets or clocks of their own; all others can run beside each other.
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
+    "test_audit_stores.py",
     "test_cluster_page.py",
     "test_dashboard_browser.py",
+    "test_deploy.py",
+    "test_exercises_browser.py",
     "test_lab_browser.py",
+    "test_trial_browser.py",
+    "test_map_browser.py",
     "test_lock_bench.py",
     "test_locks_page.py",
+    "test_metrics_page.py",
     "test_store_bench.py",
     "test_store_crash.py",
     "test_store_durable.py",

@@ -66,7 +66,8 @@ def every_interleaving(
             crashes=case.crashes,
             properties=properties,
         )
-        assert verdict.verdict == "verified", verdict.reason
+        word = "verified" if case.size > 1 else "vacuous"  # alone, a process never waits
+        assert verdict.verdict == word, verdict.reason
         assert (verdict.states, verdict.transitions) == (case.states, case.transitions)
 
     return test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.catalogue import Flaw, algorithm, algorithms, between, elections, exactly, mutexes
+from coterie.cli.tour import refute
 from coterie.errors import CoterieError, UsageError
 from coterie.explore import check, needs_clock
 from coterie.simulate.compare import compare, compare_election
@@ -84,8 +85,9 @@ def test_every_sound_mutex_is_verified_with_three_processes(name: str, variant: 
 @pytest.mark.parametrize(("name", "variant"), SOUND_ELECTIONS)
 def test_every_sound_election_is_verified_with_three_processes(name: str, variant: str) -> None:
     entry = algorithm(name)
-    for crashes in (1, 2):
-        verdict = check(entry.build(entry.setup(3, variant)), entries=0, crashes=crashes)
+    for crashes, restarts in ((1, 0), (2, 0), (1, 1)):
+        processes = entry.build(entry.setup(3, variant))
+        verdict = check(processes, entries=0, crashes=crashes, restarts=restarts)
         assert verdict.verdict == "verified", verdict.reason
 
 
@@ -120,6 +122,5 @@ def test_every_unsound_variant_is_refuted_in_the_steps_it_says(
 ) -> None:
     entry = algorithm(name)
     assert not entry.variant(variant).sound
-    processes = entry.build(entry.setup(flaw.size, variant, flaw.parameters))
-    verdict = check(processes, entries=flaw.entries, crashes=flaw.crashes)
+    verdict = refute(entry, entry.variant(variant), flaw)
     assert (verdict.verdict, verdict.depth) == ("violated", flaw.steps)

@@ -81,24 +81,26 @@ NOT_GERUNDS = {
 ROOMS = {
     "__main__": "cli",
     "alarm": "system",
+    "audit": "engines errors postgresql system transactions transactions.isolation"
+    " transactions.serializability",
     "catalogue": "errors process",
-    "cli": "aio catalogue cluster cluster.admin cluster.classic cluster.client cluster.runtime"
-    " cluster.voter cluster.wire coterie deadlock diagram engines errors explore lab locks"
-    " process scenario simulate stack system trace transactions transactions.serializability"
-    " transactions.trials web",
+    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client"
+    " cluster.runtime cluster.voter cluster.wire coterie deadlock diagram engines errors explore"
+    " lab locks process scenario simulate stack system trace transactions transactions.isolation"
+    " transactions.serializability transactions.trials web",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
     "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks",
     "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
-    " process system",
+    " process system trace",
     "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
     " deadlock.service errors locks mutex system",
     "cluster.runtime": "alarm errors process system",
     "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
     " transactions.schemes transactions.site transactions.store",
     "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors locks"
-    " mutex system",
+    " mutex system telemetry",
     "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
     "deadlock": "diagram errors",
@@ -108,8 +110,9 @@ ROOMS = {
     "election": "catalogue clocks errors process",
     "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
     "explore": "clocks errors process trace",
-    "lab": "catalogue deadlock errors explore process scenario trace",
-    "locks": "aio deadlock.service errors system",
+    "lab": "catalogue coteries deadlock diagram errors explore process scenario simulate trace"
+    " transactions transactions.schemes transactions.serializability transactions.trials",
+    "locks": "aio deadlock.service errors system telemetry",
     "mutex": "catalogue clocks coteries errors process",
     "postgresql": "errors",
     "process": "errors",
@@ -119,9 +122,11 @@ ROOMS = {
     " system trace transactions transactions.serializability",
     "sync": "aio errors locks system",
     "system": "syncer",
+    "telemetry": "errors system",
     "testing": "cluster errors sync",
-    "trace": "diagram errors",
+    "trace": "diagram errors web",
     "transactions": "errors",
+    "transactions.isolation": "transactions.serializability",
     "transactions.schemes": "clocks deadlock errors transactions",
     "transactions.serializability": "deadlock diagram errors transactions",
     "transactions.site": "clocks deadlock deadlock.service errors process transactions.schemes",
@@ -140,6 +145,7 @@ OF_THE_STACK = (
     "coterie.locks",
     "coterie.process",
     "coterie.sync",
+    "coterie.telemetry",
     "coterie.transactions.site",
     "coterie.transactions.store",
 )

@@ -17,6 +17,7 @@ from coterie.trace import (
     Noticed,
     Paused,
     Rang,
+    Repeated,
     Resumed,
     Sent,
     Started,
@@ -63,6 +64,7 @@ ONE_OF_EACH: list[AnyRecord] = [
     Paused(5.0, 3),
     Resumed(6.0, 3),
     Crashed(7.0, 3),
+    Repeated(7.5),
     Violated(8.0, "mutual exclusion", "1 and 2 are inside together"),
 ]
 

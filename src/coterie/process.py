@@ -155,6 +155,10 @@ class Process(msgspec.Struct, Generic[MessageT], array_like=True):
         """Return how long a message may take for the algorithm to be right; None: any time."""
         return None
 
+    def handling_max(self) -> float:
+        """Return how long a message may wait where it has arrived, if there is a bound on its delay."""
+        return 0.0
+
     def facts(self) -> dict[str, Any]:
         """Return what is worth knowing about this process after a run, by name, as JSON can say it."""
         return {}

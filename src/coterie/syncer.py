@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SHORT_SECONDS = 0.002  # after a sync that takes longer, the thread has the next
-SHORT_IN_A_ROW = 16  # syncs of the thread, before the event loop waits itself again
+SHORT_IN_A_ROW = 4  # syncs of the thread, before the event loop waits itself again
 CREDIT_SECONDS_MAX = 0.01  # of idle time that the event loop has saved up to wait for the disk
 
 

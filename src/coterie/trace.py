@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from coterie.errors import UsageError
+from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,8 +150,9 @@ AnyRecord: TypeAlias = (
 class Trace(msgspec.Struct, dict=True):
     """A header and its records.
 
-    While a run goes on, messages are only noted, which costs a tenth of a record: sent, as a tuple
-    of time, number, sender, receiver and message; delivered, as the same without the message.
+    While a run goes on, messages are only noted, which costs a tenth of a record: sent to one or
+    many, as a tuple of time, number of the first, sender, receivers and message; delivered, as one of
+    time, number, sender and receiver.
     """
 
     header: Header
@@ -160,18 +161,18 @@ class Trace(msgspec.Struct, dict=True):
     @cached_property
     def records(self) -> list[AnyRecord]:
         """What happened; notes are made into records when this is first read."""
-        last: Payload | None = None
-        plain, text = None, ""
-        for place, note in enumerate(self.notes):
+        records: list[AnyRecord] = []
+        for note in self.notes:
             if not isinstance(note, tuple):
-                continue
-            if len(note) == 4:
-                self.notes[place] = Delivered(*note)
-                continue
-            time, number, sender, receiver, message = note
-            if message is not last:  # what goes to many receivers is written out once
-                last, plain, text = message, msgspec.to_builtins(message), label(message)
-            self.notes[place] = Sent(time, number, sender, receiver, plain, text)
+                records.append(note)
+            elif len(note) == 4:
+                records.append(Delivered(*note))
+            else:
+                time, first, sender, receivers, message = note
+                plain, text = msgspec.to_builtins(message), label(message)
+                for number, receiver in enumerate(receivers, first):
+                    records.append(Sent(time, number, sender, receiver, plain, text))
+        self.notes[:] = records  # the same list: a run may go on writing to it
         return self.notes
 
     def to_lines(self) -> str:
@@ -183,6 +184,14 @@ class Trace(msgspec.Struct, dict=True):
         from coterie.diagram.space_time import space_time  # noqa: PLC0415 - for notebooks alone
 
         return space_time(self)
+
+    def _repr_html_(self) -> str | None:
+        """Show a short run where a notebook can play it; else it stays a picture, as without numpy."""
+        try:
+            from coterie.web.notebook import live_run  # noqa: PLC0415 - for notebooks alone
+        except (ImportError, ConfigError):
+            return None
+        return live_run(self)
 
     def save(self, path: Path) -> None:
         """Write to a file as JSON lines."""

@@ -108,3 +108,17 @@ def test_a_node_needs_a_cluster_file(tmp_path: Path, url: str) -> None:
         refused = commands.run("lock", "--url", url, "--node", "a", "x", "--", "true")
     assert refused.returncode == 64
     assert "--node needs the cluster file" in refused.stderr
+
+
+@pytest.mark.parametrize("cluster", ["raymond"], indirect=True)
+def test_a_recording_in_which_nothing_happens_says_so(cluster: Cluster, tmp_path: Path) -> None:
+    to_file = ("--trace", str(tmp_path / "x.jsonl"))
+    assert "say where it goes" in cluster.run("record", "1s").stderr
+    assert "at most 600 seconds" in cluster.run("record", "1h", *to_file).stderr
+    assert "only clusters" in cluster.run("record", "1s", "--url", "file:", *to_file).stderr
+    assert cluster.run("record", "10ms", *to_file).returncode == 69
+    cluster.serve("a", "b")
+    until(lambda: cluster.run("record", "10ms", *to_file).returncode == 1)
+    found = cluster.run("record", "10ms", *to_file)
+    assert "node c is missing" in found.stderr
+    assert "nothing happened at all" in found.stderr

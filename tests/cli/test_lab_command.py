@@ -8,6 +8,7 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from coterie.cli import run
@@ -117,3 +118,62 @@ def test_a_simulated_run_is_stepped_through(shell: Directory) -> None:
 def test_only_one_run_can_be_opened(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "maekawa", "--seeds", "2", "--open"]) == 64
     assert "--open shows one run" in capsys.readouterr().err
+
+
+DEADLOCK = "#/break/deadlock/a1/a2/a3/d1.2/d2.3/d3.1"
+
+
+def test_answers_are_graded_from_addresses_and_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers, scenario, trace = (tmp_path / name for name in ("anna.txt", "ben.txt", "eve.jsonl"))
+    answers.write_text(f"{DEADLOCK}\nhttp://127.0.0.1:8421/{DEADLOCK}@6\n")
+    scenario.write_text(
+        "maekawa 3 variant=basic\nacquire 1\n  1 > 2  Request(1.1)\nacquire 2\nacquire 3\nrun\n"
+    )
+    assert run(["check", "maekawa", "--variant", "basic", "--trace", str(trace)]) == 1
+    capsys.readouterr()
+    named = [str(answers), str(scenario), str(trace), "#/break/two-inside/a1/a2/s2.1/d2.3/d3.2"]
+    assert run(["lab", "--grade", *named, "-o", "json"]) == 0
+    grades = msgspec.json.decode(capsys.readouterr().out)
+    assert [each["challenge"] for each in grades] == [*["deadlock"] * 4, "two-inside"]
+    assert {each["score"] for each in grades} == {1.0}
+    assert [each["faults"] for each in grades] == [0, 0, 0, 0, 1]
+    assert grades[1]["answer"] == "anna.txt:2"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("#/break/deadlock/a1", "the goal is not reached"),
+        ("#/break/deadlock/c1", "outside the bound"),
+        ("#/break/nothing/a1", "there is no challenge"),
+        ("#/break/deadlock/what", "no move is written"),
+        ("#/run/raymond%203/d1.2", "cannot"),
+        ("#/run/lamport%203/a1", "no challenge begins with"),
+    ],
+)
+def test_an_answer_that_does_not_reach_its_goal_is_said_to(
+    answer: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lab", "--grade", DEADLOCK, answer]) == 1
+    written = capsys.readouterr().out
+    assert text in written
+    assert "1 of 2 reached" in written
+
+
+@pytest.mark.parametrize("arguments", [["--grade"], ["--grade", "no such file"], ["a 3", "b 3"]])
+def test_what_cannot_be_graded_or_opened_is_refused(arguments: list[str]) -> None:
+    assert run(["lab", *arguments, "--no-open"]) == 64
+
+
+def test_all_runs_of_a_small_system_are_written_as_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "maekawa.html"
+    assert run(["lab", "maekawa 3 variant=basic", "--export", str(path)]) == 0
+    assert path.stat().st_size < 160_000
+    assert run(["lab", "lamport 3 channel=unordered", "--export", str(path)]) == 64
+    assert "at most 20,000 states" in capsys.readouterr().err
+    for arguments in ([], ["maekawa 3", "x 3"], ["fault-tolerant 3"]):
+        assert run(["lab", *arguments, "--export", str(path)]) == 64

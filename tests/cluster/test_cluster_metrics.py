@@ -14,8 +14,8 @@ from coterie.cluster.config import convert
 from coterie.cluster.ports import free_ports
 from coterie.cluster.runtime.logs import JsonFormatter
 from coterie.cluster.voter import storage
-from coterie.cluster.voter.metrics import Metric, gauge, render
 from coterie.cluster.voter.node import Node
+from coterie.telemetry.text import Metric, Sample, gauge, render
 from tests.cluster.local_cluster import document, running, until, url_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+-]+
 
 def test_the_text_format_of_prometheus_is_kept() -> None:
     text = render(
-        [gauge("a", "First.", 1.5), Metric("b", "counter", "Second.", [({"x": 'q"\\\n'}, 2)])]
+        [gauge("a", "First.", 1.5), Metric("b", "counter", "Second.", [Sample({"x": 'q"\\\n'}, 2)])]
     )
     assert text.splitlines() == [
         "# HELP coterie_a First.",
@@ -72,6 +72,36 @@ def test_a_node_shows_its_figures_over_http() -> None:
             assert (await get(port, b"GET /x HTTP/1.1\r\n\r\n"))[0].startswith("HTTP/1.1 404")
             assert (await get(port, b"POST / HTTP/1.1\r\n\r\n"))[0].startswith("HTTP/1.1 405")
             assert await get(port, b"x" * 10_000 + b"\r\n\r\n") == ("", "")
+
+    asyncio.run(main())
+
+
+def test_a_node_shows_for_how_long_requests_wait() -> None:
+    made = document(1)
+    (port,) = free_ports(1)
+    made["nodes"]["a"]["metrics"] = f"127.0.0.1:{port}"
+    config = convert(made)
+
+    async def figures() -> dict[str, float]:
+        _, body = await get(port, b"GET /metrics HTTP/1.1\r\n\r\n")
+        pairs = (line.rsplit(" ", 1) for line in body.splitlines() if not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    async def main() -> None:
+        async with (
+            running(config) as (node,),
+            coterie.connect(url_of(config)) as one,
+            coterie.connect(url_of(config)) as two,
+        ):
+            async with one.lock("x"):
+                assert (await figures())["coterie_voter_longest_wait_seconds"] == 0
+                waiting = asyncio.ensure_future(two.lock("x").acquire())
+                await until(lambda: node.voting.voter.ballots["x"].queue, "the request")
+                first = (await figures())["coterie_voter_longest_wait_seconds"]
+                second = (await figures())["coterie_voter_longest_wait_seconds"]
+                assert 0 < first < second < 60, "it grows, and is in seconds"
+            assert await waiting
+            assert (await figures())["coterie_voter_longest_wait_seconds"] == 0
 
     asyncio.run(main())
 

@@ -75,8 +75,8 @@ def victims(
             await until(lambda: all(SYSTEM in node.processes for node in made), "all to begin")
             for node, script in zip(made, scripts, strict=False):
                 if script:  # its time has come, for all in the same turn
-                    seat, host = node.processes[SYSTEM]
-                    host.step(seat.ring, STEP)
+                    running = node.processes[SYSTEM]
+                    running.host.step(running.seat.ring, STEP)
             assert left_waiting(processes)
             await until(lambda: not left_waiting(processes), "all to go on")
 

@@ -11,7 +11,8 @@ import pytest
 import coterie
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
-from coterie.cluster.voter.metrics import participant_metrics, render
+from coterie.cluster.voter.metrics import participant_metrics
+from coterie.telemetry.text import render
 from tests.cluster.local_cluster import document
 
 if TYPE_CHECKING:

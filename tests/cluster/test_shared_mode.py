@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.cluster.voter.metrics import participant_metrics, render
+from coterie.cluster.voter.metrics import participant_metrics
+from coterie.telemetry.text import render
 from tests.cluster.local_cluster import COTERIE, until
 from tests.cluster.test_cluster_engine import World, in_world
 

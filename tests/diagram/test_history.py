@@ -16,6 +16,11 @@ def test_waiting_lasts_from_the_call_to_the_entry_and_the_stay_inside_until_the_
     ]
 
 
+def test_a_lock_that_is_acquired_with_a_token_is_a_stay_inside() -> None:
+    trace = perform("leased 1\nacquire 1\nrun\n").trace
+    assert Condition.INSIDE in {stay.condition for stay in history(trace, 9.0).stays}
+
+
 def test_a_restart_with_memory_resumes_the_stay_and_one_without_forgets_it() -> None:
     inside: list[AnyRecord] = [
         Called(1, 1, "acquire"),

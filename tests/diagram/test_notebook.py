@@ -8,6 +8,7 @@ from coterie.deadlock import Graph, all_of
 from coterie.explore import check
 from coterie.scenario import perform
 from coterie.simulate.compare import compare, compare_election
+from coterie.trace import Header
 from coterie.transactions.serializability.report import Report
 
 
@@ -35,10 +36,22 @@ def test_a_history_is_a_picture() -> None:
 
 def test_a_verdict_is_a_sentence_and_the_counterexample() -> None:
     entry = algorithm("maekawa")
-    text = shown(check(entry.build(entry.setup(3, "basic"))), "html")
+    processes = entry.build(entry.setup(3, "basic"))
+    assert "<svg" in shown(check(processes), "html")  # it does not say which algorithm this is
+    header = Header(algorithm="maekawa", size=3, variant="basic")
+    text = shown(check(processes, header=header), "html")
     assert "<strong>violated</strong>: deadlock: no message or timer is pending" in text
-    assert "<svg" in text
-    assert "<svg" not in shown(check(entry.build(entry.setup(2))), "html")
+    assert '<iframe sandbox="allow-scripts" title="maekawa 3 variant=basic" srcdoc="' in text
+    assert len(text) < 300_000
+    assert "<iframe" not in shown(check(entry.build(entry.setup(2))), "html")
+
+
+def test_a_short_run_is_live_and_a_long_one_a_picture() -> None:
+    performance = perform("ricart-agrawala 2\nacquire 1\nrun\n")
+    assert shown(performance, "html").startswith("<iframe")
+    assert shown(performance.trace, "html") == shown(performance, "html")
+    again = "acquire 1\nrun\nrelease 1\nrun\n" * 12
+    assert perform(f"ricart-agrawala 2\n{again}").trace._repr_html_() is None
 
 
 def test_a_coterie_is_a_table_unless_it_is_large() -> None:

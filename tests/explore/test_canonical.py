@@ -14,6 +14,7 @@ from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
 from coterie.explore.properties import MUTEX
 from coterie.explore.search import Search
+from coterie.explore.tables.hashing import HashIndex
 from coterie.explore.tables.moves import Faults, Moves
 from coterie.explore.tables.times import change_times, earliest
 from coterie.mutex.permission.ricart_agrawala import Request, RicartAgrawala
@@ -89,6 +90,7 @@ def test_what_is_searched_is_the_canonical_form_of_all_there_is(
     )
     search = Search(moves, MUTEX, Watch(Budget()), exact=True)
     search.run(moves.start())
+    assert isinstance(search.index, HashIndex)
     forms = np.unique(Canonical(moves)(search.index.rows), axis=1)
     canonical = explore(RicartAgrawala, size, entries, channel, canonical=True)
     assert forms.shape[1] == canonical.states

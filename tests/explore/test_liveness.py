@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import algorithm, mutexes
 from coterie.clocks import LogicalTime
-from coterie.explore import Verdict, check
+from coterie.explore import Verdict, check, declared_channel, needs_clock
 from coterie.explore.liveness.components import NONE, components
-from coterie.explore.properties import PROGRESS
+from coterie.explore.properties import MUTEX, PROGRESS
 from coterie.explore.tables.moves import Faults
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, Process, ProcessId
 from coterie.trace import Called, Delivered, Repeated, Sent, Told, Violated
@@ -178,6 +178,26 @@ def test_agrees_with_a_plain_search_without_end(
     assert (verdict.verdict == "verified") == (not naive.violations() and not naive.starves())
 
 
+MUTEXES = [
+    (name, variant.name)
+    for name, entry in mutexes().items()
+    for variant in entry.variants
+    if not needs_clock(entry.build(entry.setup(2, variant.name)))
+]
+
+
+@pytest.mark.parametrize(("name", "variant"), MUTEXES)
+def test_agrees_with_a_plain_search_on_the_catalogue(name: str, variant: str) -> None:
+    processes = build(name, 2, variant)
+    naive = Naive(list(processes), [1, 1], declared_channel(processes), Faults())
+    verdict = check(processes, properties=MUTEX)
+    if naive.violations():
+        assert (verdict.depth, verdict.property) in naive.violations()
+        return
+    assert (verdict.property == "every wait ends") == naive.starves()
+    assert (verdict.verdict == "violated") == (name == "decentralized")
+
+
 class Note(Payload, frozen=True):
     kind: int
 
@@ -248,6 +268,7 @@ def juggler(seed: int) -> tuple[list[Process[Any]], Channel, Faults]:
     return processes, chance.choice(list(Channel)), faults
 
 
+@pytest.mark.slow
 def test_agrees_with_a_plain_search_on_random_algorithms() -> None:
     outcomes = {True: 0, False: 0}
     for seed in range(200):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WITHOUT = """
 import sys
@@ -42,3 +46,17 @@ def test_a_command_that_needs_numpy_names_the_extra(command: list[str]) -> None:
 def test_other_commands_do_without(command: list[str]) -> None:
     done = run(*command)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_long_history_is_judged_without_it(tmp_path: Path) -> None:
+    file = tmp_path / "long.jsonl"
+    note = "-" * 500  # fewer transactions are as long
+    lines = [
+        f'{{"transaction":"t{n}","op":"write","key":"x","value":"{note}{n}","version":{n}}}\n'
+        f'{{"transaction":"t{n}","op":"commit"}}\n'
+        for n in range(1, 2001)
+    ]
+    file.write_text("".join(lines))
+    done = run("history", str(file))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("serializable: 2000 transactions")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from coterie.catalogue import algorithm
 from coterie.explore import check
 from coterie.lab.address import Address, Refusal
-from coterie.lab.changes import Changes, changes_along
 from coterie.lab.fork import address_of
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Position, Question
-from coterie.lab.run import state_of
 from coterie.scenario import perform
-from coterie.scenario.replay import Replay
 from coterie.simulate import Closed, Network, Simulation, Uniform
-from coterie.trace import Called, Header, Paused, Sent, Trace
+from coterie.trace import Called, Header, Paused, Repeated, Sent, Trace
 
 
 def position_of(address: Address | Refusal) -> Position:
@@ -36,6 +32,14 @@ def test_a_counterexample_is_a_run_that_ends_in_the_violation() -> None:
     assert position.first == "maekawa 3 variant=survey"
     assert len(position.moves) == verdict.depth
     assert not [move for move in position.enabled if not move.fault]
+
+
+def test_a_run_that_goes_round_is_played_once_round() -> None:
+    """Where it begins again is a remark, and no move."""
+    trace = Trace(Header(algorithm="lamport", size=2), [Called(1.0, 1, "acquire"), Repeated(2.0)])
+    address = address_of(trace)
+    assert isinstance(address, Address)
+    assert address.moves == ["acquire 1"]
 
 
 @pytest.mark.parametrize("name", ["ricart-agrawala", "lamport", "token-ring", "raymond"])
@@ -60,28 +64,6 @@ def simulated(name: str, entries: int) -> Trace:
     trace = simulation.run().trace
     assert trace is not None
     return trace
-
-
-def test_the_states_along_a_run_are_its_beginning_and_what_changes() -> None:
-    trace = simulated("maekawa", 3)
-    along = changes_along(trace)
-    assert isinstance(along, Changes)
-    states = {state.process: state for state in along.beginning}
-    for change in along.changes:
-        old = states[change.process]
-        fields = {**old.fields, **change.fields}
-        states[change.process] = msgspec.structs.replace(old, fields=fields, **change.rest)
-    again = Replay(trace)
-    for record in trace.records:
-        again.follow(record)
-    assert states == {me: state_of(again.world, me) for me in again.world.seats}
-    assert len(msgspec.json.encode(along)) < 40 * len(trace.records)
-
-
-def test_a_run_that_cannot_be_run_again_has_no_states() -> None:
-    trace = simulated("maekawa", 1)
-    del trace.records[3]
-    assert isinstance(changes_along(trace), Refusal)
 
 
 def test_a_run_that_no_hand_can_play_is_refused() -> None:

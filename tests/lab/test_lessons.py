@@ -7,19 +7,40 @@ import pytest
 from coterie.errors import ConfigError
 from coterie.lab.address import Refusal
 from coterie.lab.laboratory import Laboratory
-from coterie.lab.lesson import GoalQuestion, Verdict, judge_goal, lessons, parse_lesson
+from coterie.lab.lesson import (
+    AnswerQuestion,
+    GoalQuestion,
+    Verdict,
+    judge_answer,
+    judge_goal,
+    lessons,
+    parse_lesson,
+)
+from coterie.lab.quantity import measure
 from coterie.lab.questions import Position, Question
 
-LABORATORY = Laboratory()
+LABORATORY = Laboratory(60_000)
 PAGES = [
     (lesson.name, number) for lesson in lessons().values() for number in range(len(lesson.pages))
 ]
+RUNS = [
+    (name, number)
+    for name, number in PAGES
+    if lessons()[name].pages[number].goal and not lessons()[name].pages[number].editor
+]
+EDITORS = [(name, number) for name, number in PAGES if lessons()[name].pages[number].editor]
+ASKS = [
+    (name, number, place)
+    for name, number in PAGES
+    for place in range(len(lessons()[name].pages[number].asks))
+]
+SECONDS_ENOUGH = 60_000
 
 
 def judged(name: str, number: int, moves: list[str]) -> Verdict:
     page = lessons()[name].pages[number]
-    asked = GoalQuestion(name, number, Question(page.first, moves, bound=page.bound))
-    verdict = judge_goal(LABORATORY, asked)
+    question = Question(page.first, moves, bound=page.bound, budget_ms=SECONDS_ENOUGH)
+    verdict = judge_goal(LABORATORY, GoalQuestion(name, number, question))
     assert isinstance(verdict, Verdict)
     return verdict
 
@@ -30,23 +51,64 @@ def solved(name: str, number: int) -> list[str]:
     position = LABORATORY.play(Question(page.first, [*page.moves, *page.solution]))
     assert isinstance(position, Position)
     assert position.refusal is None
+    assert position.moves[: len(page.moves)] == page.moves, "given moves stand as they are shown"
     return position.moves
 
 
-@pytest.mark.parametrize(("name", "number"), PAGES)
+@pytest.mark.parametrize(("name", "number"), RUNS)
 def test_a_goal_is_not_reached_at_the_start_and_by_the_solution(name: str, number: int) -> None:
     page = lessons()[name].pages[number]
     assert not judged(name, number, page.moves).reached
     assert judged(name, number, solved(name, number)).reached
 
 
+@pytest.mark.parametrize(("name", "number"), EDITORS)
+def test_a_text_reaches_its_goal_by_the_solution_alone(name: str, number: int) -> None:
+    page = lessons()[name].pages[number]
+    given = judge_goal(LABORATORY, GoalQuestion(name, number, text=page.text))
+    assert given == Verdict(reached=False)
+    assert judge_goal(LABORATORY, GoalQuestion(name, number, text=page.solved)) == Verdict(
+        reached=True
+    )
+    nonsense = judge_goal(LABORATORY, GoalQuestion(name, number, text="?"))
+    assert isinstance(nonsense, Refusal)
+
+
+@pytest.mark.parametrize(("name", "number", "place"), ASKS)
+def test_an_answer_is_judged_by_what_the_run_measures(name: str, number: int, place: int) -> None:
+    page = lessons()[name].pages[number]
+    right = measure(LABORATORY, page.first, page.moves, page.bound, page.asks[place].measure)
+    assert isinstance(right, str)
+    asked = AnswerQuestion(name, number, place, f" {right.upper()} ")
+    assert judge_answer(LABORATORY, asked) == Verdict(reached=True)
+    wrong = AnswerQuestion(name, number, place, "something else")
+    assert judge_answer(LABORATORY, wrong) == Verdict(reached=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "right"),
+    [
+        ("server", 0, ["3", "0"]),
+        ("permission", 2, ["6"]),
+        ("clocks", 0, ["yes", "no", "yes"]),
+        ("clocks", 1, ["1.2", "2.2"]),
+        ("maekawa", 1, ["3"]),
+        ("trees", 0, ["2", "4", "3"]),
+        ("costs", 1, ["10"]),
+        ("election", 2, ["none"]),
+    ],
+)
+def test_answers_are_what_the_literature_says(name: str, number: int, right: list[str]) -> None:
+    for place, answer in enumerate(right):
+        asked = AnswerQuestion(name, number, place, answer)
+        assert judge_answer(LABORATORY, asked) == Verdict(reached=True)
+
+
 def test_a_goal_is_reached_within_its_limit_only() -> None:
-    moves = solved("maekawa", 0)
-    assert judged("maekawa", 0, moves).reached
-    detour = ["acquire 1", "acquire 2", "deliver 1 > 2", "deliver 2 > 3"]
-    position = LABORATORY.play(Question("maekawa 3 variant=basic", detour))
-    assert isinstance(position, Position)
-    assert not judged("maekawa", 0, detour).reached
+    page = lessons()["maekawa"].pages[1]
+    late = ["acquire 1", "acquire 2", "deliver 1 > 2", "acquire 3", "deliver 2 > 3"]
+    assert page.limit == 3
+    assert judged("maekawa", 1, late) == Verdict(reached=False, text="too many moves")
 
 
 def test_another_run_reaches_nothing() -> None:
@@ -57,6 +119,13 @@ def test_another_run_reaches_nothing() -> None:
 @pytest.mark.parametrize(("name", "number"), [("nothing", 0), ("maekawa", 99), ("maekawa", -1)])
 def test_a_page_that_does_not_exist_is_refused(name: str, number: int) -> None:
     assert isinstance(judge_goal(LABORATORY, GoalQuestion(name, number, Question("x"))), Refusal)
+    asked = AnswerQuestion(name, number, 0, "1")
+    assert isinstance(judge_answer(LABORATORY, asked), Refusal)
+
+
+@pytest.mark.parametrize("ask", [-1, 5])
+def test_a_question_that_does_not_exist_is_refused(ask: int) -> None:
+    assert isinstance(judge_answer(LABORATORY, AnswerQuestion("server", 0, ask, "1")), Refusal)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +134,12 @@ def test_a_page_that_does_not_exist_is_refused(name: str, number: int) -> None:
         ("words only", "no block to run"),
         ("```run\n@goal broken\n```", "no first line"),
         ("```run\nmaekawa 3\n@goal wonder\n```", "expected one of the goals"),
+        ("```run\nmaekawa 3\n@goal starve\n```", "expected one of the goals"),
         ("```run\nmaekawa 3\n@goal broken\n@limit few\n```", "few"),
+        ("```run\nmaekawa 3\n@goal broken\n@allow wonders 1\n```", "wonders"),
+        ("```run\nmaekawa 3\n```", "neither a goal nor a question"),
+        ("```run\nmaekawa 3\n@ask how much? = weight\n```", "expected one of the measures"),
+        ("```graph\n{}\n@goal wonder\n```", "expected one of the goals"),
     ],
 )
 def test_a_lesson_that_is_written_wrong_is_refused(body: str, text: str) -> None:

@@ -132,6 +132,13 @@ class ShortQuarantine(FaultTolerant):
         return self.settings.sigma
 
 
+class HandledAtOnce(FaultTolerant):
+    """The quarantine counts on messages that are handled as they arrive: lambda is left out."""
+
+    def _quarantine(self) -> float:
+        return 2 * self.settings.sigma
+
+
 class RequestNotResent(FaultTolerant):
     """Whoever is new in a quorum is counted on and not asked."""
 

@@ -43,6 +43,7 @@ class Case:
     returns: int = 0
     sigma: int = 1
     keep: Keep = "larger"
+    lambda_: int = 0
 
     def check(self, process: type[FaultTolerant] = FaultTolerant) -> Verdict:
         coterie = parse_coterie(self.coterie, self.size)
@@ -51,14 +52,15 @@ class Case:
             quorums=tuple(tuple(sorted(quorum)) for quorum in coterie.quorums),
             stand_ins=(*members[1:], 1),
             sigma=self.sigma,
-            lambda_=0,
-            t_max=2 * self.sigma + 1,
-            patience_max=2 * self.sigma + 1,
+            lambda_=self.lambda_,
+            t_max=2 * self.sigma + self.lambda_ + 1,
+            patience_max=2 * self.sigma + self.lambda_ + 1,
             keep=self.keep,
         )
         return check_timed(
             [process(me, (), settings=settings) for me in members],
             delays=(1, self.sigma),
+            handling=self.lambda_,
             requesters=self.requesters,
             crashes=self.crashes,
             returns=self.returns,
@@ -81,6 +83,8 @@ def slow(*values: object) -> ParameterSet:
         (Case(3, "singleton", 2, (1, 2, 3)), 16630, 30674),
         (Case(3, "singleton", 1, (2, 3), sigma=2), 23465, 37279),
         (Case(3, "singleton", 1, (2, 3), returns=1), 38685, 49870),
+        (Case(3, "singleton", 1, (2, 3), lambda_=1), 16114, 24826),
+        (Case(3, "majority", 1, (1, 2), lambda_=1), 33506, 49877),
         (Case(4, "singleton", 2, (2, 3)), 14843, 21993),
         (Case(4, WHEEL, 1, (2, 3)), 10774, 13476),
         (Case(4, WHEEL, 2, (2, 3)), 43893, 58566),
@@ -130,6 +134,11 @@ MUTANTS: dict[str, tuple[type[FaultTolerant], Case, str]] = {
     "quarantine sigma": (
         trials.ShortQuarantine,
         Case(3, "singleton", 1, (2, 3)),
+        "mutual exclusion",
+    ),
+    "quarantine without lambda": (
+        trials.HandledAtOnce,
+        Case(3, "singleton", 1, (2, 3), lambda_=1),
         "mutual exclusion",
     ),
     "request not sent to the new ones": (

@@ -31,12 +31,19 @@ def explains(order: Sequence[Transaction]) -> bool:
     """Run the transactions one after the other: does each read see what it saw?"""
     state: dict[Any, Any] = {}
     installed: dict[Any, Any] = {}
+    lists: dict[Any, list[Any]] = {}
+    appended = {access.key for t in order for access in t.accesses if access.op == "append"}
     for transaction in order:
         versions = {}
         for access in transaction.accesses:
             if access.op == "write":
                 state[access.key] = identity(access.value)
                 versions[access.key] = access.version
+            elif access.op == "append":
+                lists[access.key] = [*lists.get(access.key, []), access.value]
+            elif access.key in appended or access.value == []:
+                if lists.get(access.key, []) != (access.value or []):
+                    return False
             elif state.get(access.key) != identity(access.value):
                 return False
         for key, version in versions.items():

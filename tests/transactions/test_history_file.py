@@ -76,7 +76,7 @@ def test_events_can_be_added_by_a_program() -> None:
         ('{"transaction": true, "op": "commit"}', "line 2: .*`transaction`"),
         (
             '{"transaction": 2, "op": "delete"}',
-            "line 2: op must be one of begin, read, write, commit",
+            "line 2: op must be one of begin, read, write, append, commit",
         ),
         ('{"transaction": 2, "op": "read", "value": 1}', "line 2: a read needs a key"),
         ('{"transaction": 2, "op": "read", "key": "x"}', "line 2: a read needs a value .null for"),

@@ -13,7 +13,7 @@ PAGE = (DOCS / "history.md").read_text(encoding="utf-8")
 def test_the_session_prints_what_the_page_shows() -> None:
     session = "".join(re.findall(r"```pycon\n(.*?)```", PAGE, re.DOTALL))
     examples = doctest.DocTestParser().get_doctest(session, {}, "history.md", "history.md", 0)
-    assert len(examples.examples) == 15
+    assert len(examples.examples) == 17
     failures: list[str] = []
     doctest.DocTestRunner().run(examples, out=failures.append)
     assert not failures, "".join(failures)

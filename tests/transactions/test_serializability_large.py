@@ -46,9 +46,9 @@ def test_ten_thousand_transactions_without_versions_that_read_what_they_write() 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys", [20, 50])
-def test_ten_thousand_events_without_versions_nor_order(keys: int) -> None:
-    assert decided(shuffled(1, 2_000, keys, blind=True, near=8))
+@pytest.mark.parametrize(("size", "near"), [(10_000, 8), (2_000, None)])
+def test_blind_writes_without_versions_nor_order(size: int, near: int | None) -> None:
+    assert decided(shuffled(1, size, 20, blind=True, near=near))
 
 
 @pytest.mark.slow

@@ -56,10 +56,10 @@ MUTANTS = {
     "readers of the beginning may stand anywhere": Mutant(
         certain_pairs, "pairs += [(reader, fence) for reader in readers]", ""
     ),
-    "the other way is not tried": Mutant(Search, "(order.copy(), other), ", ""),
-    "both ways share what follows": Mutant(Search, "order.copy(), other", "order, other"),
+    "the other way is not tried": Mutant(Search, "if self._decide(order, other):", "if False:"),
+    "both ways share what follows": Mutant(Search, "order.undo(mark)", "pass"),
     "contradictions are overlooked": Mutant(
-        Order, "if first == second or self.behind[second] >> first & 1:", "if first == second:"
+        Order, "if first == second or behind[second] >> first & 1:", "if first == second:"
     ),
     "the first order found will do": Mutant(Search, "if rival != writer:", "if False:"),
 }

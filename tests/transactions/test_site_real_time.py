@@ -6,6 +6,7 @@ import pytest
 
 from coterie.errors import UsageError
 from coterie.transactions.history import Event, History
+from coterie.transactions.isolation import judge_levels
 from coterie.transactions.schemes.scheduler import Committed
 from coterie.transactions.serializability import check
 from tests.transactions.site_storms import named_storm
@@ -94,15 +95,42 @@ def test_one_of_unknown_outcome_may_take_effect_late() -> None:
     assert report.presumed_committed == ("T1",)
 
 
-def test_without_versions_real_time_is_not_judged() -> None:
+def test_real_time_decides_an_order_of_versions_that_is_not_stated() -> None:
     events = (
-        ("T1", "write", "x", "a"),
-        ("T1", "commit"),
-        ("T2", "write", "x", "b"),
-        ("T2", "commit"),
+        *(("T1", "write", "x", "a"), ("T1", "commit"), ("T2", "write", "x", "b"), ("T2", "commit")),
+        *(("T3", "read", "x", "a"), ("T3", "commit")),
     )
-    with pytest.raises(UsageError, match="states the versions"):
-        check(history(*events), real_time=True)
+    assert check(history(*events)).serializable
+    report = check(history(*events), real_time=True)
+    assert report.serializable is False
+    assert report.anomalies[0].name == "G-single-realtime"
+
+
+def test_sessions_are_kept_where_they_count() -> None:
+    """A client writes x and then misses its own write: serializable, but not in its order."""
+    told = History()
+    for event in (
+        Event("T1", "write", "x", "a", session="ann"),
+        Event("T1", "commit"),
+        Event("T2", "read", "x", None, session="ann"),
+        Event("T2", "commit"),
+    ):
+        told.add(event)
+    assert check(told).order == ("T2", "T1")
+    report = check(told, sessions=True)
+    assert [(a.name, a.meaning) for a in report.anomalies] == [
+        ("G-single-session", "serializable, but not in the order of sessions")
+    ]
+    levels = judge_levels(told, sessions=True)
+    assert not levels["read-your-writes"]
+    assert levels["monotonic-reads"]
+
+
+def test_a_transaction_is_of_one_session() -> None:
+    told = History()
+    told.add(Event("T1", "begin", session="ann"))
+    with pytest.raises(UsageError, match="T1 is of session ann, not of bob"):
+        told.add(Event("T1", "commit", session="bob"))
 
 
 def test_stamps_of_sites_that_have_not_met_need_not_agree_with_real_time() -> None:

@@ -65,7 +65,7 @@ def test_holders_waiters_and_deadlocks_of_a_directory_appear_and_end(
         expect(waiting).to_contain_text(f"held by {socket.gethostname()}:{crossing[0].pid}")
         assert page.url.endswith("#lock=a")
         picture = page.get_by_role("img", name="wait-for graph")
-        assert picture.evaluate("image => image.complete && image.naturalWidth > 0")
+        expect(picture.locator("path, line").first).to_be_attached()
         assert serious_findings(page) == []
         for process in crossing:
             process.kill()

@@ -103,12 +103,36 @@ def test_any_address_is_answered_and_never_with_an_error_of_ours() -> None:
             assert post("open", {"address": start + text}).status in {200, 400}
 
 
+@pytest.mark.parametrize("path", ["graph", "history", "coterie", "challenge", "hint", "answer"])
+def test_any_text_of_an_editor_is_answered_and_never_with_an_error_of_ours(path: str) -> None:
+    chance = random.Random(path)
+    for letters in (string.printable + "äß→\0", "0123456789, ", '{}[]":,P1 ', "rwca123(xy) "):
+        for _ in range(12):
+            text = "".join(chance.choices(letters, k=chance.choice([1, 20, 200, 2000])))
+            question = {
+                "graph": {"text": text},
+                "history": {"text": text},
+                "coterie": {"text": text},
+                "answer": {"lesson": "server", "page": 0, "ask": 0, "answer": text},
+            }.get(path, {"name": "deadlock", "moves": [text, "acquire 1"]})
+            assert post(path, question).status in {200, 400}
+
+
+def test_challenges_are_listed_scored_and_hinted_at() -> None:
+    listed = msgspec.json.decode(ask(APP, "/api/challenges").body)
+    assert listed[1]["name"] == "deadlock"
+    assert answer("hint", {"name": "deadlock", "moves": ASKED})[0] == "deliver 1 > 2"
+    score = answer("challenge", {"name": "deadlock", "moves": ASKED})
+    assert (score["reached"], score["shortest"]) == (False, 6)
+
+
 @pytest.mark.parametrize(
     ("form", "kind", "content"),
     [
         ("scenario", "text/plain", b"acquire 1"),
         ("svg", "image/svg+xml", b"<svg"),
         ("jsonl", "application/jsonl", b'"kind"'),
+        ("html", "text/html", b'"places"'),
     ],
 )
 def test_a_run_is_saved_in_each_form(form: str, kind: str, content: bytes) -> None:
@@ -117,6 +141,12 @@ def test_a_run_is_saved_in_each_form(form: str, kind: str, content: bytes) -> No
     assert saved.headers["content-type"].startswith(kind)
     assert 'filename="maekawa-3.' in saved.headers["content-disposition"]
     assert content in saved.body
+
+
+def test_all_runs_are_saved_unless_they_are_too_many() -> None:
+    saved = post("export", {"first": BASIC, "form": "map"})
+    assert 'filename="maekawa-3-map.html"' in saved.headers["content-disposition"]
+    assert post("export", {"first": "ricart-agrawala 9", "form": "map"}).status == 400
 
 
 def test_lessons_are_listed_and_their_goals_judged() -> None:
@@ -173,7 +203,7 @@ def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None
 
 def test_the_pages_first_visit_fits_its_budget() -> None:
     names = ["lab.html", "lab.css", "lab.js", "lab/run.js", "lab/picture.js", "lab/panels.js"]
-    names += ["lab/lesson.js", "lab/graph.js"]
+    names += ["lab/lesson.js", "lab/challenge.js", "lab/editor.js", "exercise.css", "drawing.css"]
     names += ["style.css", "ui.js", "icon.svg"]
     names += [f"vendor/{name}.js" for name in ("preact", "hooks", "htm", "signals", "signals-core")]
     sizes = [len(ask(APP, f"/assets/{name}").body) for name in names]

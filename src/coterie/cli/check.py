@@ -33,26 +33,46 @@ if TYPE_CHECKING:
     from coterie.trace import Trace
 
 
+SIZE = 3  # processes, unless it is chosen
+WORLD_OPTIONS = (
+    "entries",
+    "channel",
+    "crashes",
+    "losses",
+    "duplicates",
+    "suspicions",
+    "restarts",
+    "exact",
+    "canonical",
+)
+SEARCH_OPTIONS = (*WORLD_OPTIONS, "max_states", "max_time", "device")
+
+
 @click.command("check", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False, shell_complete=complete_algorithm)
 @click.option(
     "--all", "everything", is_flag=True, help="Check every algorithm that needs no clock."
 )
-@click.option("-N", "size", type=int, default=3, show_default=True, help="Number of processes.")
+@click.option(
+    "-N",
+    "size",
+    type=int,
+    help=f"Number of processes.  [default: {SIZE}; with nothing chosen for a flawed variant, where it"
+    " is known to fail]",
+)
 @variant_option
 @click.option(
     "--entries",
-    default="1",
-    show_default=True,
     metavar="K",
-    help="Entries per process: a number, or 'any' (with --canonical if there are logical clocks).",
+    help="Entries per process: a number, or 'any' (with --canonical if there are logical clocks)."
+    "  [default: 1]",
 )
 @click.option(
     "--channel",
     type=click.Choice([c.value for c in Channel]),
     help="Order of messages on a link; default: what the algorithm needs.",
 )
-@click.option("--crashes", type=click.IntRange(min=0), default=0, help="At most this many crashes.")
+@click.option("--crashes", type=click.IntRange(min=0), help="At most this many crashes.")
 @click.option(
     "--losses", type=click.IntRange(min=0), default=0, help="At most this many lost messages."
 )
@@ -68,6 +88,12 @@ if TYPE_CHECKING:
     default=0,
     help="At most this many false suspicions.",
 )
+@click.option(
+    "--restarts",
+    type=click.IntRange(min=0),
+    default=0,
+    help="At most this many times a crashed process begins again, without memory (1 without a clock).",
+)
 @click.option("--max-states", type=click.IntRange(min=1), help="Stop after this many states.")
 @click.option(
     "--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop after this time."
@@ -76,6 +102,13 @@ if TYPE_CHECKING:
 @click.option(
     "--canonical", is_flag=True, help="Merge states that differ only by a shift of all clocks."
 )
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "gpu"]),
+    default="cpu",
+    show_default=True,
+    help="Where large levels of the search are worked on; 'gpu' needs coterie[gpu].",
+)
 @trace_option
 @open_option
 @output_option
@@ -83,7 +116,7 @@ def command(
     *,
     algorithm: str | None,
     everything: bool,
-    size: int,
+    size: int | None,
     variant: str | None,
     trace_file: Path | None,
     opened: bool,
@@ -99,7 +132,10 @@ def command(
         raise UsageError("name one algorithm, or use --all")
     search = {name: options.pop(name) for name in SEARCH_OPTIONS}
     names = list(algorithms()) if everything else [str(algorithm)]
-    choices = [choose(name, size, variant, options) for name in names]
+    choices = [choose(name, SIZE if size is None else size, variant, options) for name in names]
+    if size is None and not any(options.values()) and not any(map(search.get, WORLD_OPTIONS)):
+        pairs = zip(names, choices, strict=True)
+        choices = [_where_it_fails(name, choice, search) for name, choice in pairs]
     if everything:  # a search with a clock is long unless its bounds are chosen with care
         choices = [choice for choice in choices if not needs_clock(choice.build())]
     verdicts = []
@@ -118,6 +154,24 @@ def command(
     return _exit_status(verdicts)
 
 
+def _where_it_fails(name: str, choice: Choice, search: dict[str, Any]) -> Choice:
+    """Choose the smallest setting known to refute a flawed variant; others are left as they are."""
+    setup = choice.setup
+    flaw = choice.algorithm.variant(setup.variant).flaw
+    if flaw is None:
+        return choice
+    search |= {"entries": str(flaw.entries), "crashes": flaw.crashes}
+    options: dict[str, object] = {
+        "-N": flaw.size,
+        "--entries": flaw.entries,
+        "--crashes": flaw.crashes,
+    }
+    options |= {f"--{parameter}": value for parameter, value in flaw.parameters.items()}
+    words = " ".join(f"{option} {value}" for option, value in options.items())
+    click.echo(f"{choice.algorithm.name}, {setup.variant}: known to fail with {words}", err=True)
+    return choose(name, flaw.size, setup.variant, dict(flaw.parameters))
+
+
 def _open(verdicts: Sequence[Verdict]) -> None:
     """Show the first counterexample in the laboratory, until Ctrl-C."""
     found = next((verdict.counterexample for verdict in verdicts if verdict.counterexample), None)
@@ -129,36 +183,30 @@ def _open(verdicts: Sequence[Verdict]) -> None:
     show_trace(found)
 
 
-SEARCH_OPTIONS = (
-    "entries",
-    "channel",
-    "crashes",
-    "losses",
-    "duplicates",
-    "suspicions",
-    "max_states",
-    "max_time",
-    "exact",
-    "canonical",
-)
-
-
 def _search(
-    choice: Choice, *, entries: str, channel: str | None, max_time: float | None, **budget: Any
+    choice: Choice,
+    *,
+    entries: str | None,
+    channel: str | None,
+    crashes: int | None,
+    max_time: float | None,
+    **budget: Any,
 ) -> Verdict:
     line = ProgressLine()
 
     def show(progress: Progress) -> None:
+        fitting = f" of about {progress.room:,} that fit" if progress.room else ""
         line.show(
-            f"{choice.algorithm.name}: {progress.states:,} states, depth {progress.depth},"
-            f" {progress.states_per_second:,.0f} states/s"
+            f"{choice.algorithm.name}: {progress.states:,} states{fitting},"
+            f" depth {progress.depth}, {progress.states_per_second:,.0f} states/s"
         )
 
     processes = choice.build()
     search = _check_with_clock if needs_clock(processes) else check
     verdict = search(
         processes,
-        entries=_entries(entries),
+        entries=_entries(entries or "1"),
+        crashes=crashes or 0,
         channel=Channel(channel) if channel else None,
         max_seconds=max_time,
         header=choice.header,
@@ -178,16 +226,17 @@ def _check_with_clock(
             "--entries must be a number for an algorithm that needs a clock, got 'any'"
         )
     meaningless = ("channel", "losses", "duplicates", "suspicions", "exact", "canonical")
+    if options.pop("device") != "cpu":
+        raise UsageError("--device gpu has no meaning for an algorithm that needs a clock")
     for name in meaningless:
         if options.pop(name):
             raise UsageError(
                 f"--{name} has no meaning for an algorithm that needs a clock: leave it out"
             )
-    bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
-    delays = (1, int(min(bounds)))
     from coterie.explore import check_timed  # noqa: PLC0415 - most algorithms need no clock
 
-    return check_timed(processes, delays=delays, entries=entries, crashes=crashes, **options)
+    returns = options.pop("restarts")
+    return check_timed(processes, entries=entries, crashes=crashes, returns=returns, **options)
 
 
 def _entries(text: str) -> int | None:

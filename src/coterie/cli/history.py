@@ -9,15 +9,38 @@ import click
 import msgspec
 
 from coterie.cli.common import one_thread  # noqa: F401 - before numpy, which a long history needs
-from coterie.cli.common.output import print_json, print_table
+from coterie.cli.common.options import to_path
+from coterie.cli.common.output import print_json, print_table, write_file
+from coterie.transactions.history import History, parse_history
 from coterie.transactions.serializability import check_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from coterie.transactions.history import Name
     from coterie.transactions.serializability import Anomaly, Report
 
 
 @click.command("history")
 @click.argument("file", type=click.File("rb"))
+@click.option(
+    "--real-time",
+    is_flag=True,
+    help="Demand that one that ended before another began stands before it (strict serializability).",
+)
+@click.option(
+    "--sessions",
+    is_flag=True,
+    help="Demand the order within each session, and judge the guarantees for sessions.",
+)
+@click.option(
+    "--order",
+    "order_file",
+    type=click.Path(dir_okay=False),
+    callback=to_path,
+    help="Write the whole serial order to a file, one transaction a line.",
+)
 @click.option(
     "-o",
     "--output",
@@ -26,7 +49,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to print the result; svg draws the cycles or the serial order.",
 )
-def command(file: BinaryIO, output: str) -> int:
+def command(
+    *, file: BinaryIO, real_time: bool, sessions: bool, order_file: Path | None, output: str
+) -> int:
     """Check whether the history of FILE (- for stdin) is serializable, and if not, print why.
 
     A history is JSON lines in the order of events:
@@ -36,19 +61,24 @@ def command(file: BinaryIO, output: str) -> int:
       {"transaction": "T1", "op": "write", "key": "x", "value": 1, "version": 10}
       {"transaction": "T1", "op": "commit"}
 
-    The op is begin, read, write, commit or abort. A read of a key that was never written sees null.
-    The version is the place of a write in the order of the versions of its key; without versions,
-    the values written to a key must differ. Exits with 0 if the history is serializable, 1 if not,
+    The op is begin, read, write, append, commit or abort. A read of a key that was never written sees
+    null, one of a key that is appended to sees a list. The version is the place of a write in the order
+    of the versions of its key; without versions, the values written to a key must differ. A field
+    "session" names the session of a transaction. Exits with 0 if the history is serializable, 1 if not,
     3 if that could not be decided.
     """  # noqa: D301 - Click needs the character itself
+    content = file.read()
     gc.disable()  # there is no garbage among so many objects, and looking for it takes long
     try:
-        report = check_lines(file.read())
+        report = check_lines(content, real_time=real_time, sessions=sessions)
+        levels = _levels(content, report, real_time=real_time, sessions=sessions)
     finally:
         gc.enable()
+    if order_file and report.order:
+        write_file(order_file, "".join(f"{name}\n" for name in report.order))
     match output:
         case "json":
-            print_json(msgspec.to_builtins(report))
+            print_json({**msgspec.to_builtins(report), "levels": levels})
         case "svg":
             from coterie.diagram.dependencies import (  # noqa: PLC0415 - only when drawing
                 draw_serialization,
@@ -56,32 +86,73 @@ def command(file: BinaryIO, output: str) -> int:
 
             click.echo(draw_serialization(report), nl=False)
         case _:
-            _print(report)
+            _print(report, levels)
     return {True: 0, False: 1, None: 3}[report.serializable]
 
 
-VERDICTS = {
-    True: "serializable",
-    False: "not serializable",
-    None: "undecided: too many possible orders",
-}
+VERDICTS = {True: "serializable", False: "not serializable", None: "undecided"}
+ANSWERS = {True: "kept", False: "not kept", None: "undecided"}
+ORDER_SHOWN = 20  # transactions at each end of a serial order
 
 
-def _print(report: Report) -> None:
+def _levels(
+    content: bytes, report: Report, *, real_time: bool, sessions: bool
+) -> dict[str, bool | None]:
+    """Judge the levels below, where the history is not serializable: else all of them hold."""
+    from coterie.transactions.isolation import (  # noqa: PLC0415 - most histories are serializable
+        judge_levels,
+    )
+
+    if report.serializable:
+        return judge_levels(History(), report=report, sessions=sessions)
+    told = parse_history(content)
+    if not real_time:
+        return judge_levels(told, report=report, sessions=sessions)
+    return {**judge_levels(told, sessions=sessions), "strict-serializable": report.serializable}
+
+
+def _print(report: Report, levels: dict[str, bool | None]) -> None:
     plural = "" if report.transactions == 1 else "s"
     click.echo(f"{VERDICTS[report.serializable]}: {report.transactions} transaction{plural}")
+    if report.undecided:
+        click.echo(report.undecided)
     for names, fate in (
         (report.presumed_committed, "counted as committed, since others have read from them"),
         (report.left_out, "left out"),
     ):
         if names:
-            click.echo(f"of unknown outcome and {fate}: {', '.join(map(str, names))}")
+            click.echo(f"of unknown outcome and {fate}: {_listed(names)}")
     if report.order:
-        click.echo(f"equivalent serial order: {', '.join(map(str, report.order))}")
-    for anomaly in report.anomalies:
+        click.echo(f"equivalent serial order: {_listed(report.order)}")
+    if not report.serializable:
+        _print_levels(levels)
+    for anomaly in report.anomalies[:ANOMALIES_SHOWN]:
         _print_anomaly(anomaly)
+    if len(report.anomalies) > ANOMALIES_SHOWN:
+        click.echo(
+            f"\nand {len(report.anomalies) - ANOMALIES_SHOWN:,} more; -o json has all of them"
+        )
     if report.versions == "inferred" and any(len(a.dependencies) > 1 for a in report.anomalies):
         click.echo("\nno versions are given; every order of them has a cycle such as these")
+
+
+ANOMALIES_SHOWN = 20
+
+
+def _print_levels(levels: dict[str, bool | None]) -> None:
+    answers = {
+        word: [n for n, a in levels.items() if a is answer] for answer, word in ANSWERS.items()
+    }
+    click.echo("; ".join(f"{word}: {', '.join(names)}" for word, names in answers.items() if names))
+
+
+def _listed(names: Sequence[Name]) -> str:
+    """Name all of a few, and the first and last of many."""
+    if len(names) <= 2 * ORDER_SHOWN + 1:
+        return ", ".join(map(str, names))
+    first, last = names[:ORDER_SHOWN], names[-ORDER_SHOWN:]
+    left_out = f"... {len(names) - 2 * ORDER_SHOWN:,} more ..."
+    return ", ".join([*map(str, first), left_out, *map(str, last)])
 
 
 def _print_anomaly(anomaly: Anomaly) -> None:

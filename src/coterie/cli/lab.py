@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from coterie import web
 from coterie.catalogue import is_reference, load
+from coterie.cli.common.output import output_option, write_file
 from coterie.errors import UsageError
+from coterie.lab.address import Address
 from coterie.scenario.play import read_first_line
-
-if TYPE_CHECKING:
-    from coterie.lab.address import Address
-    from coterie.trace import Trace
+from coterie.trace import Trace, parse_trace
 
 PORT = 8421
 OWN_SIZE = 3  # processes of an algorithm that is named alone
@@ -24,7 +22,7 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
 
 
 @click.command("lab")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("runs", nargs=-1, metavar="[RUN]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -38,24 +36,66 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
     help="An algorithm of your own that the file RUN is of; it is imported, which runs it.",
 )
 @click.option("--no-open", is_flag=True, help="Print the address, open no browser.")
-def command(*, run: str | None, algorithm: str | None, port: int, no_open: bool) -> None:
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.html",
+    help="Write all runs of a small system as one page, and serve nothing.",
+)
+@click.option(
+    "--grade", is_flag=True, help="Score answers to challenges instead: addresses, files."
+)
+@output_option
+def command(
+    *,
+    runs: tuple[str, ...],
+    algorithm: str | None,
+    port: int,
+    no_open: bool,
+    export: Path | None,
+    grade: bool,
+    output: str,
+) -> int:
     """Play an algorithm by hand in the browser: deliver, drop, crash, go back, share.
 
     Every possible move shows what it leads to: whether something can still go wrong, whether it must,
-    and from which point on nothing could have saved the run.
+    and from which point on nothing could have saved the run. Where an algorithm relies on bounds of time, it
+    shows whether they are kept.
 
     RUN is the first line of a scenario, such as 'maekawa 3 variant=basic' or './naive.py:Naive 3'; or a
-    file with a scenario, or with a trace that --trace of check or simulate has written. The page is
-    served on this machine only, until Ctrl-C.
+    file with a scenario, or with a trace that --trace of check, simulate or record has written. A trace
+    that cannot be played by hand is drawn. The page is served on this machine only, until Ctrl-C.
+
+    With --export nothing is served: every state that RUN can come to, with one entry of each process and
+    no faults, goes into one file that opens from disk with the network off, if there are at most
+    20,000. The page saves such a file, too, with what may happen as it is chosen there.
+
+    With --grade nothing is served: each RUN is an answer to a challenge, as the page shares it, or a
+    file of such addresses, a scenario or a trace. It is played again and scored by its number of
+    moves over the fewest possible. Exits with 1 unless every answer reaches its goal.
     """
+    if grade:
+        from coterie.cli.grade import grade as grade_answers  # noqa: PLC0415 - numpy
+
+        return grade_answers(runs, output)
+    if len(runs) > 1:
+        raise UsageError(f"one run can be opened, not {len(runs)}; quote a first line: 'maekawa 3'")
+    if export is not None:
+        _export(_read(runs[0], algorithm) if runs else None, export)
+        return 0
     web.require()
-    show_run(None if run is None else _read(run, algorithm), port, browser=not no_open)
+    found = _read(runs[0], algorithm) if runs else None
+    if found is None or isinstance(found, Address):
+        show_run(found, port, browser=not no_open)
+    else:
+        show_run(playable_run(found), port, browser=not no_open, trace=found)
+    return 0
 
 
 def show_trace(trace: Trace) -> None:
-    """Serve the laboratory with a run that a command has found."""
+    """Serve the laboratory with a run that a command has found, drawn if it cannot be played."""
     web.require()
-    show_run(run_of(trace), PORT, browser=True)
+    show_run(playable_run(trace), PORT, browser=True, trace=trace)
 
 
 def run_of(trace: Trace) -> Address:
@@ -69,8 +109,30 @@ def run_of(trace: Trace) -> Address:
     return found
 
 
-def show_run(run: Address | None, port: int, *, browser: bool) -> None:
-    """Serve the laboratory, with a run if there is one."""
+def playable_run(trace: Trace) -> Address | None:
+    """Return the run that leads through a trace, if it can be played by hand to its end."""
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
+    from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
+    from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
+    from coterie.lab.questions import Question  # noqa: PLC0415 - as above
+
+    found = address_of(trace)
+    if isinstance(found, Refusal):
+        return None
+    position = Laboratory().play(Question(found.first, found.moves))
+    if isinstance(position, Refusal) or position.refusal is not None:
+        return None
+    return found
+
+
+def look_at(trace: Trace) -> None:
+    """Serve the laboratory with a recorded run, drawn as it was."""
+    web.require()
+    show_run(None, PORT, browser=True, trace=trace)
+
+
+def show_run(run: Address | None, port: int, *, browser: bool, trace: Trace | None = None) -> None:
+    """Serve the laboratory, with a run to play or a trace to look at if there is one."""
     from coterie.lab.address import Refusal  # noqa: PLC0415 - an extra
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.questions import Question  # noqa: PLC0415 - as above
@@ -79,25 +141,37 @@ def show_run(run: Address | None, port: int, *, browser: bool) -> None:
     from coterie.web.server import show  # noqa: PLC0415 - as above
 
     laboratory = Laboratory(SEARCH_MILLISECONDS)
-    page = "/"
+    page = "/" if trace is None else "/#/trace"
     if run is not None:
         position = laboratory.play(Question(run.first, run.moves))
         if isinstance(position, Refusal):
             raise UsageError(position.error)
         if position.refusal is not None:
             raise UsageError(position.refusal.error)
-        page += position.address
-    pages = LabPages(laboratory)
+        page = f"/{position.address}"
+    pages = LabPages(laboratory, trace)
     try:
         show(make_app(pages.routes()), port, page, browser=browser)
     finally:
         pages.close()
 
 
-def _read(run: str, own: str | None) -> Address:
-    """Return the run of a file if there is one of that name, else the one that the text begins."""
-    from coterie.lab.address import Address  # noqa: PLC0415 - where there is a run
+def _export(run: Address | Trace | None, path: Path) -> None:
+    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
+    from coterie.web.lab.file import map_page  # noqa: PLC0415 - as above
 
+    if run is None:
+        raise UsageError("name what to export, such as 'maekawa 3'")
+    if isinstance(run, Trace):
+        run = run_of(run)
+    page = map_page(run.first, run.moves)
+    if isinstance(page, Refusal):
+        raise UsageError(page.error)
+    write_file(path, page)
+
+
+def _read(run: str, own: str | None) -> Address | Trace:
+    """Return the run of a file if there is one of that name, else the one that the text begins."""
     path = Path(run)
     if is_reference(run):
         load(run)
@@ -114,20 +188,16 @@ def _read(run: str, own: str | None) -> Address:
     return Address(run)
 
 
-def _read_file(path: Path, own: str | None) -> Address:
+def _read_file(path: Path, own: str | None) -> Address | Trace:
     """Read a trace or a scenario; what it calls its algorithm is not run for that."""
-    from coterie.lab.address import Address  # noqa: PLC0415 - where there is a run
-
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
     if text.lstrip().startswith("{"):
-        from coterie.trace import Trace, parse_trace  # noqa: PLC0415 - only for traces
-
         trace = parse_trace(text)
         name = _trusted(path, trace.header.algorithm, own)
-        return run_of(Trace(msgspec.structs.replace(trace.header, algorithm=name), trace.records))
+        return Trace(msgspec.structs.replace(trace.header, algorithm=name), trace.records)
     lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
     if not lines:
         raise UsageError(

@@ -18,6 +18,7 @@ COMMANDS = {
     "elect": ("elect", "Run a command on the leader only."),
     "serve": ("serve", "Run a voting node."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
+    "record": ("record", "Record what a cluster of a classic algorithm does."),
     "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),
     "algorithms": ("algorithms", "List the algorithms and their costs."),
     "simulate": ("simulate", "Run an algorithm in virtual time."),
@@ -28,6 +29,7 @@ COMMANDS = {
     "compare-schemes": ("compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
     "history": ("history", "Check whether a history is serializable."),
+    "audit": ("audit", "Look for anomalies in another store."),
 }
 
 

@@ -115,6 +115,10 @@ def refute(entry: Algorithm, variant: Variant, flaw: Flaw) -> Verdict:
         variant=variant.name,
         parameters=dict(flaw.parameters),
     )
+    if needs_clock(processes):
+        from coterie.explore import check_timed  # noqa: PLC0415 - most algorithms need no clock
+
+        return check_timed(processes, entries=flaw.entries, crashes=flaw.crashes, header=header)
     return check(processes, entries=flaw.entries, crashes=flaw.crashes, header=header)
 
 

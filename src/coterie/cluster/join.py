@@ -17,6 +17,9 @@ from coterie.process import Election
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
+
+    from coterie.telemetry.observer import Observer
 
 
 def join(
@@ -24,6 +27,7 @@ def join(
     *,
     node: str,
     new_cluster: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> Coordinator:
     """Return a coordinator that is at the same time the voting node of that name.
 
@@ -33,6 +37,7 @@ def join(
         node: Which of its nodes this process is.
         new_cluster: Vote at once at the very first start, where a node that may have voted before
             waits for one lease; the caller vouches that no program holds a lock.
+        observers: Are told of the locks of this program, as in `coterie.connect`.
     """
     if isinstance(config, Mapping):
         config = convert(config)
@@ -42,6 +47,8 @@ def join(
     if config.membership.algorithm is not None:
         chosen = algorithm(config.membership.algorithm.name)
         elects = issubclass(chosen.process, Election)
-        return Coordinator((ElectionEngine if elects else ClassicEngine)(config, node), name)
+        engine = (ElectionEngine if elects else ClassicEngine)(config, node)
+        return Coordinator(engine, name, observers=observers)
     seat = Seat(config, node, new_cluster=new_cluster)
-    return Coordinator(ClusterEngine(seat, deadlock_detection=config.deadlock_detection), name)
+    leased = ClusterEngine(seat, deadlock_detection=config.deadlock_detection)
+    return Coordinator(leased, name, observers=observers)

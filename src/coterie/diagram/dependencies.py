@@ -19,7 +19,7 @@ HEADER = 50.0  # room for the title of a cycle
 SHOWN = 12  # cycles, at most
 BOXES = 60  # of a serial order, at most
 WIDTH = 860.0  # of a serial order, at most
-COLOURS = {"ww": PALETTE[1], "wr": PALETTE[0], "rw": PALETTE[3], "rt": SOFT}
+COLOURS = {"ww": PALETTE[1], "wr": PALETTE[0], "rw": PALETTE[3], "rt": SOFT, "so": SOFT}
 
 Point = tuple[float, float]
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from coterie.trace import AnyRecord, Trace
 
 
+ENTERED = ("Entered", "Acquired")  # events that say so, the second with a token of the lock
+
+
 class Condition(enum.Enum):
     """What a process can be seen to be for a while."""
 
@@ -108,7 +111,7 @@ class _Reader:
             case Called():
                 self.history.calls.append(record)
                 self._turn(record.process, _after_call(record.call), record.time)
-            case Told(time, process, _, "Entered"):
+            case Told(time, process, _, label) if label.partition("(")[0] in ENTERED:
                 self._turn(process, Condition.INSIDE, time)
             case Told():
                 self.history.events.append(record)

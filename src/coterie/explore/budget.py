@@ -11,15 +11,26 @@ from coterie.explore.verdict import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.explore.tables.hashing import HashIndex
+
+class Counted(Protocol):
+    """What numbers the states."""
+
+    size: int
 
 
 class Searching(Protocol):
     """What a watch needs to know of a search."""
 
-    index: HashIndex  # of the states seen
     transitions: int
     depth: int
+
+    @property
+    def index(self) -> Counted:
+        """Of the states seen."""
+
+    @property
+    def room(self) -> int | None:
+        """About how many states fit into the memory that is used, if that is known."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,7 @@ class Watch:
                 depth=search.depth,
                 seconds=seconds,
                 states_per_second=max(0, states - states_before) / (seconds - before),
+                room=search.room,
             )
             self._budget.progress(progress)
         if self._budget.cancelled is not None and self._budget.cancelled():

@@ -19,18 +19,30 @@ from coterie.errors import ConfigError, UsageError
 from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
 from coterie.explore.counterexample import counterexample
+from coterie.explore.device import Gpu, open_device
 from coterie.explore.findings import DEADLOCK, NO_ERROR
 from coterie.explore.properties import ELECTION, HIGHEST, MUTEX, ONE_LEADER, WITHOUT_PROGRESS
 from coterie.explore.search import Search
 from coterie.explore.tables.moves import Faults, Moves
 from coterie.explore.tables.steps import SIZE_MAX
 from coterie.explore.verdict import Verdict
-from coterie.process import Channel, Election, Mutex, Seat, SeatCodec, describe_error, seat
+from coterie.process import (
+    Channel,
+    Election,
+    ElectionUser,
+    Mutex,
+    MutexUser,
+    Seat,
+    SeatCodec,
+    describe_error,
+    seat,
+)
 from coterie.trace import Header, Trace, Violated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from coterie.explore.device import DeviceName
     from coterie.explore.properties import Property
     from coterie.explore.tables.arrays import Rows
     from coterie.explore.verdict import Progress
@@ -47,11 +59,13 @@ def check(
     losses: int = 0,
     duplicates: int = 0,
     suspicions: int = 0,
+    restarts: int = 0,
     properties: Sequence[Property] | None = None,
     max_states: int | None = None,
     max_seconds: float | None = None,
     exact: bool = False,
     canonical: bool = False,
+    device: DeviceName = "cpu",
     header: Header | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Verdict:
@@ -66,26 +80,24 @@ def check(
         losses: at most so many messages are lost.
         duplicates: at most so many times a message is delivered again.
         suspicions: at most so many times a live process is reported as down.
+        restarts: 1 if a crashed process may begin again, without memory, once; else 0.
         properties: what to judge by; by default `MUTEX` for mutexes, `ELECTION` for elections.
         max_states: give up after about so many states.
         max_seconds: give up after about so many seconds.
         exact: compare whole states instead of their 64-bit hashes.
         canonical: take states for one that differ by a shift of all their times (`LogicalTime`).
+        device: where large levels of the search are worked on; "gpu" needs the extra of that name.
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """
     budget = Budget(max_states, max_seconds, progress)
-    faults = Faults(crashes, losses, duplicates, suspicions)
+    faults = Faults(crashes, losses, duplicates, suspicions, restarts)
     _validate(processes, entries, faults, budget)
-    asking = _requesters(requesters, len(processes))
-    seats = [seat(process, entries if process.me in asking else 0) for process in processes]
-    properties = _usual_properties(processes) if properties is None else properties
-    channel = channel or declared_channel(processes)
-    header = header or Header(algorithm=_name(processes[0]), size=len(processes))
-    timeless = msgspec.structs.replace(header, clock="none")
-    question = _Question(
-        seats, channel, faults, properties, exact, canonical, timeless, entries is None
-    )
+    seats = _seats(processes, entries, _requesters(requesters, len(processes)))
+    properties = _usual_properties(processes, faults) if properties is None else properties
+    links, gpu = channel or declared_channel(processes), _device(device, exact=exact)
+    timeless = msgspec.structs.replace(header or _header(processes), clock="none")
+    question = _Question(seats, links, faults, properties, exact, canonical, timeless, gpu)
     return question.answer(Watch(budget))
 
 
@@ -111,7 +123,7 @@ class _Question:
     exact: bool
     canonical: bool
     header: Header
-    endless: bool  # users may call again and again
+    device: Gpu | None
 
     def answer(self, watch: Watch) -> Verdict:
         moves = Moves(self._fresh_seats(), self.channel, self.faults)
@@ -137,7 +149,8 @@ class _Question:
             watch,
             exact=self.exact,
             canonical=Canonical(moves) if self.canonical else None,
-            endless=self.endless,
+            device=self.device,
+            endless=any(_calls_without_end(seat) for seat in self.seats),
         )
         search = prepare()
         search.run(initial)
@@ -162,7 +175,10 @@ class _Question:
         if finding:
             reason = f"deadlock: {finding.reason}" if finding.name == DEADLOCK else finding.reason
         elif search.stopped:
-            reason = f"the budget ran out after {states:,} states; no violation was found so far"
+            what = "budget" if not search.full else "memory"
+            if search.full and self.device is not None:
+                what = f"memory of the GPU ({self.device})"
+            reason = f"the {what} ran out after {states:,} states; no violation was found so far"
         elif vacuous:
             reason = f"nothing was shown: {vacuous}"
         else:
@@ -194,6 +210,10 @@ class _Question:
             collision_probability=0.0,
             counterexample=Trace(self.header, [Violated(0.0, NO_ERROR, reason)]),
         )
+
+
+def _calls_without_end(seat: Seat) -> bool:
+    return isinstance(seat.user, MutexUser | ElectionUser) and seat.user.entries is None
 
 
 def _word(search: Search) -> Literal["verified", "violated", "unfinished", "vacuous"]:
@@ -228,13 +248,21 @@ def _validate(
         )
     amounts = {"entries": entries, "crashes": faults.crash, "losses": faults.lose}
     amounts |= {"duplicates": faults.duplicate, "suspicions": faults.suspect}
-    amounts |= {"max_states": budget.max_states}
+    amounts |= {"restarts": faults.restart, "max_states": budget.max_states}
     for name, amount in (*amounts.items(), ("max_seconds", budget.max_seconds)):
         if amount is not None and amount < 0:
             raise UsageError(f"{name} must be 0 or more, got {amount}")
+    if faults.restart > 1:
+        raise UsageError(f"restarts must be 0 or 1, got {faults.restart}")
 
 
-def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
+def _device(name: DeviceName, *, exact: bool) -> Gpu | None:
+    if exact and name != "cpu":
+        raise ConfigError("exact compares whole states, on the cpu only: leave out exact or device")
+    return open_device(name)
+
+
+def _usual_properties(processes: Sequence[Process[Any]], faults: Faults) -> Sequence[Property]:
     mutexes = [process for process in processes if isinstance(process, Mutex)]
     if len(mutexes) == len(processes):
         promised = all(mutex.every_wait_ends for mutex in mutexes)
@@ -243,11 +271,17 @@ def _usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
     if len(elections) != len(processes):
         return ()
     properties = list(ELECTION)
-    if all(election.one_leads for election in elections):
+    if all(election.one_leads for election in elections) and not faults.restart:
         properties.append(ONE_LEADER)
     if all(election.highest_leads for election in elections):
         properties.append(HIGHEST)
     return properties
+
+
+def _seats(
+    processes: Sequence[Process[Any]], entries: int | None, asking: set[ProcessId]
+) -> list[Seat]:
+    return [seat(process, entries if process.me in asking else 0) for process in processes]
 
 
 def _requesters(requesters: Iterable[ProcessId] | None, size: int) -> set[ProcessId]:
@@ -256,6 +290,10 @@ def _requesters(requesters: Iterable[ProcessId] | None, size: int) -> set[Proces
     if asking - everyone:
         raise UsageError(f"requesters must be among 1 to {size}, got {sorted(asking - everyone)}")
     return asking
+
+
+def _header(processes: Sequence[Process[Any]]) -> Header:
+    return Header(algorithm=_name(processes[0]), size=len(processes))
 
 
 def _name(process: Process[Any]) -> str:

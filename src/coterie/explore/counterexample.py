@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from coterie import trace
-from coterie.explore.tables.inputs import Call, Notice, Receive, Ring, feed
+from coterie.errors import ConfigError
+from coterie.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
 from coterie.explore.tables.step import Standing
-from coterie.process import Outbox, check_wishes, encode
+from coterie.process import Outbox, SeatCodec, check_wishes, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +31,17 @@ def counterexample(
     """
     finding = search.inspector.finding
     assert finding is not None, "nothing was found"
-    replay = Replay(seats)
+    replay = Replay(seats, may_restart=moves.allows("restart"))
     row = initial
     for state in _path(search, finding.state):
         action, next_row = _step_to(state, search, moves, row)
         replay.step(action, moves.input_of(action, row[:, 0]))
         row = next_row
-        assert replay.matches(moves, row), f"a handler did not do the same twice: {action}"
+        if not replay.matches(moves, row):
+            raise ConfigError(
+                f"process {action.place + 1} is not deterministic: it did not do the same again when"
+                " the counterexample was replayed. Keep all state in the fields of the process"
+            )
     if finding.cycle:
         assert search.kept is not None, "a cycle was found among the transitions"
         steps = search.kept.fair_steps
@@ -57,20 +60,19 @@ def counterexample(
 
 def _path(search: Search, state: int) -> list[int]:
     """States on the way from the initial one, which is left out, to this one."""
-    parents = np.concatenate(search.parents)
     path = []
     while state > 0:
         path.append(state)
-        state = int(parents[state])
+        state = search.parent(state)
     return path[::-1]
 
 
 def _step_to(state: int, search: Search, moves: Moves, row: Rows) -> tuple[Action, Rows]:
     """Find a move from here to what the search takes for this state."""
-    key = search.index.keys[state]
+    key = search.key(state)
     for batch in moves.expand(row):
         rows = batch.rows(row, slice(None), moves.dtype)
-        if rows.shape[1] and moves.hashes(search.canonical(rows))[0] == key:
+        if rows.shape[1] and int(moves.hashes(search.canonical(rows))[0]) == key:
             return batch.action, rows
     raise AssertionError("the parent of a state does not lead to it")
 
@@ -79,13 +81,13 @@ def _turn_to(
     turn: Turn, search: Search, steps: FairSteps, moves: Moves, row: Rows
 ) -> tuple[Action, Rows]:
     """Find the move from here to a state that takes a certain step of fairness."""
-    key = search.index.keys[turn.state]
+    key = search.key(turn.state)
     for batch in moves.expand(row):
         if not batch.sources.size or batch.action.is_fault:
             continue
         rows = batch.rows(row, slice(None), moves.dtype)
         step = int(steps.of(batch, row)[0])
-        if steps.alike(step, turn.step) and moves.hashes(search.canonical(rows))[0] == key:
+        if steps.alike(step, turn.step) and int(moves.hashes(search.canonical(rows))[0]) == key:
             return batch.action, rows
     raise AssertionError("no move goes on with the cycle")
 
@@ -100,8 +102,10 @@ def _step_that_raises(moves: Moves, row: Rows) -> Action:
 class Replay:
     """A small world that does as it is told and writes down what happens."""
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        """Let each process begin."""
+    def __init__(self, seats: Sequence[Seat], *, may_restart: bool = False) -> None:
+        """Let each process begin; where one may begin again, its first start is told too."""
+        self._codecs = {seat.process.me: SeatCodec(seat) for seat in seats}
+        self._fresh = {seat.process.me: self._codecs[seat.process.me].save(seat) for seat in seats}
         self.records: list[trace.AnyRecord] = []
         self.time = -1.0
         self._seats: dict[ProcessId, Seat] = {seat.process.me: seat for seat in seats}
@@ -111,6 +115,8 @@ class Replay:
         self._under_way: dict[tuple[ProcessId, ProcessId], list[tuple[int, Any]]] = {}
         for process, seat in self._seats.items():
             out: Outbox[Any] = Outbox(process)
+            if may_restart:
+                self.records.append(trace.Started(0.0, process))
             seat.start(out)
             self._standing[process] = Standing().after(None, out)
             self._carry_out(out, 0.0)
@@ -152,6 +158,10 @@ class Replay:
                 self.records.append(trace.Rang(self.time, process, timer))
             case Notice(peer):
                 self.records.append(trace.Noticed(self.time, process, peer))
+            case Restart():
+                self._seats[process] = self._codecs[process].restore(self._fresh[process])
+                self._standing[process] = Standing()
+                self.records.append(trace.Started(self.time, process))
             case Receive(sender, _):
                 number = self._take(process, given, keep=action.kind == "duplicate")
                 self.records.append(trace.Delivered(self.time, number, sender, process))

@@ -20,6 +20,7 @@ from coterie.explore.properties import (
     not_waiting,
 )
 from coterie.explore.reachability import Backward
+from coterie.explore.tables.arrays import namespace, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,7 @@ class Inspector:
         for always in self._always:
             holds = self._judge.holds(always.conditions, rows)
             if self.finding is None and not holds.all():
-                state = int(np.argmin(holds))
+                state = int(holds.argmin())
                 reason = self._explain(always, rows[:, state])
                 self.finding = Finding(always.name, reason, first + state)
 
@@ -105,7 +106,8 @@ class Inspector:
         errors = self._moves.steps.errors
         if not errors or batch.results is None or self.finding is not None:
             return
-        failed = np.flatnonzero(np.isin(batch.results, list(errors)))
+        xp = namespace(batch.results)
+        failed = xp.flatnonzero(xp.isin(batch.results, xp.asarray(list(errors))))
         if failed.size:
             text = errors[int(batch.results[failed[0]])]
             reason = f"process {batch.action.place + 1} raised {text}"
@@ -119,9 +121,10 @@ class Inspector:
         """
         if self.finding is not None and not self.finding.raised:
             return
-        ends = np.flatnonzero(~busy)
+        ends = namespace(rows).flatnonzero(~busy)
+        rows, ends = on_host(rows.take(ends, axis=1)), on_host(ends)
         for item in self.possible:
-            owed = self._judge.owed(item.predicate, rows[:, ends])
+            owed = self._judge.owed(item.predicate, rows)
             stuck = np.flatnonzero(owed.any(axis=0))
             if stuck.size:
                 places = np.flatnonzero(owed[:, stuck[0]]).tolist()
@@ -130,7 +133,7 @@ class Inspector:
                 self.finding = Finding(DEADLOCK, reason, first + int(ends[stuck[0]]))
                 return
         for settles in self._settles:
-            holds = self._judge.holds(settles.conditions, rows[:, ends])
+            holds = self._judge.holds(settles.conditions, rows)
             if not holds.all():
                 reason = f"no message or timer is pending, and {settles.text}"
                 state = first + int(ends[np.argmin(holds)])

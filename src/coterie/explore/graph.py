@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from coterie.explore.budget import Watch
-    from coterie.explore.properties import Property
+    from coterie.explore.properties import Property, SeatPredicate
     from coterie.explore.tables.arrays import Flags, Numbers, Positions, Rows
     from coterie.explore.tables.moves import Batch, Moves
 
@@ -78,6 +78,15 @@ class StateGraph:
             if isinstance(item, Always):
                 broken[item.name] = self._padded(~self._judge.holds(item.conditions, self.locals))
         return broken
+
+    def fulfil(self, predicate: SeatPredicate) -> Flags:
+        """Return for each place and each state whether the process there lives and fulfils it."""
+        flags = self._judge.marks(predicate).take(self.locals[: self.moves.size])
+        return np.pad(flags.astype(np.bool_), ((0, 0), (0, 1)))
+
+    def moves_to(self, goals: Flags) -> Numbers:
+        """Return for each state how many moves it is to the nearest goal, or -1."""
+        return self._all.distances(goals)
 
     def owed(self, item: CanAlwaysStill, number: int) -> list[int]:
         """Return the places of the processes that are owed something in one state."""
@@ -227,6 +236,7 @@ class _Builder:
         self._expanded: list[Numbers] = []
         self._edges: dict[str, list[Edges]] = {"certain": [], "asked": [], "faults": []}
         self.index = HashIndex()
+        self.room = None  # on the host: not known
         self.transitions = 0
         self.depth = 0
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coterie.explore.properties import Count, Together
+from coterie.explore.tables.arrays import namespace, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ class Judge:
 
     def holds(self, conditions: Sequence[Condition], rows: Rows) -> Flags:
         """Return for each state whether all conditions hold."""
-        verdict = np.ones(rows.shape[1], np.bool_)
+        verdict: Flags = namespace(rows).ones(rows.shape[1], np.bool_)
         for condition in conditions:
             match condition:
                 case Count(predicate, low, high):
@@ -47,14 +48,14 @@ class Judge:
     def count(self, predicate: SeatPredicate, rows: Rows) -> npt.NDArray[np.int8]:
         """Count for each state the seats that fulfil the predicate."""
         marks = self.marks(predicate)
-        count = np.zeros(rows.shape[1], np.int8)
+        count: npt.NDArray[np.int8] = namespace(rows).zeros(rows.shape[1], np.int8)
         for place in range(self._size):
             count += marks.take(rows[place])
         return count
 
     def places(self, predicate: SeatPredicate, state: Rows) -> list[int]:
         """Places of the seats that fulfil the predicate in one state."""
-        return np.flatnonzero(self.marks(predicate).take(state[: self._size])).tolist()
+        return np.flatnonzero(self.marks(predicate).take(on_host(state[: self._size]))).tolist()
 
     def marks(self, predicate: SeatPredicate) -> Growing:
         """Return for each local state whether it fulfils the predicate."""
@@ -77,7 +78,7 @@ class Judge:
     def _together(self, predicate: RowPredicate, rows: Rows) -> Flags:
         known = self._combinations.setdefault(predicate, {})
         combinations, which = np.unique(
-            rows[: self._size].astype(np.uint32), axis=1, return_inverse=True
+            on_host(rows[: self._size]).astype(np.uint32), axis=1, return_inverse=True
         )
         verdicts = []
         for combination in np.ascontiguousarray(combinations.T):
@@ -86,7 +87,8 @@ class Judge:
                 seats = [self._seats.restore(number) for number in combination.tolist()]
                 known[key] = bool(predicate(seats))
             verdicts.append(known[key])
-        return np.array(verdicts, np.bool_)[which.reshape(-1)]
+        held: Flags = namespace(rows).asarray(np.array(verdicts, np.bool_)[which.reshape(-1)])
+        return held
 
 
 def _alive(_: object) -> bool:

@@ -10,6 +10,10 @@ leads exactly one level on, they make no cycle: every path ends in a state where
 happen, and it is enough to look at those. Once a step leads elsewhere, or a call where users call
 without end, the edges are needed too, all of them. So the search is made again with edges kept; at
 its end it goes backward from where none waits, and looks for cycles in which a process waits on.
+
+With a device, the search moves there at the first level that is worth it, and stays: what comes
+before is done sooner than a device is asked. States, their hashes and their parents are in its
+memory; the edges, if they are kept, go back to the host.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from coterie.explore.findings import Inspector
+from coterie.explore.tables.arrays import namespace, number_type, on_host
+from coterie.explore.tables.device_index import DeviceIndex
 from coterie.explore.tables.hashing import HashIndex
 
 if TYPE_CHECKING:
@@ -26,12 +32,14 @@ if TYPE_CHECKING:
 
     from coterie.explore.budget import Watch
     from coterie.explore.canonical import Canonical
+    from coterie.explore.device import Gpu
     from coterie.explore.liveness.transitions import Transitions
     from coterie.explore.properties import Property
-    from coterie.explore.tables.arrays import Keys, Numbers, Rows
+    from coterie.explore.tables.arrays import Keys, Numbers, Positions, Rows
     from coterie.explore.tables.moves import Batch, Moves
 
 CHUNK = 1 << 16  # states expanded at once: bounds the memory that a level takes on the way
+WORTH_MOVING = 1 << 16  # states of a level; a smaller one is expanded sooner on the host
 
 
 Level: TypeAlias = "list[Rows]"  # the states of a level, in the order of their numbers
@@ -58,6 +66,7 @@ class Search:
         canonical: Canonical | None = None,
         transitions: Transitions | None = None,
         endless: bool = False,
+        device: Gpu | None = None,
     ) -> None:
         """Prepare to look for violations of `properties`, and to keep all transitions if asked to.
 
@@ -70,13 +79,16 @@ class Search:
         self.kept = transitions
         self._endless = endless
         self._locals: list[Rows] = []  # of all levels, while transitions are kept
+        self._device = device
+        self._chunk = CHUNK
         self.inspector = Inspector(moves, properties)
-        self.index = HashIndex()
+        self.index: HashIndex | DeviceIndex = HashIndex()
         self.parents: list[Numbers] = []
         self.transitions = 0
         self.depth = 0
         self._level_end = 0
-        self.stopped = False  # by the budget
+        self.stopped = False  # by the budget, or because the memory is full
+        self.full = False  # the memory is
         self.needs_edges = False  # and does not have them: the search has to be made again
 
     def run(self, initial: Rows) -> None:
@@ -84,7 +96,14 @@ class Search:
         level, first = [self.canonical(initial)], 0
         self.index.add(self._moves.hashes(level[0]), level[0] if self._exact else None)
         self.parents.append(np.array([-1], np.int32))
+        try:
+            self._search(level, first)
+        except MemoryError:  # CuPy's is one, too
+            self.stopped = self.full = True
+
+    def _search(self, level: Level, first: int) -> None:
         while level:
+            self._settle_down(level)
             self._look(level, first)
             if self.inspector.finding or self.stopped:
                 return
@@ -96,15 +115,47 @@ class Search:
             rows = np.concatenate(self._locals, axis=1)
             self.inspector.look_back(rows, self.kept, endless=self._endless)
 
+    def parent(self, state: int) -> int:
+        """Return the number of the state from which this one was found; -1 for the initial one."""
+        for numbers in self.parents:
+            if state < len(numbers):
+                return int(numbers[state])
+            state -= len(numbers)
+        raise AssertionError("no state has that number")
+
+    def key(self, state: int) -> int:
+        """Return the hash of the state with this number."""
+        return int(self.index.span(state, state + 1)[0])
+
+    @property
+    def room(self) -> int | None:
+        """About how many states fit into the memory of the device, if the search is there."""
+        if not isinstance(self.index, DeviceIndex):
+            return None
+        height, kind = self._moves.budget_row + 1, self._moves.dtype
+        parent = number_type(self.index.size)
+        return self.index.room(height * kind.itemsize + parent.itemsize)  # in its level, at worst
+
+    def _settle_down(self, level: Level) -> None:
+        """Move a level to the device if that pays, and what is known of other levels with it."""
+        if self._device is None:
+            return
+        if isinstance(self.index, HashIndex):
+            if sum(rows.shape[1] for rows in level) < WORTH_MOVING:
+                return
+            self.index = DeviceIndex(self._device, self.index.keys)
+            level[:] = map(self._device.xp.asarray, level)
+        self._chunk = self._device.chunk(level[0])
+
     def canonical(self, rows: Rows) -> Rows:
         """Return the states that stand for these in the search."""
         return rows if self._canonical is None else self._canonical(rows)
 
     def _look(self, level: Level, first: int) -> None:
         """Judge the states of a level."""
-        for rows in _parts(level):
+        for rows in self._parts(level):
             if self.kept is not None:
-                self._locals.append(rows[: self._moves.size])
+                self._locals.append(on_host(rows[: self._moves.size]))
             self.inspector.look(rows, first)
             first += rows.shape[1]
 
@@ -113,10 +164,10 @@ class Search:
         self._level_end = self.index.size
         next_level: Level = []
         while level:
-            for rows in _parts([level.pop(0)]):
+            for rows in self._parts([level.pop(0)]):
                 end = first + rows.shape[1]
-                found = self._expand_chunk(Chunk(rows, self.index.keys[first:end].copy(), first))
-                _extend(next_level, found)
+                found = self._expand_chunk(Chunk(rows, self.index.span(first, end), first))
+                self._extend(next_level, found)
                 first = end
                 if self.stopped or self.needs_edges:
                     return next_level
@@ -124,7 +175,7 @@ class Search:
 
     def _expand_chunk(self, chunk: Chunk) -> list[Rows]:
         found = []
-        busy = np.zeros(len(chunk.hashes), np.bool_)
+        busy = namespace(chunk.rows).zeros(len(chunk.hashes), np.bool_)
         for batch in self._moves.expand(chunk.rows):
             if not batch.sources.size:
                 continue
@@ -153,26 +204,32 @@ class Search:
         else:
             targets, fresh = self.index.add(batch.hashes(chunk.hashes, self._moves.zobrist))
             rows = batch.rows(chunk.rows, fresh, self._moves.dtype)
-        sources = batch.sources.astype(np.int32) + np.int32(chunk.first)
-        self.parents.append(sources[fresh])
+        self.parents.append(_numbers(batch.sources.take(fresh), chunk))
         if batch.action.is_certain or (self._endless and batch.action.kind == "ask"):
             if self.kept is not None:
-                self.kept.add(batch, chunk.rows, (sources, targets), shifted)
+                kind = number_type(self.index.size)
+                ends = (_numbers(batch.sources, chunk), targets.astype(kind, copy=False))
+                self.kept.add(batch, chunk.rows, ends, shifted)
             elif self.inspector.looks_back and targets.min() < self._level_end:
                 self.needs_edges = True
         return rows
 
+    def _parts(self, level: Level) -> Iterator[Rows]:
+        """Cut matrices into chunks."""
+        for rows in level:
+            for start in range(0, rows.shape[1], self._chunk):
+                yield rows[:, start : start + self._chunk]
 
-def _parts(level: Level) -> Iterator[Rows]:
-    """Cut matrices into chunks."""
-    for rows in level:
-        for start in range(0, rows.shape[1], CHUNK):
-            yield rows[:, start : start + CHUNK]
+    def _extend(self, level: Level, found: list[Rows]) -> None:
+        """Add to a level what was found, in matrices neither tiny nor as large as the level."""
+        if level and level[-1].shape[1] < self._chunk:
+            found = [level.pop(), *found]
+        if any(rows.shape[1] for rows in found):
+            level.append(namespace(found[0]).concatenate(found, axis=1))
 
 
-def _extend(level: Level, found: list[Rows]) -> None:
-    """Add to a level what was found, in matrices that are neither tiny nor as large as the level."""
-    if level and level[-1].shape[1] < CHUNK:
-        found = [level.pop(), *found]
-    if any(rows.shape[1] for rows in found):
-        level.append(np.concatenate(found, axis=1))
+def _numbers(sources: Positions, chunk: Chunk) -> Numbers:
+    """Return the numbers of states of a chunk."""
+    kind = number_type(chunk.first + len(chunk.hashes))
+    numbers: Numbers = sources.astype(kind) + kind.type(chunk.first)
+    return numbers

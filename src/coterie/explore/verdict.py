@@ -34,11 +34,13 @@ class Verdict(msgspec.Struct, kw_only=True):
     counterexample: Trace | None = None
 
     def _repr_html_(self) -> str:
-        """Say the verdict where a notebook shows it, and draw the counterexample."""
+        """Say the verdict where a notebook shows it, with the counterexample to be played, or drawn."""
         said = f"<p><strong>{self.verdict}</strong>: {html.escape(self.reason)}</p>"
         numbers = f"<p>{self.states:,} states, {self.transitions:,} moves, depth {self.depth}</p>"
         found = self.counterexample
-        return said + numbers + ("" if found is None else found._repr_svg_())
+        if found is None:
+            return said + numbers
+        return said + numbers + (found._repr_html_() or found._repr_svg_())
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,3 +51,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     depth: int
     seconds: float
     states_per_second: float
+    room: int | None = (
+        None  # about how many states fit into the memory of the device, if one is used
+    )

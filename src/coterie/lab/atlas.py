@@ -14,7 +14,7 @@ import msgspec
 from coterie.explore.budget import Budget, Watch
 from coterie.explore.findings import DEADLOCK, NO_ERROR, name_processes
 from coterie.explore.graph import explore_all
-from coterie.explore.properties import Always, CanAlwaysStill, Settles
+from coterie.explore.properties import MUTUAL_EXCLUSION, Always, CanAlwaysStill, Settles
 from coterie.lab.fate import OUTSIDE, SAFE, Fate, fate
 from coterie.lab.scope import Scope
 from coterie.trace import Violated
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coterie.explore.graph import StateGraph
     from coterie.explore.tables.arrays import Numbers, Rows
     from coterie.lab.bound import Bound
+    from coterie.lab.goal import Goal
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 
@@ -78,7 +79,17 @@ class Atlas:
         if play.over or number is None:
             return [] if play.over else None
         distances = self.graph.shown if self.graph.shown[number] >= 0 else self.graph.far
-        left = int(distances[number])
+        return self._way(play, distances, int(distances[number]))
+
+    def way_to(self, play: Play, goal: Goal) -> list[str] | None:
+        """Return the fewest moves from here to a goal; None if there are none, as far as was searched."""
+        number = None if play.over else self.find(play)
+        if number is None:
+            return None
+        distances = self.graph.moves_to(goal.marks(self.graph, self.scope.bound.entries))
+        return self._way(play, distances, int(distances[number]))
+
+    def _way(self, play: Play, distances: Numbers, left: int) -> list[str] | None:
         if left < 0:
             return None
         play, texts = play.fork(), []
@@ -94,9 +105,8 @@ class Atlas:
                 continue
             after = play.fork()
             after.move(move.text)
-            if after.over and left == 1:
-                return move.text, after
-            number = None if after.over else self.find(after)
+            raised = after.over and not _is_crowded(after)
+            number = self.graph.size if raised else self.find(after)
             if number is not None and distances[number] == left - 1:
                 return move.text, after
         raise AssertionError("no move leads nearer to a goal that is in reach")
@@ -194,6 +204,11 @@ def ended(play: Play) -> Fate:
     last = play.world.records[-1]
     assert isinstance(last, Violated), "a play is over when something was violated"
     return fate("broken", last.text, 0, last.name)
+
+
+def _is_crowded(play: Play) -> bool:
+    """Return whether a play has ended in a state, rather than by an error on the way to one."""
+    return ended(play).violated == MUTUAL_EXCLUSION.name
 
 
 def _danger(near: int, far: int, edge: int) -> Fate:

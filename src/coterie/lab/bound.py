@@ -41,8 +41,8 @@ class Bound(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Write it as people say it: `1 entry each, at most 1 crash`."""
         entries = f"{self.entries} {'entry' if self.entries == 1 else 'entries'} each"
-        words = ("crash", "lost message", "duplicate", "false suspicion")
-        many = ("crashes", "lost messages", "duplicates", "false suspicions")
+        words = ("crash", "lost message", "duplicate", "false suspicion", "restart")
+        many = ("crashes", "lost messages", "duplicates", "false suspicions", "restarts")
         faults = [
             f"{count} {one if count == 1 else more}"
             for count, one, more in zip(self.faults, words, many, strict=True)

@@ -54,7 +54,7 @@ class Entry(msgspec.Struct, frozen=True):
     tolerates: list[str]
     calls: list[str]  # that a user makes
     reads_clock: bool  # only safety is judged
-    timed: bool  # it can be played, and no fates are shown
+    timed: bool  # it can be played; only whether bounds of time are kept is shown
     variants: list[VariantEntry]
     parameters: list[ParameterEntry]
     costs: dict[str, str]  # the formulas, by what they are of

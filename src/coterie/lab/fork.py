@@ -19,8 +19,10 @@ def address_of(trace: Trace, until: int | None = None) -> Address | Refusal:
     try:
         for record in part.records:
             script.write(record)
+        first = script.first_line()  # of processes that the catalogue has
     except CoterieError as error:
         return Refusal(str(error))
-    if len(script.commands) > MOVES_MAX:
-        return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(script.commands):,}")
-    return Address(script.first_line(), script.commands, len(script.commands))
+    moves = [command for command in script.commands if not command.startswith("#")]
+    if len(moves) > MOVES_MAX:
+        return Refusal(f"a run has at most {MOVES_MAX:,} moves, not {len(moves):,}")
+    return Address(first, moves, len(moves))

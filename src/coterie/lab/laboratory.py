@@ -25,13 +25,14 @@ from coterie.lab.address import (
     write_address,
 )
 from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
+from coterie.lab.attempt import judge_attempt
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.judgement import judge
+from coterie.lab.map import STATES_MAX as MAP_STATES_MAX
 from coterie.lab.map import draw_map
 from coterie.lab.questions import (
     Enabled,
     Fates,
-    Look,
     Message,
     Position,
     Question,
@@ -40,7 +41,9 @@ from coterie.lab.questions import (
 from coterie.lab.recent import Recent
 from coterie.lab.review import find_blunder, point_of_no_return
 from coterie.lab.run import Run, begin_run
-from coterie.lab.scope import limits, unexplored
+from coterie.lab.scope import is_timed, limits, unexplored
+from coterie.lab.time_bounds import time_fates
+from coterie.lab.violation import first_violation
 from coterie.lab.waits import explain_waits
 from coterie.trace import label
 
@@ -48,8 +51,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.lab.atlas import Atlas
+    from coterie.lab.attempt import Attempt, Task
     from coterie.lab.bound import Bound
     from coterie.lab.fate import Fate
+    from coterie.lab.goal import Goal
     from coterie.lab.map import Map
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
@@ -144,8 +149,7 @@ class Laboratory:
             return sought
         run, cursor, play, atlas, whole = sought
         if atlas is None:
-            here = ended(play) if play.over else None
-            return Fates(cursor, here, {}, Searched(), judge(play, here, Searched()))
+            return _unsearched(run, cursor, play)
         here = atlas.look(play)
         moves = play.enabled()
         ahead = atlas.look_ahead(play, moves)
@@ -169,41 +173,89 @@ class Laboratory:
             blunder=blunder,
         )
 
-    def look(
-        self, question: Question, cancelled: Callable[[], bool] | None = None
-    ) -> Look | Refusal:
-        """Show where the reader stands, and what that leads to, in one answer."""
-        position = self.play(question)
-        if isinstance(position, Refusal):
-            return position
-        fates = self.fates(question, cancelled)
-        return fates if isinstance(fates, Refusal) else Look(position, fates)
-
     @_refusing
     def way(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Way | Refusal:
         """Find the fewest moves from the reader's place to a violation."""
+        known = self._atlases.get((question.first, question.bound))
+        if known is None and not question.moves and question.bound.fault() is None:
+            # From the start a search that stops at the first violation sees far less than an atlas.
+            return self._way_from_start(question, cancelled or (lambda: False))
         sought = self._search(question, cancelled)
         if isinstance(sought, Refusal):
             return sought
         run, cursor, play, atlas, _ = sought
         moves = None if atlas is None else atlas.way(play)
         searched = Searched() if atlas is None else atlas.searched
-        if moves is None:
-            return Way(None, None, searched)
-        whole = [*run.moves[:cursor], *moves]
-        address = write_address(Address(run.first, whole, len(whole)))
-        return Way(moves, [code_of(move) for move in moves], searched, address)
+        return _way(run, cursor, moves, searched)
+
+    def _way_from_start(self, question: Question, cancelled: Callable[[], bool]) -> Way | Refusal:
+        run = self._run(question)
+        if isinstance(run, Refusal):
+            return run
+        if unexplored(run.play) is not None or run.steps[0].violation is not None:
+            return _way(run, 0, None, Searched())
+        seconds = self._milliseconds(question) / 1000
+        found = first_violation(run.play, question.bound, seconds, cancelled)
+        return SUPERSEDED if found is None else _way(run, 0, found.moves, found.searched)
+
+    @_refusing
+    def reaches(self, question: Question, goal: Goal) -> bool | Refusal:
+        """Return whether the reader's place is one that a goal asks for."""
+        if goal.is_seen:
+            run = self._run(question)
+            if isinstance(run, Refusal):
+                return run
+            seen = run.play_at(_cursor(run, question))
+            return goal.reached(seen, ended(seen) if seen.over else None)
+        sought = self._search(question, None)
+        if isinstance(sought, Refusal):
+            return sought
+        play, atlas = sought.play, sought.atlas
+        here = ended(play) if play.over else None if atlas is None else atlas.look(play)
+        return goal.reached(play, here)
+
+    @_refusing
+    def attempt(
+        self, question: Question, task: Task, cancelled: Callable[[], bool] | None = None
+    ) -> Attempt | Refusal:
+        """Say whether a run does a task, after how many moves, and in how few it could be done."""
+        sought = self._search(question, cancelled)
+        if isinstance(sought, Refusal):
+            return sought
+        if sought.whole is None:
+            return Refusal("this was not judged: too much can happen within the bound")
+        return judge_attempt(sought.run, sought.cursor, sought.whole, task)
+
+    @_refusing
+    def hint(
+        self, question: Question, task: Task, cancelled: Callable[[], bool] | None = None
+    ) -> Way | Refusal:
+        """Find the fewest moves from the reader's place that do a task."""
+        sought = self._search(question, cancelled)
+        if isinstance(sought, Refusal):
+            return sought
+        moves = None if sought.whole is None else sought.whole.way_to(sought.play, task.goal)
+        searched = Searched() if sought.whole is None else sought.whole.searched
+        codes = None if moves is None else [code_of(move) for move in moves]
+        return Way(moves, codes, searched)
 
     @_refusing
     def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:
         """Write all that can be reached from the start as data, if it is not too much."""
-        start = msgspec.structs.replace(question, moves=[], cursor=0)
-        sought = self._search(start, cancelled)
-        if isinstance(sought, Refusal):
-            return sought
-        run, _, play, atlas, _ = sought
-        if atlas is None:
+        fault = question.bound.fault()
+        run = Refusal(fault) if fault is not None else self._run(question)
+        if isinstance(run, Refusal):
+            return run
+        play = run.play_at(0)
+        if unexplored(play) is not None or run.steps[0].violation is not None:
             return Refusal(unexplored(play) or "a process raised an error as it began")
+        atlas = self._atlases.get((run.first, question.bound))
+        if atlas is None:
+            seconds = self._milliseconds(question) / 1000
+            budget = Budget(MAP_STATES_MAX + 1, seconds, cancelled=cancelled)
+            atlas = build(play, question.bound, budget)
+        if cancelled is not None and cancelled():
+            return SUPERSEDED
         return draw_map(run.first, play, atlas)
 
     def _search(
@@ -298,6 +350,19 @@ class Laboratory:
         return fates
 
 
+def _unsearched(run: Run, cursor: int, play: Play) -> Fates:
+    """Say what can be said without a search: what shows, and whether bounds of time are kept."""
+    timed = time_fates(run, cursor) if is_timed(play) else None
+    here, moves = (None, {}) if timed is None else timed
+    if play.over:
+        shown = ended(play)
+        text = shown.text if here is None else f"{shown.text}, {here.text.partition(';')[0]}"
+        here, moves = msgspec.structs.replace(shown, text=text), {}
+    return Fates(
+        cursor, here, moves, Searched(), judge(play, here, Searched()), explain_waits(play)
+    )
+
+
 class _Attempt(NamedTuple):
     """A search for a whole atlas that was cut."""
 
@@ -318,6 +383,14 @@ class _Sought(NamedTuple):
     play: Play
     atlas: Atlas | None
     whole: Atlas | None  # of all that can be reached from the start, if that is not too large
+
+
+def _way(run: Run, cursor: int, moves: list[str] | None, searched: Searched) -> Way:
+    if moves is None:
+        return Way(None, None, searched)
+    whole = [*run.moves[:cursor], *moves]
+    address = write_address(Address(run.first, whole, len(whole)))
+    return Way(moves, [code_of(move) for move in moves], searched, address)
 
 
 def _cursor(run: Run, question: Question) -> int:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 
 from coterie.lab.address import Refusal
-from coterie.lab.atlas import Searched
+from coterie.lab.atlas import Searched, ended
 from coterie.lab.bound import Bound
 from coterie.lab.fate import Fate
-from coterie.lab.run import ProcessState, state_of
+from coterie.lab.judgement import judge
+from coterie.lab.run import ProcessState, Violation, state_of
 from coterie.trace import label
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class MapState(msgspec.Struct, frozen=True, array_like=True):
     processes: list[int]  # one for each process
     transit: list[int]  # messages under way
     fate: int
-    moves: list[tuple[int, int]]  # a command, and the state it leads to; -1: a violation ends it
+    moves: list[tuple[int, int]]  # a command, and the state it leads to; -1, -2 and so on: an end
 
 
 class Map(msgspec.Struct, frozen=True):
@@ -53,6 +54,8 @@ class Map(msgspec.Struct, frozen=True):
     commands: list[str]
     fates: list[Fate]
     states: list[MapState]
+    ends: list[Violation]  # that runs come to: -1 is the first of them, -2 the second
+    properties: list[str]  # that are judged
 
 
 class _Table(Generic[ItemT]):
@@ -86,6 +89,7 @@ class _Cartographer:
         self._messages: _Table[tuple[int, int, str]] = _Table()
         self._commands: _Table[str] = _Table()
         self._fates: _Table[Fate] = _Table()
+        self._ends: _Table[Violation] = _Table()
         self._places: dict[int, int] = {}  # of states of the atlas among those of the map
         self._found: list[Play] = []
 
@@ -107,6 +111,8 @@ class _Cartographer:
             commands=self._commands.items,
             fates=self._fates.items,
             states=states,
+            ends=self._ends.items,
+            properties=[item.name for item in judge(play, None, Searched())],
         )
 
     def _state(self, play: Play) -> MapState:
@@ -132,9 +138,13 @@ class _Cartographer:
                 continue
             after = play.fork()
             after.move(move.text)
-            target = -1 if after.over else self._place(after)
+            target = self._end(after) if after.over else self._place(after)
             if target is not None:
                 yield self._commands.place(_command(play, move)), target
+
+    def _end(self, play: Play) -> int:
+        fate = ended(play)
+        return -1 - self._ends.place(Violation(fate.violated or "", fate.text))
 
     def _place(self, play: Play) -> int | None:
         number = self._atlas.find(play)

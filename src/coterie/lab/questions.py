@@ -98,13 +98,6 @@ class Fates(msgspec.Struct, frozen=True):
     blunder: Blunder | None = None
 
 
-class Look(msgspec.Struct, frozen=True):
-    """Everything that a page about one run shows."""
-
-    position: Position
-    fates: Fates
-
-
 class Way(msgspec.Struct, frozen=True):
     """The fewest moves from the reader's place to a violation; None: there is none."""
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from coterie.scenario.world import Move
 
 TIMED = (
-    "This algorithm relies on bounds of time, which are not kept here: a timer rings when you let it."
-    " So no fates are shown; `coterie check` explores it tick by tick."
+    "This algorithm relies on bounds of time, and a run by hand has an order but no times: the same states"
+    " can be reached at many. So it is not searched what a move leads to, which `coterie check` does tick by"
+    " tick. Moves are marked that no times within the bounds allow: a message that takes too long,"
+    " or a timer that does not ring when it is due."
 )
 CLOCKED = (
     "This algorithm reads a clock, which stands still here: only safety is judged. Progress takes a"
@@ -103,11 +105,16 @@ def build(play: Play) -> Sequence[Process[Any]]:
 
 def unexplored(play: Play) -> str | None:
     """Say why the explorer cannot have the processes of a play, if it cannot."""
-    if needs_clock([seat.process for seat in play.world.seats.values()]):
+    if is_timed(play):
         return TIMED
     if algorithm(play.header.algorithm).reads_clock and play.header.clock == "time":
         return "Clocks go on with every move here, so that no fates are shown: choose clock=none."
     return None
+
+
+def is_timed(play: Play) -> bool:
+    """Return whether the processes of a play rely on bounds of time."""
+    return needs_clock([seat.process for seat in play.world.seats.values()])
 
 
 def limits(play: Play) -> str | None:

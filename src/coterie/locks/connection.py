@@ -11,9 +11,14 @@ from coterie.locks.url import SCHEMES, choose_url, scheme_of, url_of
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
+
+    from coterie.telemetry.observer import Observer
 
 
-def connect(url: str | os.PathLike[str] | None = None) -> Coordinator:
+def connect(
+    url: str | os.PathLike[str] | None = None, *, observers: Sequence[Observer] = ()
+) -> Coordinator:
     """Make a coordinator, to be used in `async with`; nothing is opened yet.
 
     Without a URL the environment variable COTERIE_URL counts, then `url` or the nodes in
@@ -22,7 +27,10 @@ def connect(url: str | os.PathLike[str] | None = None) -> Coordinator:
 
     A coordinator belongs to the process that opens it: one that is made at the top of a module may be opened in
     each child after a fork.
+
+    `observers`, such as `coterie.telemetry.Metrics()`, are told of each lock that is taken, missed and
+    given back.
     """
     found = choose_url(url if url is None or isinstance(url, str) else url_of(url))
     make = partial(importlib.import_module(SCHEMES[scheme_of(found)]).make_engine, found)
-    return Coordinator(make(), found, make)
+    return Coordinator(make(), found, make, observers)

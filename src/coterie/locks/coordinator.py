@@ -12,12 +12,13 @@ from coterie.locks.semaphore import Semaphore
 from coterie.locks.several import LockAll, LockAny
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from types import TracebackType
 
     from coterie.locks.engine import Engine, Party
     from coterie.locks.held import Held, Holding
     from coterie.locks.lock import Acquirable
+    from coterie.telemetry.observer import Observer
 
 
 class Coordinator:
@@ -26,10 +27,16 @@ class Coordinator:
     What is guaranteed under which assumption depends on the engine; the objects behave alike.
     """
 
-    def __init__(self, engine: Engine, url: str, again: Callable[[], Engine] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        url: str,
+        again: Callable[[], Engine] | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
         """Prepare; nothing is sent or opened yet. `again` makes another engine, for a forked child."""
         self.url = url
-        self._session = Session(engine, url, again)
+        self._session = Session(engine, url, again, observers)
 
     @property
     def engine(self) -> Engine:

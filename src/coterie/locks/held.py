@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from coterie.locks.engine import Claim
     from coterie.locks.lock import Owner, Session
+    from coterie.locks.observers import ObservedHold, Observers
 
 
 class LossEvent:
@@ -139,7 +140,17 @@ class Holding(ABC):
 class Held(Holding):
     """A lock that is held."""
 
-    __slots__ = ("_callback", "_claim", "_depth", "_lost", "_owner", "_session", "shared", "token")
+    __slots__ = (
+        "_callback",
+        "_claim",
+        "_depth",
+        "_lost",
+        "_observed",
+        "_owner",
+        "_session",
+        "shared",
+        "token",
+    )
 
     def __init__(
         self, session: Session, claim: Claim, name: str, owner: Owner, *, shared: bool
@@ -154,6 +165,7 @@ class Held(Holding):
         self._owner = owner
         self._depth = 1
         self._lost: LossEvent | None = None
+        self._observed: ObservedHold | None = None
         self._callback: Callable[[], object] | None = (
             None  # until there is an event to be called by
         )
@@ -246,6 +258,8 @@ class Held(Holding):
             return
         if self._session.held.get((self._owner, self.name)) is self:
             del self._session.held[self._owner, self.name]
+        if self._observed is not None:
+            self.note_end(lost=self._is_known_lost())
         work = self._claim.release()
         if work is not None:
             await to_the_end(work)
@@ -268,8 +282,21 @@ class Held(Holding):
         self._callback = None  # or we would be in a circle with the body, for the garbage collector
         if self._session.held.get((owner, self.name)) is self:
             del self._session.held[owner, self.name]
+        if self._observed is not None:
+            self.note_end(lost=False)
         self._claim.release()
         return True
+
+    def note_begin(self, observers: Observers, wait_seconds: float) -> None:
+        """Tell observers that it is held, after so long a wait."""
+        self._observed = observers.obtained(
+            self.name, self.token, shared=self.shared, wait_seconds=wait_seconds
+        )
+
+    def note_end(self, *, lost: bool) -> None:
+        """Tell observers, if there are any, that it is held no more."""
+        if self._observed is not None:
+            self._observed.end(lost=lost)
 
     def should_yield(self) -> bool:
         """Return True if the event loop should run other tasks after a release without it."""

@@ -20,6 +20,7 @@ from coterie.aio import first_done, to_the_end
 from coterie.errors import (
     AcquireTimeout,
     CoterieError,
+    DeadlockDetected,
     LockLost,
     MisuseError,
     NotHeld,
@@ -30,12 +31,14 @@ from coterie.locks.body import Body
 from coterie.locks.engine import Prompt
 from coterie.locks.held import Held, Holding
 from coterie.locks.names import check_name
+from coterie.locks.observers import Observers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
     from coterie.locks.engine import Claim, Engine
+    from coterie.telemetry.observer import Observer, Outcome
 
 TURN_SECONDS = 0.001  # for taking locks, before others get a turn
 HOLDERS_SECONDS_MAX = 0.5  # for asking who is in the way, after a wait that was in vain
@@ -49,15 +52,23 @@ Result = TypeVar("Result")
 class Session:
     """One use of an engine, by one process and one event loop."""
 
-    def __init__(self, engine: Engine, url: str, again: Callable[[], Engine] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        url: str,
+        again: Callable[[], Engine] | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
         """Prepare; nothing happens before it is opened.
 
         Args:
             engine: Grants the locks.
             url: Names the engine for people.
             again: Makes another engine like it, for a child that was forked before this was opened.
+            observers: Are told of each lock that is taken, missed and given back.
         """
         self.url = url
+        self.observers = Observers(observers) if observers else None
         self._again = again
         self._use(engine)
         self.held: dict[tuple[Owner, str], Held] = {}
@@ -88,6 +99,8 @@ class Session:
             return
         self._check_loop()
         self._loop = None
+        for held in self.held.values():
+            held.note_end(lost=True)
         self.held.clear()  # after it is opened again nothing is held
         await to_the_end(self.engine.close())
 
@@ -363,13 +376,22 @@ class Lock(Acquirable[Held]):
         mine = self._session.held.get((owner, self.name))
         if mine is not None:
             return self._enter_again(mine)
-        claim = await self._claim(owner, patience, is_free=is_free)
+        session = self._session
+        asked_at = system.monotonic() if session.observers else 0.0
+        try:
+            claim = await self._claim(owner, patience, is_free=is_free)
+        except BaseException as error:
+            self._note_missed(_outcome(error), asked_at)
+            raise
         if claim is None:
+            self._note_missed(_outcome_of(patience), asked_at)
             return None
-        held = Held(self._session, claim, self.name, owner, shared=self._shared)
-        self._session.held[owner, self.name] = held
-        if self._session.engine.waits.victims:
-            self._session.engine.waits.obtained(owner, self.name)
+        held = Held(session, claim, self.name, owner, shared=self._shared)
+        session.held[owner, self.name] = held
+        if session.engine.waits.victims:
+            session.engine.waits.obtained(owner, self.name)
+        if session.observers:
+            held.note_begin(session.observers, system.monotonic() - asked_at)
         return held
 
     @property
@@ -406,6 +428,7 @@ class Lock(Acquirable[Held]):
 
     def _hold_now(self, prompt: Prompt, owner: Owner, patience: Patience | None) -> Held | None:
         session, key = self._session, (owner, self.name)
+        asked_at = system.monotonic() if session.observers else 0.0
         try:
             if patience is None or not patience.wait:
                 claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
@@ -414,15 +437,31 @@ class Lock(Acquirable[Held]):
                     self.name, owner=owner, shared=self._shared, until=patience.deadline
                 )
             if claim is None:
+                if patience is not None:
+                    self._note_missed(_outcome_of(patience), asked_at)
                 return None
             held = session.held[key] = Held(session, claim, self.name, owner, shared=self._shared)
             if session.engine.waits.victims:
                 session.engine.waits.obtained(owner, self.name)
-        except BaseException:  # also if the thread is interrupted between any two of these steps
-            session.held.pop(key, None)
+            if session.observers:
+                held.note_begin(session.observers, system.monotonic() - asked_at)
+        except (
+            BaseException
+        ) as error:  # also if the thread is interrupted between any two of these steps
+            taken = session.held.pop(key, None)
             prompt.withdraw_now(self.name, owner)
+            if taken is None:
+                self._note_missed(_outcome(error), asked_at)
+            else:
+                taken.note_end(lost=False)
             raise
         return held
+
+    def _note_missed(self, outcome: Outcome, asked_at: float) -> None:
+        observers = self._session.observers
+        if observers is not None:
+            waited = system.monotonic() - asked_at
+            observers.missed(self.name, outcome, shared=self._shared, wait_seconds=waited)
 
     async def release(self) -> None:
         """Release what this task holds; `NotHeld` if it holds nothing of this name."""
@@ -499,3 +538,17 @@ class Lock(Acquirable[Held]):
                 await first_done((claim.granted, *patience.spoilt), limit)
         finally:
             waits.end(owner, claim)
+
+
+def _outcome(error: BaseException) -> Outcome:
+    """Say how a request ended that failed with this error."""
+    if isinstance(error, DeadlockDetected):
+        return "deadlock"
+    return "failed" if isinstance(error, Exception) else "cancelled"
+
+
+def _outcome_of(patience: Patience) -> Outcome:
+    """Say how a request ended that was not granted in time, and did not fail."""
+    if patience.is_spoilt():
+        return "cancelled"
+    return "timeout" if patience.wait else "busy"

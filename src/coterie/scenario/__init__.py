@@ -50,6 +50,10 @@ class Performance(NamedTuple):
         """Draw the run where a notebook shows it."""
         return self.trace._repr_svg_()
 
+    def _repr_html_(self) -> str | None:
+        """Show a short run where a notebook can play it."""
+        return self.trace._repr_html_()
+
 
 def perform(text: str) -> Performance:
     """Play a scenario. A line that cannot be played is an error that says what can be."""

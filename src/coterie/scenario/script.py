@@ -39,6 +39,7 @@ class Script:
         self.begun: set[int] = set()
         self.crashed: set[int] = set()
         self.reorders = False
+        self.repeated: int | None = None  # from which command on they repeat without end
         self.arrivals = [x.number for x in trace.records if isinstance(x, Delivered)]
 
     def write(self, record: AnyRecord) -> None:  # noqa: C901 - a case for each kind of record
@@ -71,7 +72,7 @@ class Script:
             case Started() | Paused() | Resumed():
                 raise UsageError("no scenario for a run in which processes pause, or keep memory")
             case Repeated():
-                self.commands.append("# from here on, again and again:")
+                self.repeated = len(self.commands)
             case Told() | Violated():
                 pass
 
@@ -101,4 +102,7 @@ class Script:
         header = self.trace.header
         title = [f"# {header.title}"] if header.title else []
         shows = any(isinstance(record, Violated) for record in self.trace.records)
-        return "\n".join([*title, self.first_line(), *self.commands, *["show"] * shows])
+        commands = self.commands.copy()
+        if self.repeated is not None:
+            commands.insert(self.repeated, "# from here on, again and again:")
+        return "\n".join([*title, self.first_line(), *commands, *["show"] * shows])

@@ -85,6 +85,7 @@ class Manual:
         }
         self.transit: list[Letter] = []  # in the order sent
         self.timers: dict[ProcessId, dict[str, float]] = {me: {} for me in self.seats}
+        self.armed: dict[ProcessId, dict[str, float]] = {me: {} for me in self.seats}  # set when
         self.watched: dict[ProcessId, set[ProcessId]] = {me: set() for me in self.seats}
         self.crashed: set[ProcessId] = set()
         self.records: list[AnyRecord] = []
@@ -100,6 +101,7 @@ class Manual:
         }
         other.transit = [*self.transit]
         other.timers = {me: {**timers} for me, timers in self.timers.items()}
+        other.armed = {me: {**times} for me, times in self.armed.items()}
         other.watched = {me: {*peers} for me, peers in self.watched.items()}
         other.crashed = {*self.crashed}
         other.records = [*self.records]
@@ -218,6 +220,7 @@ class Manual:
             self.timers[process].pop(name, None)
             if after is not None:
                 self.timers[process][name] = after
+                self.armed[process][name] = time
         for peer, wanted in out.watches:
             self.watched[process].discard(peer)
             if wanted:

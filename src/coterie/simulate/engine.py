@@ -264,7 +264,8 @@ class Engine:
             if not whole or process in self.held or process in self._clocks:
                 self._receivers[process] = self._receive_with_care
             elif followed:
-                self._receivers[process] = self._receive_followed
+                receive = self.seats[process].process.receive
+                self._receivers[process] = self._observer.follow(process, receive, self)
             else:
                 self._receivers[process] = self.seats[process].process.receive
         if not self._links.reliable:
@@ -306,11 +307,6 @@ class Engine:
             except Exception as error:
                 raise self._raised(error, process, "the end of a step") from error
         self._carry_out(process)
-
-    def _receive_followed(self, sender: ProcessId, letter: Any, out: Outbox[Any]) -> None:
-        """Take a message that the observer follows."""
-        self._observer.delivered(self.now, sender, out.me, letter)
-        self.seats[out.me].process.receive(sender, letter[1], out)
 
     def _receive_with_care(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
         """Take a message where something stands in the way, or an observer looks on."""
@@ -411,6 +407,9 @@ class Engine:
         if self._observer.follows_messages:
             letters = self._observer.posted(self.now, sender, receivers, message)
         times = self._links.times(sender, receivers, self.now)
+        if len(receivers) == 1 and self._delay_max is None:
+            self._schedule.add((times[0], sender, receivers[0], next(iter(letters))))
+            return
         if self._delay_max is not None:
             bound = self._delay_max + ROUNDING
             self._observer.late += sum(time - self.now > bound for time in times)

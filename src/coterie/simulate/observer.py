@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from coterie import trace
 from coterie.process import Payload
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 Order: TypeAlias = Literal["ignore", "count", "demand"]
 # The number of a message in the run, the message, and which requests its sender had heard of.
 Letter: TypeAlias = "tuple[int, Any, Knowledge | None]"
+Receive: TypeAlias = "Callable[[ProcessId, Any, Any], None]"
+
+
+class Clock(Protocol):
+    """What knows the time of a run."""
+
+    now: float
 
 
 class Observer:
@@ -77,13 +84,14 @@ class Observer:
         for to in receivers[0], receivers[-1]:  # they are sorted
             if not 0 < to < len(self.sent):
                 raise no_such_receiver(sender, to, message, len(self.sent) - 1)
-        numbers = range(self._letters + 1, self._letters + len(receivers) + 1)
+        first = self._letters + 1
         self._letters += len(receivers)
         if self.trace is not None:
-            pairs = zip(numbers, receivers, strict=True)
-            self.trace.notes += [(now, number, sender, to, message) for number, to in pairs]
+            self.trace.notes.append((now, first, sender, receivers, message))
         knowledge = None if self._order is None else self._order.knowledge(sender)
-        return [(number, message, knowledge) for number in numbers]
+        if len(receivers) == 1:
+            return [(first, message, knowledge)]
+        return [(number, message, knowledge) for number in range(first, self._letters + 1)]
 
     def delivered(self, now: float, sender: ProcessId, receiver: ProcessId, letter: Letter) -> None:
         """See a message that its receiver is about to handle."""
@@ -92,6 +100,24 @@ class Observer:
             self.trace.notes.append((now, number, sender, receiver))
         if self._order is not None and knowledge is not None:
             self._order.learnt(receiver, knowledge)
+
+    def follow(self, receiver: ProcessId, receive: Receive, clock: Clock) -> Receive:
+        """Return what sees each letter to a process, and hands the message in it to `receive`."""
+        if self.trace is None or self._order is not None:
+
+            def hand_on(sender: ProcessId, letter: Letter, out: Any) -> None:
+                self.delivered(clock.now, sender, receiver, letter)
+                receive(sender, letter[1], out)
+
+            return hand_on
+        note = self.trace.notes.append
+
+        def write_down(sender: ProcessId, letter: Letter, out: Any) -> None:
+            number, message, _ = letter
+            note((clock.now, number, sender, receiver))
+            receive(sender, message, out)
+
+        return write_down
 
     # Users
 

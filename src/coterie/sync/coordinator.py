@@ -14,16 +14,19 @@ from coterie.sync.loop import Loop
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
     from types import TracebackType
 
     from coterie.locks import Party
     from coterie.sync.held import Held, HeldAll, Holding
+    from coterie.telemetry.observer import Observer
 
 
-def connect(url: str | os.PathLike[str] | None = None) -> Coordinator:
-    """Make a coordinator, to be used in `with`; the URL or path is that of `coterie.connect`."""
-    return Coordinator(locks.connect(url))
+def connect(
+    url: str | os.PathLike[str] | None = None, *, observers: Sequence[Observer] = ()
+) -> Coordinator:
+    """Make a coordinator, to be used in `with`; the arguments are those of `coterie.connect`."""
+    return Coordinator(locks.connect(url, observers=observers))
 
 
 class Coordinator:

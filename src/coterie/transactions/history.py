@@ -9,7 +9,13 @@ A read tells what it saw, null for a key that was never written. A write may tel
 version in the order of all versions of the key: a whole number or a list of them, such as the time
 and the site of a stamp. Without versions the values written to a key must differ, so that a value
 that was read tells which one wrote it. Without a begin, a transaction begins with the first that it does.
-Fields of other names are left aside.
+
+    {"transaction": "T2", "op": "append", "key": "l", "value": 7}
+    {"transaction": "T3", "op": "read", "key": "l", "value": [5, 7]}
+
+An append adds one element to the list of a key, and a read of such a key sees the list, null or [] while
+it is empty. The lists show the order of versions by themselves. An event may also name the session of
+its transaction. Fields of other names are left aside.
 """
 
 from __future__ import annotations
@@ -27,7 +33,8 @@ Name: TypeAlias = str | int  # of a transaction
 Key: TypeAlias = str | int
 Version: TypeAlias = int | tuple[int, ...]
 
-OPERATIONS = ("begin", "read", "write", "commit", "abort")
+OPERATIONS = ("begin", "read", "write", "append", "commit", "abort")
+WRITES = ("write", "append")
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,10 +45,11 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     key: Key | None = None
     value: Any = msgspec.UNSET
     version: Version | None = None
+    session: Name | None = None  # whose transactions follow each other
 
 
 class Access(NamedTuple):
-    """A read or a write."""
+    """A read, a write or an append."""
 
     line: int
     op: str
@@ -66,6 +74,7 @@ class Transaction:
     first: int  # line of its first event
     last: int  # line of its last event, its end if it has ended
     outcome: Outcome = Outcome.UNKNOWN
+    session: Name | None = None
     accesses: list[Access] = field(default_factory=list)
 
 
@@ -94,10 +103,12 @@ class History:
             began = transaction.first
             raise UsageError(f"line {line}: {event.transaction} has already begun on line {began}")
         transaction.last = line
+        if event.session is not None:
+            _join(transaction, event.session, line)
         match event.op:
             case "begin":
                 pass
-            case "read" | "write":
+            case "read" | "write" | "append":
                 transaction.accesses.append(_access(event, line))
             case "commit":
                 transaction.outcome = Outcome.COMMITTED
@@ -106,6 +117,14 @@ class History:
             case _:
                 choices = ", ".join(OPERATIONS)
                 raise UsageError(f"line {line}: op must be one of {choices}, got {event.op!r}")
+
+
+def _join(transaction: Transaction, session: Name, line: int) -> None:
+    if transaction.session not in (None, session):
+        raise UsageError(
+            f"line {line}: {transaction.name} is of session {transaction.session}, not of {session}"
+        )
+    transaction.session = session
 
 
 def _access(event: Event, line: int) -> Access:
@@ -117,6 +136,10 @@ def _access(event: Event, line: int) -> Access:
     if event.op == "write" and event.value is None and event.version is None:
         raise UsageError(
             f"line {line}: a write of null needs a version, to be told from a key never written"
+        )
+    if event.op == "append" and event.version is not None:
+        raise UsageError(
+            f"line {line}: an append states no version; the lists that are read show the order"
         )
     return Access(line, event.op, event.key, event.value, event.version)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
 from coterie.locks.engine import LockState
+from coterie.trace import AnyRecord
 
 
 class GetClassicStatus(Service, frozen=True):
@@ -31,6 +32,29 @@ class ClassicStatus(Service, frozen=True):
     figures: ClassicFigures
 
 
+class StartRecording(Service, frozen=True):
+    """Ask for all that the processes do from now on; it ends with the connection."""
+
+
+class RecordingBegun(Service, frozen=True):
+    """It is recorded; or why not."""
+
+    now: float  # by the clock of the records
+    before: dict[int, int]  # the number of the last letter so far, by the peer that it went to
+    refusal: str = ""
+
+
+class GetRecords(Service, frozen=True):
+    """Ask for records that have not been fetched, the oldest first."""
+
+
+class Records(Service, frozen=True):
+    """Some records, each with its lock; none: there are no more so far."""
+
+    records: tuple[tuple[str, AnyRecord], ...]
+    left_out: int  # that the node had no room for
+
+
 class Able(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """I have met all nodes but those that I know to be lost."""
 
@@ -42,8 +66,8 @@ class Absent(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 Note: TypeAlias = Able | Absent
-Question: TypeAlias = GetMembership | GetClassicStatus
-Answer: TypeAlias = MembershipReply | ClassicStatus
+Question: TypeAlias = GetMembership | GetClassicStatus | StartRecording | GetRecords
+Answer: TypeAlias = MembershipReply | ClassicStatus | RecordingBegun | Records
 
 decode_note = msgspec.msgpack.Decoder(Note).decode
 decode_question = msgspec.msgpack.Decoder(Question).decode

@@ -26,9 +26,15 @@ from coterie.cluster.classic.frames import (
     Absent,
     ClassicFigures,
     ClassicStatus,
+    GetClassicStatus,
+    GetRecords,
+    RecordingBegun,
+    Records,
+    StartRecording,
     decode_note,
     decode_question,
 )
+from coterie.cluster.classic.tape import RECORDINGS_MAX, Tape, TapedProcess
 from coterie.cluster.runtime.durable import FolderLock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.runtime.incarnation import count_start
@@ -40,7 +46,7 @@ from coterie.process import Elected, Election, ElectionUser, Seat, SeatCodec, en
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.cluster.classic.frames import Note
+    from coterie.cluster.classic.frames import Note, Question
     from coterie.cluster.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Letter
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
 CRASH, RETURN = "crash", "recovery without memory"  # as the catalogue calls them
 NUMBER_MAX = 1 << 62  # that a message may name: as many are left to count on from it
 LEADERSHIP = "leadership"  # what letters of an election name in the place of a lock
+RECORDS_AT_ONCE = 1_000  # in one answer
 NODES = ""  # what letters about nodes name there; no lock is called so
 
 logger = logging.getLogger("coterie.cluster")
@@ -124,10 +131,15 @@ class LockProcess(NamedTuple):
 
     seat: Seat
     host: Host
+    taped: TapedProcess
 
     def call(self, verb: str) -> None:
         """Let the user acquire or release."""
-        self.host.step(self.seat.call, verb)
+        self.host.step(self.taped.call, verb)
+
+    def take(self, sender: ProcessId, letter: Letter) -> None:
+        """Let the process have a message; one that is none of its own raises."""
+        self.host.step(self.taped.take, sender, letter)
 
 
 def ignore(*_: object) -> None:
@@ -173,6 +185,7 @@ class Classic:
         self.lost: set[ProcessId] = set()  # peers that are away, or were
         self.has_failed = False  # the others do not have it any more
         self._program = program
+        self._tape = Tape(self.me)
         self._began = system.now()
         self._patience: asyncio.TimerHandle | None = None  # with nodes that have not been met
         others = set(range(1, self.setup.size + 1)) - {self.me}
@@ -329,17 +342,23 @@ class Classic:
     def _make(self, lock: str) -> None:
         _, setup = choose(self._config, lock)
         seated = seat(self.algorithm.build(setup)[self.me - 1])
+        taped = TapedProcess(HostedProcess(seated, setup.size), seated, lock, self._tape)
         host = Host(
-            HostedProcess(seated, setup.size),
-            lambda to, message: self.peers[to].send(lock, encode(message)),
+            taped,
+            lambda to, message: self._send(lock, to, message),
             lambda event: self._tell(lock, event),
             me=self.me,
             lost=self.lost,
         )
-        self.processes[lock] = LockProcess(seated, host)
+        self.processes[lock] = LockProcess(seated, host, taped)
         host.start(self._incarnation)
 
+    def _send(self, lock: str, to: ProcessId, message: Any) -> None:
+        number = self.peers[to].send(lock, encode(message))
+        self._tape.note_sent(lock, number, to, message)
+
     def _tell(self, lock: str, event: Event) -> None:
+        self._tape.note_told(lock, event)
         if isinstance(event, Elected):
             leader = self.membership.members[event.leader - 1].name
             logger.info("node %s follows node %s", self.name, leader)
@@ -362,7 +381,7 @@ class Classic:
         if letter.lock not in self.processes:
             self._make(letter.lock)
         if letter.content:
-            self.processes[letter.lock].host.deliver(peer, letter.content)
+            self.processes[letter.lock].take(peer, letter)
 
     # Nodes that come, go, and come back
 
@@ -500,10 +519,35 @@ class Classic:
     # Questions
 
     def _answer(self, connection: Connection, frame: memoryview) -> None:
-        if isinstance(decode_question(frame), GetMembership):
-            connection.send(MembershipReply(msgspec.msgpack.encode(self.membership)))
-        else:
-            connection.send(ClassicStatus(self.figures()))
+        question: Question = decode_question(frame)
+        match question:
+            case GetMembership():
+                connection.send(MembershipReply(msgspec.msgpack.encode(self.membership)))
+            case GetClassicStatus():
+                connection.send(ClassicStatus(self.figures()))
+            case StartRecording():
+                self._record(connection)
+            case GetRecords():
+                connection.send(self._records(connection))
+
+    def _record(self, connection: Connection) -> None:
+        """Record for a program until its connection ends."""
+        if not self._tape.begin(connection):
+            refusal = f"node {self.name} is recorded {RECORDINGS_MAX} times already"
+            connection.send(RecordingBegun(system.now(), {}, refusal))
+            return
+        connection.use(
+            lambda frame: self._answer(connection, frame), lambda _: self._tape.end(connection)
+        )
+        others = (peer for peer in range(1, self.setup.size + 1) if peer != self.me)
+        before = {peer: self.peers[peer].posted for peer in others}
+        connection.send(RecordingBegun(system.now(), before))
+
+    def _records(self, connection: Connection) -> Records:
+        recording = self._tape.recordings.get(connection)
+        if recording is None:
+            raise ProtocolError("asked for records, and nothing is recorded")
+        return Records(tuple(recording.take(RECORDS_AT_ONCE)), recording.left_out)
 
     def figures(self) -> ClassicFigures:
         """Return how the node is."""

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from coterie.cluster.config import Config
     from coterie.cluster.membership import Address, Membership
     from coterie.cluster.voter.frames import FromVoter
-    from coterie.cluster.voter.metrics import Metric
     from coterie.cluster.wire.security import Security
     from coterie.process import ProcessId
+    from coterie.telemetry.text import Metric
 
 FIRST_TRY_SECONDS_MAX = 0.25
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.voter.host import VoterHost
-    from coterie.cluster.voter.metrics import Metric
     from coterie.cluster.wire.handshake import Identity
     from coterie.mutex.quorum.leased.frames import Frame
     from coterie.mutex.quorum.leased.participant import Participant
     from coterie.process import Event, Outbox, ProcessId
+    from coterie.telemetry.text import Metric
 
 
 UNEXPLAINED = Abstention(math.inf, "it has not said why")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from coterie import system
+from coterie.cluster.runtime import clock
 from coterie.cluster.voter.abstention import abstention
+from coterie.telemetry.text import Metric, Sample, counter, gauge, histogram, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -15,47 +17,11 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Address
     from coterie.cluster.voter.host import VoterHost
     from coterie.deadlock.service.waits import Waits
+    from coterie.mutex.quorum.leased.ballot import Ballot
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0
 REQUESTS_MAX = 32  # at a time; the oldest go first
-
-
-class Metric(NamedTuple):
-    """One figure, maybe for several values of its labels."""
-
-    name: str
-    kind: str  # counter or gauge
-    help: str
-    samples: list[tuple[Mapping[str, str], float]]
-
-
-def gauge(name: str, text: str, value: float) -> Metric:
-    """Make a figure that goes up and down."""
-    return Metric(f"coterie_{name}", "gauge", text, [({}, value)])
-
-
-def counter(name: str, text: str, value: float) -> Metric:
-    """Make a figure that only grows."""
-    return Metric(f"coterie_{name}_total", "counter", text, [({}, value)])
-
-
-def render(metrics: Iterable[Metric]) -> str:
-    """Write them all."""
-    lines = []
-    for name, kind, text, samples in metrics:
-        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-        lines += [f"{name}{_labels(labels)} {value:.17g}" for labels, value in samples]
-    return "\n".join(lines) + "\n"
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    escaped = (
-        (key, value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n"))
-        for key, value in labels.items()
-    )
-    inside = ",".join(f'{key}="{value}"' for key, value in escaped)
-    return f"{{{inside}}}" if inside else ""
 
 
 def node_metrics(voting: VoterHost, program: Iterable[Metric] = ()) -> str:
@@ -81,15 +47,32 @@ def _voter(voting: VoterHost) -> list[Metric]:
             "coterie_voter_abstains",
             "gauge",
             "Whether the voter gives no votes for this reason.",
-            [({"reason": reason}, holds) for reason, holds in reasons.items()],
+            [Sample({"reason": reason}, holds) for reason, holds in reasons.items()],
         ),
         gauge("voter_connections", "Open connections.", len(voting.lines)),
         gauge("voter_sessions", "Participants with a lease.", len(voter.sessions)),
         gauge("voter_owned", "Locks whose vote is given.", sum(bool(b.owners) for b in ballots)),
         gauge("voter_waiting", "Requests that wait here.", sum(len(b.queue) for b in ballots)),
+        gauge(
+            "voter_longest_wait_seconds",
+            "About how long the oldest request that waits here has waited.",
+            _longest_wait(voting, ballots),
+        ),
         counter("voter_expired_sessions", "Leases that ran out.", voting.expired),
         messages,
     ]
+
+
+def _longest_wait(voting: VoterHost, ballots: Iterable[Ballot]) -> float:
+    """Return the seconds that the oldest request has waited, as far as logical clocks tell.
+
+    An age is the reading of a clock that follows the time; a holder that asks for one more vote does
+    not wait.
+    """
+    ages = [claim.age for ballot in ballots for claim in ballot.queue if not claim.hold]
+    if not ages:
+        return 0.0
+    return max(0, voting.clock() - min(ages)) / clock.NUMBERS_PER_SECOND
 
 
 def participant_metrics(group: ClusterGroup, waits: Waits) -> list[Metric]:
@@ -97,26 +80,25 @@ def participant_metrics(group: ClusterGroup, waits: Waits) -> list[Metric]:
     host, tally = group.supply, group.tally
     held = sum(queue.holder is not None for queue in group.queues.values())
     names = [member.name for member in host.membership.members]
-    links = [({"node": names[voter - 1]}, line.is_up) for voter, line in host.lines.items()]
+    links = [Sample({"node": names[voter - 1]}, line.is_up) for voter, line in host.lines.items()]
     return [
         gauge("held", "Locks that this process holds.", held),
         gauge("kept", "Locks kept unused.", len(host.participant.cached)),
         gauge("waiting", "Tasks that wait.", len(group.waiting())),
-        counter("acquisitions", "Locks acquired.", tally.acquisitions),
-        counter("wait_seconds", "Time waited for them.", tally.wait_seconds),
-        counter("holds", "Holds that have ended.", tally.holds),
-        counter("hold_seconds", "How long they took.", tally.hold_seconds),
+        counter("acquisitions", "Locks acquired.", tally.waits.count),
+        histogram("wait_seconds", "How long they were waited for.", [({}, tally.waits)]),
+        histogram("hold_seconds", "How long they were held.", [({}, tally.holds)]),
         counter("losses", "Locks lost while held.", tally.losses),
         counter("deadlock_searches", "Searches for deadlocks.", waits.searches),
         counter("deadlocks", "Waits that were given up as deadlocked.", waits.victims),
-        Metric("coterie_link_up", "gauge", "Whether a node is connected.", list(links)),
+        Metric("coterie_link_up", "gauge", "Whether a node is connected.", links),
         _messages("participant_messages", host.received, host.sent),
     ]
 
 
 def _messages(name: str, received: Mapping[str, int], sent: Mapping[str, int]) -> Metric:
-    samples: list[tuple[Mapping[str, str], float]] = [
-        ({"direction": direction, "kind": kind}, count)
+    samples = [
+        Sample({"direction": direction, "kind": kind}, count)
         for direction, counts in (("received", received), ("sent", sent))
         for kind, count in sorted(counts.items())
     ]

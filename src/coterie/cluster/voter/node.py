@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from coterie.cluster.config import Config
-    from coterie.cluster.voter.metrics import Metric
+    from coterie.telemetry.text import Metric
 
 logger = logging.getLogger("coterie.cluster")
 

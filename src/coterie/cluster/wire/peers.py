@@ -138,6 +138,11 @@ class Peer:
         """The number of the start of the peer that we know; 0 where starts are not counted."""
         return self._incarnation
 
+    @property
+    def posted(self) -> int:
+        """The number of the last letter to the peer."""
+        return self._posted
+
     def rule_out(self) -> None:
         """Take each start of a peer that we do not know for a restart: others knew one that is over."""
         assert self._life is None, "we know no start of it"
@@ -180,11 +185,13 @@ class Peer:
 
     # To the peer
 
-    def send(self, lock: str, content: bytes) -> None:
-        """Send, now or when there is a connection."""
+    def send(self, lock: str, content: bytes) -> int:
+        """Send, now or when there is a connection; return the number of the letter."""
         self._posted += 1
-        self._waiting.append(Letter(self._posted, lock, content))
+        number = self._posted
+        self._waiting.append(Letter(number, lock, content))
         self._push()
+        return number
 
     def _push(self) -> None:
         """Send what waits, but no more at a time than a connection takes before it is read."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 ASCENDING, DESCENDING = 1, 2
 BY_CREATION = 2
 CREATE_REVISION = 1
+MOD_REVISION = 2
 DELETE = 1
 
 
@@ -76,6 +77,11 @@ def delete(key: bytes) -> bytes:
 def absent(key: bytes) -> bytes:
     """Encode a Compare that holds if the key does not exist; the revision 0 has to be sent."""
     return number(2, CREATE_REVISION) + chunk(3, key) + _varint(5 << 3) + _varint(0)
+
+
+def unchanged(key: bytes, revision: int) -> bytes:
+    """Encode a Compare that holds if the key was last changed in that revision; 0 if it is absent."""
+    return number(2, MOD_REVISION) + chunk(3, key) + _varint(6 << 3) + _varint(revision)
 
 
 def transaction(

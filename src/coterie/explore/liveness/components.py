@@ -36,7 +36,8 @@ def components(states: int, sources: Numbers, targets: Numbers) -> Numbers:
         done = Backward(states, sources[alike], targets[alike]).can_reach(roots)
         inner = alike[done[sources[alike]] & done[targets[alike]]]
         found[sources[inner]] = colours[sources[inner]]
-        rest = edges[~(done[sources[edges]] | done[targets[edges]])]
+        rest = alike[~(done[sources[alike]] | done[targets[alike]])]  # no cycle has two colours
+        sources, targets = targets, sources  # components are the same, and peeled from both ends
         edges = _on_cycles(states, sources, targets, rest)
     return found
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coterie.explore.tables.arrays import namespace, on_host
 from coterie.explore.tables.inputs import Receive
 from coterie.explore.tables.memo import PairMemo
 from coterie.explore.tables.times import earliest
@@ -36,7 +37,8 @@ class FairSteps:
         """Return the step that each move of a batch takes; `rows` are the states it was made from."""
         action = batch.action
         if not action.is_certain:
-            return np.full(len(batch.sources), UNBOUND, np.int32)
+            unbound: Numbers = namespace(rows).full(len(batch.sources), UNBOUND, np.int32)
+            return unbound
         inputs = self._inputs(action, rows).take(batch.sources)
         bounds = (self._families, max(len(self._moves.inputs), 1))
         return self._number(np.intp(self._family(action)), inputs, bounds)
@@ -71,7 +73,8 @@ class FairSteps:
         if action.kind == "deliver" and not self._fifo:
             link = moves.link_rows[action.peer, action.place]
             return moves.links.heads.slots[action.slot].take(rows[link])
-        return np.zeros(rows.shape[1], np.int32)
+        nothing: Numbers = namespace(rows).zeros(rows.shape[1], np.int32)
+        return nothing
 
     def _number_one(self, family: int, given: int) -> int:
         self._known.append((family, given))
@@ -112,7 +115,8 @@ class Transitions:
         if shifted is None:
             shifted = np.zeros(len(sources), np.bool_)
         steps = self.fair_steps.of(batch, rows)
-        self._kept.append((sources, targets, steps, shifted))
+        kept = (on_host(sources), on_host(targets), on_host(steps), on_host(shifted))
+        self._kept.append(kept)
 
     def arrays(self) -> tuple[Numbers, Numbers, Numbers, Flags]:
         """Return sources, targets, steps and shifts of all moves."""

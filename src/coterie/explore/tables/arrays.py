@@ -1,21 +1,50 @@
-"""The arrays the explorer works with: what they hold, and two kinds that grow."""
+"""The arrays the explorer works with: what they hold, where they are, and two kinds that grow.
+
+An array is in the memory of the host or of a device, and what is computed from it stays where it is.
+So the same source searches on both: it takes its functions from the `namespace` of its arrays.
+Tables that Python fills are on the host; a device has copies, which follow them.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from coterie.explore.tables import kernels
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Keys: TypeAlias = npt.NDArray[np.uint64]  # hashes
-Numbers: TypeAlias = npt.NDArray[np.int32]  # of states, results, counts
+Numbers: TypeAlias = npt.NDArray[
+    np.int32
+]  # of states (wider if there are very many), results, counts
 Positions: TypeAlias = npt.NDArray[np.intp]  # places in another array
 Ids: TypeAlias = npt.NDArray[Any]  # interned things, of whatever unsigned type holds them
 Rows: TypeAlias = npt.NDArray[Any]  # global states: one column of this matrix each
 Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+NUMBERS_MAX = 1 << 31  # so many numbers fit into four bytes
+
+
+def number_type(count: int) -> np.dtype[Any]:
+    """Return the type for numbers below this."""
+    return np.dtype(np.int32 if count <= NUMBERS_MAX else np.int64)
+
+
+def namespace(array: Any) -> Any:
+    """Return the module that has the functions for an array: NumPy, or CuPy for one on a device."""
+    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
+
+
+def on_host(array: Any) -> npt.NDArray[Any]:
+    """Return the array, copied from the device if it is there."""
+    here: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.get()
+    return here
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -33,6 +62,8 @@ class Growing:
         """Start with so many zeros."""
         self._array: npt.NDArray[Any] = np.zeros(zeros, kind)
         self._new: list[int] = []
+        self._copy: Any = None  # on a device, with room for more
+        self._copied = 0
 
     def __len__(self) -> int:
         """Count the values."""
@@ -53,7 +84,36 @@ class Growing:
     def take(self, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Read the values at these positions."""
         array = self.array if self._new else self._array
-        return array.take(positions)
+        if isinstance(positions, np.ndarray):
+            return array.take(positions)
+        return self.on_device(namespace(positions)).take(positions)
+
+    def nonzero(self, positions: npt.NDArray[Any]) -> tuple[Positions, npt.NDArray[Any]]:
+        """Read the values at these positions: return which of them are not 0, and what they are."""
+        if isinstance(positions, np.ndarray):
+            values = self.take(positions)
+            chosen = np.flatnonzero(values)
+            return chosen, values.take(chosen)
+        xp = namespace(positions)
+        return kernels.nonzero(xp, positions, self.on_device(xp))
+
+    def union(self, positions: npt.NDArray[Any]) -> int:
+        """Read the values at these positions, and unite them as sets of bits."""
+        if isinstance(positions, np.ndarray):
+            return int(np.bitwise_or.reduce(self.take(positions)))
+        xp = namespace(positions)
+        return kernels.union(xp, self.on_device(xp), positions)
+
+    def on_device(self, xp: Any) -> Any:
+        """Return the values on the device, which may be followed by zeros."""
+        array = self.array
+        if self._copy is None or len(self._copy) < len(array):
+            self._copy = xp.zeros(max(1024, 2 * len(array)), array.dtype)
+            self._copied = 0
+        if self._copied < len(array):  # values are only ever appended
+            self._copy[self._copied : len(array)].set(array[self._copied :])
+            self._copied = len(array)
+        return self._copy
 
 
 class Slots:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coterie.explore.tables.arrays import number_type
+
 if TYPE_CHECKING:
     from coterie.explore.tables.arrays import Flags, Keys, Numbers, Positions, Rows
 
@@ -54,6 +56,10 @@ class HashIndex:
         assert self._rows is not None, "this index was given no rows"
         return self._rows[:, 1 : self.size + 1]
 
+    def span(self, first: int, end: int) -> Keys:
+        """Return the keys with these numbers; they stay as they are when more are added."""
+        return self.keys[first:end].copy()
+
     def find(self, keys: Keys) -> Numbers:
         """Return the number of each key, or -1 for one never shown."""
         entries, _ = self._probe(keys, None)
@@ -92,13 +98,13 @@ class HashIndex:
         Several keys may claim one slot at once. The last to write its claim wins and is numbered;
         a loser that is not the winner's double goes on to the next slot.
         """
-        entries = np.empty(len(keys), np.int32)
+        entries = np.empty(len(keys), self._slots.dtype)
         fresh = []
         seeking: Positions = np.arange(len(keys))
         while seeking.size:
             here = slots.take(seeking)
             free = self._slots.take(here) == 0
-            claims = (-1 - seeking[free]).astype(np.int32)
+            claims = (-1 - seeking[free]).astype(self._slots.dtype)
             self._slots[here[free]] = claims
             won = seeking[free][self._slots.take(here[free]) == claims]
             self._slots[slots.take(won)] = self._append(keys.take(won), _pick(rows, won))
@@ -122,7 +128,7 @@ class HashIndex:
         if rows is not None and self._rows is not None:
             self._rows[:, first:last] = rows
         self.size += len(keys)
-        return np.arange(first, last, dtype=np.int32)
+        return np.arange(first, last, dtype=self._slots.dtype)
 
     def _reserve(self, more: int, rows: Rows | None) -> None:
         needed = self.size + more + 1
@@ -150,11 +156,12 @@ class HashIndex:
 
     def _resize(self, slots: int) -> None:
         """Make room, and place all keys again: they are distinct, so nothing is compared."""
-        self._slots: Numbers = np.zeros(slots, np.int32)  # number + 1, or 0 where free
+        kind = number_type(slots)
+        self._slots: Numbers = np.zeros(slots, kind)  # number + 1, or 0 where free
         self._shift = np.uint64(64 - (slots.bit_length() - 1))
         self._wrap = slots - 1
         places = (self._keys[: self.size + 1] >> self._shift).view(np.intp)
-        seeking = np.arange(1, self.size + 1, dtype=np.int32)
+        seeking = np.arange(1, self.size + 1, dtype=kind)
         while seeking.size:
             here = places.take(seeking)
             free = self._slots.take(here) == 0

@@ -30,6 +30,12 @@ class Notice(msgspec.Struct, frozen=True):
     peer: ProcessId
 
 
+class Restart(msgspec.Struct, frozen=True):
+    """A crashed process begins again, without memory."""
+
+    incarnation: int
+
+
 class Receive(msgspec.Struct, frozen=True):
     """A message arrives."""
 
@@ -37,7 +43,7 @@ class Receive(msgspec.Struct, frozen=True):
     message: Any
 
 
-Input: TypeAlias = Call | Ring | Notice | Receive
+Input: TypeAlias = Call | Ring | Notice | Restart | Receive
 
 
 def feed(seat: Seat, given: Input, out: Outbox[Any]) -> None:
@@ -49,6 +55,9 @@ def feed(seat: Seat, given: Input, out: Outbox[Any]) -> None:
             seat.ring(timer, out)
         case Notice(peer):
             seat.down(peer, out)
+        case Restart(incarnation):
+            out.incarnation = incarnation
+            seat.start(out)
         case Receive(sender, message):
             seat.receive(sender, message, out)
 
@@ -82,6 +91,10 @@ class Inputs:
     def notice(self, peer: ProcessId) -> int:
         """Number a report of the failure detector."""
         return self._number(("notice", peer, ""), Notice(peer))
+
+    def restart(self, incarnation: int) -> int:
+        """Number a new beginning."""
+        return self._number(("restart", incarnation, ""), Restart(incarnation))
 
     def receive(self, sender: ProcessId, message: Payload) -> int:
         """Number a message from this sender; messages are the same when their bytes are."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coterie.explore.tables.arrays import distinct
+from coterie.explore.tables.arrays import distinct, namespace
+from coterie.explore.tables.device_memo import DeviceMemo
 from coterie.explore.tables.hashing import HashIndex, scatter_all
 
 if TYPE_CHECKING:
@@ -27,9 +28,14 @@ class PairMemo:
         self._dense: Numbers | None = np.zeros(64 * self._width, np.int32)  # 0 = not computed yet
         self._pairs = HashIndex()  # once the table of all pairs is too large
         self._values: Numbers = np.zeros(64, np.int32)
+        self._on_device: DeviceMemo | None = None
 
     def __call__(self, first: Ids | np.intp, second: Ids, bounds: tuple[int, int]) -> Numbers:
         """Value for each pair; `bounds` are above all numbers passed so far."""
+        if not isinstance(second, np.ndarray):
+            if self._on_device is None:
+                self._on_device = DeviceMemo(namespace(second), self)
+            return self._on_device(first, second, bounds)
         if self._dense is not None:
             self._fit(*bounds)
         if self._dense is None:

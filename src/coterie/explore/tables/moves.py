@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from coterie.explore.tables.arrays import Growing
+from coterie.explore.tables.arrays import Growing, namespace
 from coterie.explore.tables.hashing import scatter
 from coterie.explore.tables.inputs import Inputs
+from coterie.explore.tables.kernels import columns, launch, sized
 from coterie.explore.tables.links import Links
 from coterie.explore.tables.seats import Seats
 from coterie.explore.tables.step import Standing
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 NARROW = 1 << 16  # so many numbers fit into two bytes
 
-Kind = Literal["ask", "own", "deliver", "notice", "crash", "lose", "duplicate", "suspect"]
+Kind = Literal[
+    "ask", "own", "deliver", "notice", "crash", "lose", "duplicate", "suspect", "restart"
+]
 
 
 class Action(NamedTuple):
@@ -49,7 +52,7 @@ class Action(NamedTuple):
     @property
     def is_fault(self) -> bool:
         """Return whether the budget of faults allows it."""
-        return self.kind in {"crash", "lose", "duplicate", "suspect"}
+        return self.kind in {"crash", "lose", "duplicate", "suspect", "restart"}
 
 
 class Change(NamedTuple):
@@ -72,6 +75,11 @@ class Batch:
     def hashes(self, sources: Keys, zobrist: Sequence[Growing]) -> Keys:
         """Hashes of the states, from those of their sources and what has changed."""
         hashes: Keys = sources.take(self.sources)
+        if not isinstance(hashes, np.ndarray):
+            xp = namespace(hashes)
+            for row, old, new in self.changes:
+                launch(xp, "rehash", hashes, *sized(old), *sized(new), zobrist[row].on_device(xp))
+            return hashes
         for row, old, new in self.changes:
             hashes += zobrist[row].take(new)
             hashes -= zobrist[row].take(old)
@@ -79,9 +87,20 @@ class Batch:
 
     def rows(self, rows: Rows, chosen: Positions | slice, dtype: np.dtype[Any]) -> Rows:
         """Build the chosen ones of the states."""
+        if not isinstance(rows, np.ndarray):
+            return self._rows_on_device(namespace(rows), rows, chosen, dtype)
         states: Rows = rows.take(self.sources[chosen], axis=1).astype(dtype, copy=False)
         for row, _, new in self.changes:
             states[row] = new[chosen]
+        return states
+
+    def _rows_on_device(
+        self, xp: Any, rows: Rows, chosen: Positions | slice, dtype: np.dtype[Any]
+    ) -> Rows:
+        which = xp.arange(len(self.sources))[chosen] if isinstance(chosen, slice) else chosen
+        states = columns(xp, rows, self.sources.take(which)).astype(dtype, copy=False)
+        for row, _, new in self.changes:
+            launch(xp, "write_row", which, *sized(new), *sized(states[row]))
         return states
 
 
@@ -92,6 +111,7 @@ class Faults(NamedTuple):
     lose: int = 0
     duplicate: int = 0
     suspect: int = 0  # a live process reported as down to one that watches it
+    restart: int = 0  # a crashed process begins again, without memory; once at most
 
 
 class Moves:
@@ -122,7 +142,7 @@ class Moves:
 
     def hashes(self, rows: Rows) -> Keys:
         """Hash whole states: the sum of the random numbers of what they consist of."""
-        hashes: Keys = np.zeros(rows.shape[1], np.uint64)
+        hashes: Keys = namespace(rows).zeros(rows.shape[1], np.uint64)
         for zobrist, row in zip(self.zobrist, rows, strict=True):
             hashes += zobrist.take(row)
         return hashes
@@ -182,22 +202,25 @@ class Moves:
         for sender, receiver in self.link_rows:
             for slot in range(len(self.links.heads.slots)):
                 yield self._deliver(rows, Action("deliver", receiver, sender, slot))
-                if self._allowed("lose"):
+                if self.allows("lose"):
                     yield self._lose(rows, Action("lose", receiver, sender, slot))
-                if self._allowed("duplicate"):
+                if self.allows("duplicate"):
                     yield self._deliver(rows, Action("duplicate", receiver, sender, slot))
         yield from self._fail(rows)
 
     def _fail(self, rows: Rows) -> Iterator[Batch]:
         """Let processes crash, and be reported as down, rightly or wrongly."""
-        if self._allowed("crash"):
+        if self.allows("crash"):
             for place in range(self.size):
                 yield self._crash(rows, Action("crash", place))
             for place, peer in self.link_rows:
                 yield self._notice(rows, Action("notice", place, peer))
-        if self._allowed("suspect"):
+        if self.allows("suspect"):
             for place, peer in self.link_rows:
                 yield self._notice(rows, Action("suspect", place, peer))
+        if self.allows("restart"):
+            for place in range(self.size):
+                yield self._restart(rows, Action("restart", place))
 
     def input_of(self, action: Action, state: Ids) -> Input | None:
         """Return what a move feeds to a seat, or takes away from it, in one state; nothing for a crash."""
@@ -211,31 +234,37 @@ class Moves:
                 number = self.links.heads.slots[action.slot].array[state[link]]
             case "notice" | "suspect":
                 number = self.inputs.notice(action.peer + 1)
+            case "restart":
+                number = self.inputs.restart(incarnation=1)
             case "crash":
                 return None
         return self.inputs[int(number)]
 
     def _own(self, rows: Rows, action: Action, moves: Slots) -> Batch:
-        inputs = moves.slots[action.slot].take(rows[action.place])
-        sources = np.flatnonzero(inputs)
-        return self._handle(rows, action, sources, inputs.take(sources), [])
+        sources, inputs = moves.slots[action.slot].nonzero(rows[action.place])
+        return self._handle(rows, action, sources, inputs, [])
 
     def _deliver(self, rows: Rows, action: Action) -> Batch:
         link = self.link_rows[action.peer, action.place]
-        inputs = self.links.heads.slots[action.slot].take(rows[link])
-        sources, changes = self._afford(rows, action, np.flatnonzero(inputs))
-        if action.kind == "deliver" and sources.size:  # a duplicated message stays under way
+        heads = self.links.heads.slots[action.slot]
+        sources, inputs = heads.nonzero(rows[link])
+        changes: list[Change] = []
+        if action.is_fault:  # a duplicated message stays under way
+            sources, changes = self._afford(rows, action, sources)
+            inputs = heads.take(rows[link].take(sources))
+        elif sources.size:
             changes.append(self._remove(rows, link, sources, action.slot))
-        return self._handle(rows, action, sources, inputs.take(sources), changes)
+        return self._handle(rows, action, sources, inputs, changes)
 
     def _notice(self, rows: Rows, action: Action) -> Batch:
         """Report a crash to a process that watches: after it, or wrongly if it is a suspicion."""
         watched = self.seats.watched.take(rows[action.place]) >> np.uint64(action.peer)
         down = rows[action.peer] == self.seats.crash(action.peer)
         meant = ~down if action.kind == "suspect" else down
-        watching = np.flatnonzero(meant & (watched & np.uint64(1) != 0))
+        xp = namespace(rows)
+        watching = xp.flatnonzero(meant & (watched & np.uint64(1) != 0))
         sources, changes = self._afford(rows, action, watching)
-        inputs = np.full(len(sources), self.inputs.notice(action.peer + 1), np.int32)
+        inputs = xp.full(len(sources), self.inputs.notice(action.peer + 1), np.int32)
         return self._handle(rows, action, sources, inputs, changes)
 
     def _handle(
@@ -247,7 +276,7 @@ class Moves:
         states = rows[place].take(sources)
         results = self.steps(states, inputs)
         changes.append(Change(place, states, self.steps.after.take(results)))
-        receivers = int(np.bitwise_or.reduce(self.steps.receivers.take(results)))
+        receivers = self.steps.receivers.union(results)
         for receiver in range(self.size):
             if receivers >> receiver & 1:
                 row = self.link_rows[place, receiver]
@@ -258,15 +287,16 @@ class Moves:
 
     def _lose(self, rows: Rows, action: Action) -> Batch:
         link = self.link_rows[action.peer, action.place]
-        inputs = self.links.heads.slots[action.slot].take(rows[link])
-        sources, changes = self._afford(rows, action, np.flatnonzero(inputs))
+        sources, _ = self.links.heads.slots[action.slot].nonzero(rows[link])
+        sources, changes = self._afford(rows, action, sources)
         changes.append(self._remove(rows, link, sources, action.slot))
         return Batch(action, sources, changes, None)
 
     def _crash(self, rows: Rows, action: Action) -> Batch:
         place = action.place
         crashed = self.seats.crash(place)
-        sources, changes = self._afford(rows, action, np.flatnonzero(rows[place] != crashed))
+        xp = namespace(rows)
+        sources, changes = self._afford(rows, action, xp.flatnonzero(rows[place] != crashed))
         rows_closed = [(place, crashed)]
         for sender in range(self.size):
             if sender != place:
@@ -274,8 +304,28 @@ class Moves:
                 rows_closed.append((link, self.links.number(link, None)))
         for row, number in rows_closed:
             old = rows[row].take(sources)
-            changes.append(Change(row, old, np.full(len(sources), number)))
+            changes.append(Change(row, old, xp.full(len(sources), number)))
         return Batch(action, sources, changes, None)
+
+    def _restart(self, rows: Rows, action: Action) -> Batch:
+        """Let a crashed process begin again, once all that watched it have heard of its crash."""
+        place = action.place
+        xp = namespace(rows)
+        unheard = xp.zeros(rows.shape[1], np.bool_)
+        for other in range(self.size):
+            watched = self.seats.watched.take(rows[other]) >> np.uint64(place)
+            unheard |= watched & np.uint64(1) != 0
+        down = xp.flatnonzero((rows[place] == self.seats.crash(place)) & ~unheard)
+        sources, changes = self._afford(rows, action, down)
+        for sender in range(self.size):
+            if sender != place and sources.size:
+                link = self.link_rows[sender, place]
+                old = rows[link].take(sources)
+                changes.append(
+                    Change(link, old, xp.full(len(sources), self.links.number(link, ())))
+                )
+        inputs = xp.full(len(sources), self.inputs.restart(incarnation=1), np.int32)
+        return self._handle(rows, action, sources, inputs, changes)
 
     def _remove(self, rows: Rows, link: int, sources: Positions, slot: int) -> Change:
         old = rows[link].take(sources)
@@ -293,13 +343,14 @@ class Moves:
         old = budgets.take(sources)
         return sources, [Change(self.budget_row, old, spent.take(old))]
 
-    def _spend(self, kind: str) -> Numbers:
+    def _spend(self, kind: str) -> Growing:
         """For each budget, the one after a fault of this kind; -1 if there is none left."""
-        after = []
+        after = Growing(np.int32)
         for budget in map(Faults._make, self.budgets):
             left = budget._replace(**{kind: getattr(budget, kind) - 1})
             after.append(self.budgets.index(left) if min(left) >= 0 else -1)
-        return np.array(after, np.int32)
+        return after
 
-    def _allowed(self, kind: str) -> bool:
-        return bool(self._spent[kind].max() >= 0)
+    def allows(self, kind: str) -> bool:
+        """Return whether so much as one fault of this kind may happen."""
+        return bool(self._spent[kind].array.max() >= 0)

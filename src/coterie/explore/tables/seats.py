@@ -37,6 +37,7 @@ class Seats:
     def __init__(self, seats: Sequence[Seat], inputs: Inputs) -> None:
         """Start with no states; the seats tell the types."""
         self._codecs = [SeatCodec(seat) for seat in seats]
+        self._fresh = [codec.save(seat) for codec, seat in zip(self._codecs, seats, strict=True)]
         self._inputs = inputs
         self._numbers: dict[Local, int] = {}
         self.locals: list[Local] = []
@@ -62,6 +63,10 @@ class Seats:
         """Make the seat again; None for a crashed one."""
         place, saved, _ = self.locals[number]
         return None if saved is None else self._codecs[place].restore(saved)
+
+    def fresh(self, place: int) -> Seat:
+        """Make a seat as it is before its start."""
+        return self._codecs[place].restore(self._fresh[place])
 
     def mark(self, predicate: Callable[[Seat], bool]) -> Growing:
         """Keep an array that tells for each state whether the predicate holds; crashed: never."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from coterie.explore.tables.arrays import Growing
 from coterie.explore.tables.memo import PairMemo
-from coterie.explore.tables.step import run
+from coterie.explore.tables.step import require_purity, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,11 +53,11 @@ class Steps:
         return sent
 
     def _compute(self, state: int, number: int) -> int:
-        seat = self._seats.restore(state)
-        assert seat is not None, "a crashed process takes no input"
         place, _, standing = self._seats.locals[state]
         given = self._inputs[number]
+        seat, again = (self._seats.restore(state) or self._seats.fresh(place) for _ in range(2))
         outcome = run(seat, standing, given, len(self.sent))
+        require_purity(outcome, run(again, standing, given, len(self.sent)), given)
         if self.witness is not None:
             self.witness(state, given, outcome)
         if outcome.error is None:

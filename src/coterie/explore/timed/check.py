@@ -32,13 +32,15 @@ if TYPE_CHECKING:
     from coterie.process import Process, ProcessId
 
 PROGRESS_INTERVAL_SECONDS = 0.5
+LIVENESS = "entry stays possible; whether every wait ends is not decided with a clock"
 CHUNK = 1 << 14  # states expanded at once: bounds the memory that a level takes on the way
 
 
 def check_timed(
     processes: Sequence[Process[Any]],
     *,
-    delays: tuple[int, int] = (1, 1),
+    delays: tuple[int, int] | None = None,
+    handling: int = 0,
     entries: int = 1,
     requesters: Iterable[ProcessId] | None = None,
     crashes: int = 0,
@@ -56,7 +58,9 @@ def check_timed(
     Args:
         processes: the processes 1 to N, as they are before their start; their timers must run for
             whole ticks. They are left untouched.
-        delays: how many ticks a message takes, at least and at most; at least one.
+        delays: how many ticks a message takes, at least and at most; at least one. By default all
+            that the processes allow, also for `handling`.
+        handling: how many ticks a message waits where it has arrived, at most, before it is handled.
         entries: how often each user asks for entry.
         requesters: ids of the processes whose users ask at all; all by default.
         crashes: at most so many crashes, each at any point, also half-way through a broadcast.
@@ -66,16 +70,24 @@ def check_timed(
         header: goes on top of the counterexample's trace.
         progress: called about twice a second.
     """
+    if delays is None:
+        delays = _declared_delays(processes)
+        handling = int(min(process.handling_max() for process in processes))
     if not 1 <= delays[0] <= delays[1]:
         raise UsageError(
             f"a message takes one tick or more, and at most as many as at least: {delays}"
         )
     asking = set(requesters) if requesters is not None else {process.me for process in processes}
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
-    world = TickingWorld(seats, Bounds(*delays, crashes, returns))
+    world = TickingWorld(seats, Bounds(*delays, crashes, returns, handling))
     header = header or Header(algorithm="?", size=len(processes))
     header = msgspec.structs.replace(header, clock="none")  # ticks are not shown to processes
     return _Search(world, max_states, max_seconds, progress).run(header)
+
+
+def _declared_delays(processes: Sequence[Process[Any]]) -> tuple[int, int]:
+    bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
+    return 1, int(min(bounds, default=1))
 
 
 class _Finding(NamedTuple):
@@ -126,8 +138,13 @@ class _Search:
             if self.stopped:
                 reason = f"the budget ran out after {count} states; no violation was found so far"
                 return self._verdict("unfinished", None, reason)
+            if not np.concatenate(self.waiting, axis=1).any():
+                reason = f"nothing was shown: no process ever waits, in any of {count} states"
+                return self._verdict("vacuous", None, reason)
             reason = f"every property holds in all {count} reachable states"
-            return self._verdict("verified", None, reason)
+            verdict = self._verdict("verified", None, reason)
+            verdict.liveness = LIVENESS
+            return verdict
         name, reason, state, last = self.finding
         verdict = self._verdict("violated", name, reason)
         moves = self._path(state) + ([last] if last else [])

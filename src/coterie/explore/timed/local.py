@@ -222,7 +222,8 @@ class Mails:
         self._take = PairMemo(self._taken)
         self._tick = size + 1  # taken from a sender that does not exist: all letters grow older
         self.arrived = Lists()  # the inputs that may be handled now
-        self.late = Growing(np.bool_, 1)  # one of them must be
+        self.here = Growing(np.bool_, 1)  # one of them must have arrived
+        self.late = Growing(np.bool_, 1)  # one of them must be handled
         assert self._number(()) == EMPTY
 
     def __len__(self) -> int:
@@ -277,7 +278,9 @@ class Mails:
                     arrived.append(given)
                 last = sender
             self.arrived.append(arrived)
-            self.late.append(any(age >= self._bounds.delay_max for *_, age in mail))
+            oldest = max((age for *_, age in mail), default=-1)
+            self.here.append(oldest >= self._bounds.delay_max)
+            self.late.append(oldest >= self._bounds.delay_max + self._bounds.handling_max)
         return number
 
 

@@ -3,9 +3,10 @@
 Time is counted in ticks; messages take a bounded number of them, and timers are exact. Within a tick
 the processes take their turns in order. A message takes at least one tick, so what one process does
 in its turn cannot reach another in the same tick, and the order of the turns loses nothing. In its
-turn a process may handle what can have arrived, in any order between links; must handle what is not
-allowed to take longer; then lets the timers ring that are due; and may be called by its user or
-crash at any point, also in the middle of a broadcast.
+turn a process may handle what can have arrived, in any order between links; must handle what has
+arrived as late as allowed, and has waited there as long as allowed; lets the timers ring that are
+due, after all that must have arrived; and may be called by its user or crash at any point, also in
+the middle of a broadcast.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Bounds:
     delay_max: int
     crashes: int
     returns: int
+    handling_max: int = 0  # ticks from the arrival of a message until it is handled
 
 
 def feed(seat: Seat, move: Move, message: Payload | None, out: Outbox[Any]) -> None:

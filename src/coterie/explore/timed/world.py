@@ -97,7 +97,7 @@ class TickingWorld:
         idle = np.flatnonzero(~late & ~self._timers.is_due.take(timers))
         arrived, letters = self._mails.arrived.expand(mails)
         lost = self._lose.take(self._given.sender.take(letters))
-        on_time = np.flatnonzero(~late)
+        on_time = np.flatnonzero(~self._mails.here.take(mails))
         rung, rings = self._timers.due.expand(timers.take(on_time))
         called, calls = self._lives.calls.expand(seats)
         sources = np.concatenate([back, arrived, on_time.take(rung), called, dying, idle])

@@ -30,6 +30,7 @@ from coterie.deadlock.service.lock_waits import Requester, Wanted
 from coterie.errors import MisuseError
 from coterie.locks.leases.blockers import blockers_of_share
 from coterie.locks.leases.supply import Supply
+from coterie.telemetry.histogram import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -211,16 +212,9 @@ class Tally:
 
     def __init__(self) -> None:
         """Begin at zero."""
-        self.acquisitions = 0
+        self.waits = Histogram()  # that ended with the lock
+        self.holds = Histogram()  # that have ended
         self.losses = 0
-        self.wait_seconds = 0.0
-        self.holds = 0
-        self.hold_seconds = 0.0
-
-    def count_hold(self, seconds: float) -> None:
-        """Count a hold that has ended."""
-        self.holds += 1
-        self.hold_seconds += seconds
 
 
 class LeaseGroup(Generic[SupplyT]):
@@ -281,7 +275,7 @@ class LeaseGroup(Generic[SupplyT]):
             return
         if claim is queue.holder or claim in queue.beside:
             now = system.now()
-            self.tally.count_hold(now - claim.entered_at)
+            self.tally.holds.add(now - claim.entered_at)
             if queue.beside:
                 queue.leave(claim)
                 return
@@ -385,7 +379,7 @@ class LeaseGroup(Generic[SupplyT]):
         """
         now = system.now()
         for claim in queue.holders():
-            self.tally.count_hold(now - claim.entered_at)
+            self.tally.holds.add(now - claim.entered_at)
         queue.holder = None
         queue.beside.clear()
         self._ask(self.supply.reenter, queue, lock)
@@ -429,8 +423,7 @@ class LeaseGroup(Generic[SupplyT]):
             queue.holder = claim
         else:
             queue.beside.append(claim)
-        self.tally.acquisitions += 1
-        self.tally.wait_seconds += now - claim.asked_at
+        self.tally.waits.add(now - claim.asked_at)
         claim.grant(token, now)
 
     # What it can be asked

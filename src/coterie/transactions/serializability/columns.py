@@ -25,9 +25,10 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 CODES = {"begin": 0, "read": 1, "write": 2, "commit": 3, "abort": 4}
 BEGIN, READ, WRITE, COMMIT, ABORT = CODES.values()
+ACCESSES = (READ, WRITE)
 NO_VERSION = -1
 RANKS_MAX = 1 << 31  # so that a key and a rank fit into one number
-PIECE = 1 << 17  # bytes that are read at once: what becomes of them stays in the cache
+PIECE = 1 << 15  # bytes that are read at once: what becomes of them stays in the cache
 
 encode = msgspec.msgpack.Encoder(order="sorted").encode
 NULL = encode(None)
@@ -130,8 +131,8 @@ class _Reader:
         lines = self._decode(piece)
         if not _stand_alone(piece, len(lines)):
             raise UnusualError
-        ops = [line.op for line in lines]
-        accesses = [line for line in lines if line.op in ("read", "write")]
+        codes = [CODES[line.op] for line in lines]
+        accesses = [line for line, code in zip(lines, codes, strict=True) if code in ACCESSES]
         keys = [line.key for line in accesses]
         versions = [line.version for line in accesses]
         if None in keys:
@@ -142,7 +143,7 @@ class _Reader:
             versions = [version for version in versions if version is not None]
         self.values += map(encode, [line.value for line in accesses])  # none must be missing
         return Piece(
-            codes=np.fromiter(map(CODES.__getitem__, ops), np.int64, len(lines)),
+            codes=np.array(codes, np.int64),
             owners=_column(self.transactions, [line.transaction for line in lines]),
             keys=_column(self.keys, keys),
             stated=stated,
@@ -164,9 +165,7 @@ def _stand_alone(piece: bytes, size: int) -> bool:
     So it is if there are as many lines as objects and a brace stands on both sides of each break:
     within an object, no closing brace stands before an opening one.
     """
-    text = np.frombuffer(piece, np.uint8)
-    breaks = int(np.count_nonzero(text == ord("\n")))
-    return breaks == size - 1 == piece.count(b"}\n{")
+    return piece.count(b"\n") == size - 1 == piece.count(b"}\n{")
 
 
 def _table(versions: list[Any]) -> Numbers:

@@ -128,6 +128,8 @@ def _anomaly(observation: Observation, cycle: list[Edge]) -> Anomaly:
     first = min(range(len(cycle)), key=lambda place: cycle[place].source)
     cycle = cycle[first:] + cycle[:first]
     name, meaning = named(cycle)
+    if meaning == "lost update" and cycle[0].key in observation.sources.lists:
+        meaning = "lost append"
     names = [transaction.name for transaction in observation.transactions]
     return Anomaly(
         name=name,
@@ -185,6 +187,8 @@ def sentence(observation: Observation, edge: Edge) -> str:
     """Say why the source of an edge stands before its target."""
     source = observation.transactions[edge.source].name
     target = observation.transactions[edge.target].name
+    if edge.key in observation.sources.lists and edge.kind in ("ww", "wr", "rw"):
+        return _sentence_of_list(observation, edge)
     match edge.kind:
         case "ww":
             old = observation.written(edge.source, edge.key)
@@ -198,3 +202,18 @@ def sentence(observation: Observation, edge: Edge) -> str:
             return f"{source} read {edge.key} before {target} replaced it by {new}"
         case "rt":
             return f"{source} had ended before {target} began"
+        case "so":
+            return f"{source} came before {target} in one session"
+
+
+def _sentence_of_list(observation: Observation, edge: Edge) -> str:
+    source = observation.transactions[edge.source].name
+    target = observation.transactions[edge.target].name
+    key = edge.key
+    if edge.kind == "rw":
+        new = observation.written(edge.target, key)
+        return f"{source} read {key} before {target} appended {new}"
+    old = observation.written(edge.source, key)
+    if edge.kind == "wr":
+        return f"{source} appended {old} to {key}, which {target} read"
+    return f"{source} appended {old} to {key} before {target} appended {observation.written(edge.target, key)}"

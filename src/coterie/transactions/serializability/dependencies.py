@@ -20,10 +20,17 @@ if TYPE_CHECKING:
 
 
 def dependencies(
-    readings: Iterable[Reading], versions: Mapping[Key, Sequence[int]]
+    readings: Iterable[Reading],
+    versions: Mapping[Key, Sequence[int]],
+    tails: Mapping[Key, Sequence[int]] | None = None,
 ) -> Iterator[Edge]:
-    """Yield the edges; a reader of a key must find the writer in its versions, oldest first."""
+    """Yield the edges; a reader of a key must find the writer in its versions, oldest first.
+
+    Those of the tail of a key have written behind all versions that were seen.
+    """
+    tails = tails or {}
     successors: dict[tuple[Key, int | None], int] = {}  # which one replaced what a writer wrote
+    behind: dict[tuple[Key, int | None], list[int]] = {}  # the tail, behind the last that was seen
     for key, writers in versions.items():
         previous: int | None = None
         for successor in writers:
@@ -31,12 +38,19 @@ def dependencies(
                 yield Edge(previous, successor, "ww", key)
             successors[key, previous] = successor
             previous = successor
+        for last in tails.get(key, ()):
+            if previous is not None:
+                yield Edge(previous, last, "ww", key)
+            behind.setdefault((key, previous), []).append(last)
     for reader, key, writer in readings:
         if writer is not None:
             yield Edge(writer, reader, "wr", key)
         replacing = successors.get((key, writer))
         if replacing is not None and replacing != reader:
             yield Edge(reader, replacing, "rw", key)
+        for last in behind.get((key, writer), ()):
+            if last != reader:
+                yield Edge(reader, last, "rw", key)
 
 
 def serial_order(

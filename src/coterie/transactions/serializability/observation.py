@@ -8,10 +8,11 @@ difference: strike a transaction from which none reads from a serial order, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.errors import UsageError
 from coterie.transactions.history import (
+    WRITES,
     Access,
     History,
     Key,
@@ -21,6 +22,7 @@ from coterie.transactions.history import (
     Version,
     identity,
 )
+from coterie.transactions.serializability.lists import Lists
 from coterie.transactions.serializability.report import Anomaly, Dependency
 from coterie.transactions.serializability.sources import Sources, Write, shown
 
@@ -44,6 +46,7 @@ class Observation:
     readings: list[Reading]  # from others that count; no two are equal
     writers: dict[Key, list[int]]  # in their order
     versions: dict[Key, list[int]]  # writers from oldest to newest, where the history states that
+    tails: dict[Key, list[int]]  # those behind all of `versions`, in any order: appends never seen
     dirty: list[Anomaly]  # reads that no order explains
     left_out: list[Name]  # of unknown outcome
     sources: Sources
@@ -67,19 +70,26 @@ def observe(history: History) -> Observation:
     counted.sort(key=lambda transaction: transaction.last)
     numbers: dict[Name | None, int] = {t.name: number for number, t in enumerate(counted)}
     writers = _writers(counted)
+    versions = {
+        key: oldest_first(key, writers[key], counted, sources)
+        for key in sources.versioned
+        if key in writers
+    }
+    tails = {}
+    readings = [*reads.clean, *dict.fromkeys(reads.lists.readings())]
+    for key in sources.lists:
+        versions[key] = [numbers[name] for name in reads.lists.order(key)]
+        seen = set(versions[key])
+        tails[key] = [number for number in writers.get(key, ()) if number not in seen]
     return Observation(
         transactions=counted,
         readings=[
-            Reading(numbers[reader], key, numbers.get(writer))
-            for reader, key, writer in reads.clean
+            Reading(numbers[reader], key, numbers.get(writer)) for reader, key, writer in readings
         ],
         writers=writers,
-        versions={
-            key: oldest_first(key, writers[key], counted, sources)
-            for key in sources.versioned
-            if key in writers
-        },
-        dirty=reads.dirty,
+        versions=versions,
+        tails=tails,
+        dirty=[*reads.dirty, *reads.lists.dirty],
         left_out=[
             transaction.name
             for transaction in history.transactions.values()
@@ -92,7 +102,7 @@ def observe(history: History) -> Observation:
 def _writers(counted: list[Transaction]) -> dict[Key, list[int]]:
     writers: dict[Key, list[int]] = {}
     for number, transaction in enumerate(counted):
-        for key in {access.key: None for access in transaction.accesses if access.op == "write"}:
+        for key in {access.key: None for access in transaction.accesses if access.op in WRITES}:
             writers.setdefault(key, []).append(number)
     return writers
 
@@ -130,13 +140,21 @@ class Reads:
         self.sources = sources
         self.clean: dict[tuple[Name, Key, Name | None], None] = {}  # reader, key, writer
         self.dirty: list[Anomaly] = []
+        self.lists = Lists(sources)
 
     def examine(self, reader: Transaction) -> Iterator[Transaction]:
         """Yield the transactions from which one has read properly."""
         own: dict[Key, Access] = {}
+        appended: dict[Key, list[Any]] = {}
         for access in reader.accesses:
             if access.op == "write":
                 own[access.key] = access
+                continue
+            if access.op == "append":
+                appended.setdefault(access.key, []).append(identity(access.value))
+                continue
+            if self.sources.is_list(access):
+                yield from self.lists.examine(reader, access, appended.get(access.key, []))
                 continue
             if access.key in own:
                 if identity(access.value) != identity(own[access.key].value):

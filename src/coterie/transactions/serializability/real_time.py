@@ -1,27 +1,47 @@
-"""Strict serializability: is there a serial order that also agrees with real time?
+"""Orders that a serial order may have to respect besides: real time, and the order within sessions.
 
-A transaction that ended before another began has to stand before it. These edges would be many; so the moments
-at which transactions end stand in a line, each transaction before its own, and every transaction
-behind the last moment before its beginning.
+A transaction that ended before another began has to stand before it (strict serializability). These
+edges would be many; so the moments at which transactions end stand in a line, each transaction before its
+own, and every transaction behind the last moment before its beginning. Within a session each
+transaction stands behind the one before.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.transactions.history import Outcome
 from coterie.transactions.serializability.cycles import class_name, sentence
 from coterie.transactions.serializability.dependencies import serial_order
-from coterie.transactions.serializability.report import Anomaly, Dependency
+from coterie.transactions.serializability.report import Anomaly, Dependency, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from coterie.transactions.history import Name
     from coterie.transactions.serializability.observation import Observation
-    from coterie.transactions.serializability.report import Edge, Kind
+    from coterie.transactions.serializability.report import Kind
 
 STARTS = 300  # transactions from which a shortest cycle is sought, at most
+
+
+class Required(NamedTuple):
+    """Pairs of nodes in their order; nodes behind those of the transactions are moments."""
+
+    moments: int
+    pairs: list[tuple[int, int]]
+
+
+NOTHING = Required(0, [])
+
+
+def required(observation: Observation, *, real_time: bool, sessions: bool) -> Required:
+    """Return what has to be respected where real time or sessions count."""
+    pairs = [*moments(observation)] if real_time else []
+    if sessions:
+        pairs += successions(observation)
+    return Required(len(observation.transactions) if real_time else 0, pairs)
 
 
 def moments(observation: Observation) -> Iterator[tuple[int, int]]:
@@ -43,22 +63,35 @@ def moments(observation: Observation) -> Iterator[tuple[int, int]]:
             yield size + earlier - 1, number
 
 
-def strict_order(
-    observation: Observation, edges: Sequence[Edge]
-) -> tuple[list[int] | None, list[Anomaly]]:
-    """Order the transactions by dependencies and real time; if that cannot be, show a cycle."""
+def successions(observation: Observation) -> Iterator[tuple[int, int]]:
+    """Return pairs of transactions that follow each other in a session, in the order of beginnings.
+
+    One of unknown outcome may take effect at any later time, so nothing stands behind it.
+    """
+    transactions = observation.transactions
+    latest: dict[Name, int] = {}
+    for number in sorted(range(len(transactions)), key=lambda number: transactions[number].first):
+        session = transactions[number].session
+        if session is None:
+            continue
+        if session in latest:
+            yield latest[session], number
+        if transactions[number].outcome is not Outcome.UNKNOWN:
+            latest[session] = number
+
+
+def late(observation: Observation, edges: Sequence[Edge], demanded: Required) -> list[Anomaly]:
+    """Show a cycle of dependencies and what is required beside them, of which there must be one."""
     size = len(observation.transactions)
-    pairs = [*((edge.source, edge.target) for edge in edges), *moments(observation)]
-    order, tangled = serial_order([*range(size), *range(size)], pairs)
-    if not tangled:
-        return [node for node in order if node < size], []
+    pairs = [*((edge.source, edge.target) for edge in edges), *demanded.pairs]
+    _, tangled = serial_order([*range(size), *range(demanded.moments)], pairs)
     followers: dict[int, list[int]] = {}
     for source, target in pairs:
         followers.setdefault(source, []).append(target)
     starts = [node for node in tangled if node < size][:STARTS]
     cycles = [cycle for start in starts if (cycle := _cycle(start, followers))]
     shortest = min(cycles, key=lambda cycle: sum(node < size for node in cycle))
-    return None, [_anomaly(observation, edges, [node for node in shortest if node < size])]
+    return [_anomaly(observation, edges, [node for node in shortest if node < size])]
 
 
 def _cycle(start: int, followers: dict[int, list[int]]) -> list[int]:
@@ -86,19 +119,22 @@ def _anomaly(observation: Observation, edges: Sequence[Edge], cycle: Sequence[in
     names = [transaction.name for transaction in observation.transactions]
     found: list[Dependency] = []
     kinds: list[Kind] = []
+    lists = observation.sources.lists
     for place, source in enumerate(cycle):
         target = cycle[(place + 1) % len(cycle)]
-        edge = by_ends.get((source, target))
-        if edge is not None:
-            kinds.append(edge.kind)
-            text, key = sentence(observation, edge), edge.key
-            found.append(Dependency(names[source], names[target], edge.kind, key, text))
-        else:
-            text = f"{names[source]} had ended before {names[target]} began"
-            found.append(Dependency(names[source], names[target], "rt", "", text))
-    return Anomaly(
-        name=f"{class_name(kinds)}-realtime",
-        meaning="serializable, but not in the order of real time",
-        cycle=tuple(names[node] for node in cycle),
-        dependencies=tuple(found),
-    )
+        edge = by_ends.get((source, target)) or _required_edge(observation, source, target)
+        kinds.append(edge.kind)
+        text = sentence(observation, edge)
+        found.append(Dependency(names[source], names[target], edge.kind, edge.key, text))
+    order = "real time" if "rt" in kinds else "sessions"
+    name = f"{class_name(kinds)}-{'realtime' if 'rt' in kinds else 'session'}"
+    meaning = f"serializable, but not in the order of {order}"
+    if sorted(kinds) in (["rt", "rw"], ["rw", "so"]) and found[kinds.index("rw")].key in lists:
+        name, meaning = "lost append", "an element that is missing from a later list"
+    return Anomaly(name, meaning, tuple(names[node] for node in cycle), tuple(found))
+
+
+def _required_edge(observation: Observation, source: int, target: int) -> Edge:
+    one, other = observation.transactions[source], observation.transactions[target]
+    in_session = one.session is not None and one.session == other.session
+    return Edge(source, target, "so" if in_session else "rt", "")

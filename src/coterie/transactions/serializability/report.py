@@ -8,14 +8,15 @@ import msgspec
 
 from coterie.transactions.history import Key, Name
 
-Kind: TypeAlias = Literal["ww", "wr", "rw", "rt"]
+Kind: TypeAlias = Literal["ww", "wr", "rw", "rt", "so"]
 
 
 class Edge(NamedTuple):
     """One transaction stands before another in every equivalent serial order, because of a key.
 
     The target replaced (ww) or read (wr) what the source wrote, or replaced what it read (rw). Where
-    real time counts, the source may also have ended before the target began (rt).
+    real time counts, the source may also have ended before the target began (rt), and where sessions
+    count, it may have come earlier in the same one (so).
     """
 
     source: int
@@ -58,6 +59,7 @@ class Report(msgspec.Struct, frozen=True):
     transactions: int  # that count: committed, or of unknown outcome and read by one that counts
     presumed_committed: tuple[Name, ...]  # of unknown outcome, counted
     left_out: tuple[Name, ...]  # of unknown outcome, not counted
+    undecided: str = ""  # the reason, if `serializable` is None
 
     def _repr_svg_(self) -> str:
         """Draw the order, or the anomalies, where a notebook shows it."""

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie.transactions.serializability.dependencies import serial_order
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from coterie.transactions.history import Key
     from coterie.transactions.serializability.observation import Reading
 
-LARGEST = 20_000  # transactions whose pairs fit in memory, at one bit each
+LARGEST = 40_000  # transactions and keys whose pairs fit in memory, at one bit each
 EFFORT = 20_000_000  # steps after which a search is given up: some ten seconds
+WORD = 2_000  # transactions whose set is worked on in one step
 
 
 class GivenUpError(Exception):
@@ -28,76 +31,108 @@ class _ContradictionError(Exception):
     """Two transactions would each have to stand before the other."""
 
 
+class Pair(NamedTuple):
+    """One transaction before another."""
+
+    first: int
+    second: int
+
+
 class Order:
-    """A partial order of transactions: the sets of those before and behind each, as bits."""
+    """A partial order of nodes: the sets of those before and behind each, as bits.
 
-    def __init__(self, before: list[int], behind: list[int]) -> None:
-        """Take over the sets of those before and behind each."""
-        self.before = before
-        self.behind = behind
+    Bits stand for places in an order that respects this one, so that the lowest bit of a set is
+    one that none of the others stands before.
+    """
 
-    @classmethod
-    def of(cls, topological: Sequence[int], pairs: Iterable[tuple[int, int]]) -> Order:
+    def __init__(self, topological: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
         """Close pairs under transitivity; `topological` respects them."""
-        before, behind = [0] * len(topological), [0] * len(topological)
+        self.topological = topological
+        size = len(topological)
+        self.places = [0] * size
+        for place, node in enumerate(topological):
+            self.places[node] = place
+        self.before, self.behind = [0] * size, [0] * size  # by place
+        self.needed: list[tuple[int, int]] = []  # pairs from which all others follow
+        self._undone: list[tuple[list[int], int, int]] = []  # a set before it was changed
         sources: list[list[int]] = [[] for _ in topological]
         targets: list[list[int]] = [[] for _ in topological]
         for source, target in pairs:
-            sources[target].append(source)
-            targets[source].append(target)
-        for node in topological:
-            for source in sources[node]:
-                before[node] |= before[source] | 1 << source
-        for node in reversed(topological):
-            for target in targets[node]:
-                behind[node] |= behind[target] | 1 << target
-        return cls(before, behind)
+            sources[self.places[target]].append(self.places[source])
+            targets[self.places[source]].append(self.places[target])
+        for place in range(size):
+            mine = 0
+            for source in sorted(sources[place], reverse=True):
+                if not mine >> source & 1:  # or it is known through another
+                    mine |= self.before[source] | 1 << source
+                    self.needed.append((topological[source], topological[place]))
+            self.before[place] = mine
+        for place in range(size - 1, -1, -1):
+            mine = 0
+            for target in sorted(targets[place]):
+                if not mine >> target & 1:
+                    mine |= self.behind[target] | 1 << target
+            self.behind[place] = mine
 
-    def copy(self) -> Order:
-        """Return another order that goes its own way from here."""
-        return Order(self.before.copy(), self.behind.copy())
+    def holds(self, pair: Pair) -> bool:
+        """Return whether the first stands before the second."""
+        return bool(self.behind[self.places[pair.first]] >> self.places[pair.second] & 1)
 
-    def put(self, first: int, second: int) -> int:
-        """Put one before another; return how many others that has moved."""
-        if first == second or self.behind[second] >> first & 1:
+    def put(self, pair: Pair) -> tuple[int, int]:
+        """Put one before another; return the places that got more behind them and more before."""
+        first, second = self.places[pair.first], self.places[pair.second]
+        before, behind = self.before, self.behind
+        if first == second or behind[second] >> first & 1:
             raise _ContradictionError
-        if self.behind[first] >> second & 1:
-            return 0
-        earlier = self.before[first] | 1 << first
-        later = self.behind[second] | 1 << second
+        if behind[first] >> second & 1:
+            return 0, 0
+        earlier = before[first] | 1 << first
+        later = behind[second] | 1 << second
         # What stands before the second already stands before all that follow, and so on.
-        moved_earlier = earlier & ~self.before[second]
-        moved_later = later & ~self.behind[first]
-        for node in members(moved_earlier):
-            self.behind[node] |= later
-        for node in members(moved_later):
-            self.before[node] |= earlier
-        return moved_earlier.bit_count() + moved_later.bit_count()
+        moved_earlier = earlier & ~before[second]
+        moved_later = later & ~behind[first]
+        for place in members(moved_earlier):
+            self._undone.append((behind, place, behind[place]))
+            behind[place] |= later
+        for place in members(moved_later):
+            self._undone.append((before, place, before[place]))
+            before[place] |= earlier
+        return moved_earlier, moved_later
 
-    def serial(self, size: int) -> list[int]:
-        """Return a total order of the first so many that respects this one, else near theirs."""
-        everyone = (1 << size) - 1
+    def mark(self) -> int:
+        """Return where `undo` leads back to."""
+        return len(self._undone)
 
-        def place(node: int) -> tuple[int, int]:
-            earlier = self.before[node] & everyone
-            return (earlier | 1 << node).bit_length(), earlier.bit_count()
+    def undo(self, mark: int) -> None:
+        """Take back all that was put since."""
+        while len(self._undone) > mark:
+            sets, place, old = self._undone.pop()
+            sets[place] = old
 
-        return sorted(range(size), key=place)
+    def serial(self) -> list[int]:
+        """Return a total order that respects this one, else near the one that it began with."""
+        before = self.before
+
+        def rank(place: int) -> tuple[int, int]:
+            return (before[place] | 1 << place).bit_length(), before[place].bit_count()
+
+        return [self.topological[place] for place in sorted(range(len(before)), key=rank)]
 
 
 def members(bits: int) -> Iterator[int]:
     """List the elements of a set."""
     while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
+        highest = bits.bit_length() - 1
+        yield highest
+        bits ^= 1 << highest
 
 
-class _Pair(NamedTuple):
-    """One transaction before another."""
+class _Places(NamedTuple):
+    """A read by places of an order."""
 
-    first: int
-    second: int
+    reader: int
+    writer: int
+    writers: int  # all of the key, as bits
 
 
 class Search:
@@ -113,19 +148,21 @@ class Search:
         """Take the reads of so many transactions, and all that write the keys they read."""
         self.size = size
         self.readings = readings
-        # Steps take longer the longer the sets are.
-        self.effort = effort // (1 + size // 2_000)
-        self.writers: dict[Key, int] = {}  # as bits
+        self.writers = writers
+        self.effort = effort
+        self._weight = 1  # of a step: sets are longer the more transactions there are
+        self._places: list[_Places] = []
+        self._by_writer: dict[int, list[_Places]] = {}
+        self._by_reader: dict[int, list[_Places]] = {}
         self.reads: list[list[tuple[Key, int | None]]] = [[] for _ in range(size)]
         self.written: list[list[Key]] = [[] for _ in range(size)]
         for reader, key, writer in readings:
             self.reads[reader].append((key, writer))
         for key, numbers in writers.items():
-            self.writers[key] = sum(1 << number for number in numbers)
             for number in numbers:
                 self.written[number].append(key)
 
-    def run(self, topological: Sequence[int], pairs: Iterable[tuple[int, int]]) -> list[int] | None:
+    def run(self, topological: Sequence[int], pairs: Sequence[tuple[int, int]]) -> list[int] | None:
         """Find a serial order that respects the pairs, or None if there is none.
 
         The pairs are those that are certain, and `topological` an order of all nodes in them.
@@ -133,65 +170,131 @@ class Search:
         Raises:
             GivenUpError: the effort was not enough to tell.
         """
-        untried: list[tuple[Order, _Pair | None]] = [(Order.of(topological, pairs), None)]
+        try:
+            order = self._follow_up(len(topological), list(pairs))
+        except _ContradictionError:
+            return None
+        self._prepare(order)
+        untried: list[tuple[int, Pair]] = []  # where to go back to, and the other way from there
+        while choices := self._wrong(order.serial()):
+            for likely, other in choices:
+                if order.holds(likely) or order.holds(other):
+                    continue
+                untried.append((order.mark(), other))
+                if not self._decide(order, likely) and not self._go_back(order, untried):
+                    return None
+        return [node for node in order.serial() if node < self.size]
+
+    def _go_back(self, order: Order, untried: list[tuple[int, Pair]]) -> bool:
+        """Take the other way at the last decision that has one; return whether there was any."""
         while untried:
-            order, pair = untried.pop()
-            try:
-                if pair:
-                    self._spend(order.put(*pair))
-                self._follow_up(order)
-            except _ContradictionError:
-                continue
-            serial = order.serial(self.size)
-            choice = self._wrong(serial)
-            if choice is None:
-                return serial
-            likely, other = choice
-            untried += [(order.copy(), other), (order, likely)]
-        return None
+            mark, other = untried.pop()
+            order.undo(mark)
+            if self._decide(order, other):
+                return True
+        return False
 
-    def _follow_up(self, order: Order) -> None:
-        """Put in order whatever has no choice any more, until nothing changes."""
-        changed = True
-        while changed:
-            changed = False
-            for reading in self.readings:
-                moved = self._explain(order, reading)
-                self._spend(1 + moved)
-                changed = changed or moved > 0
+    def _decide(self, order: Order, pair: Pair) -> bool:
+        """Put a pair in order with all that follows; return False if that contradicts itself."""
+        waiting = [pair]
+        try:
+            while waiting:
+                more_behind, more_before = order.put(waiting.pop())
+                self._spend((1 + (more_behind | more_before).bit_count()) * self._weight)
+                for place in members(more_behind):
+                    for reading in self._by_writer.get(place, ()):
+                        waiting += self._rivals_behind(order, reading)
+                for place in members(more_before):
+                    for reading in self._by_reader.get(place, ()):
+                        waiting += self._rivals_before(order, reading)
+        except _ContradictionError:
+            return False
+        return True
 
-    def _explain(self, order: Order, reading: Reading) -> int:
-        """Put rivals behind the reader if they stand behind the writer, and the other way round."""
-        reader, key, writer = reading
-        if writer is None:
-            return 0  # the pairs to start from have put all others behind the reader
-        moved = 0
-        rivals = self.writers[key] & ~(1 << reader | 1 << writer)
-        for rival in members(rivals & order.behind[writer] & ~order.behind[reader]):
-            moved += order.put(reader, rival)
-        for rival in members(rivals & order.before[reader] & ~order.before[writer]):
-            moved += order.put(rival, writer)
-        return moved
+    def _follow_up(self, nodes: int, known: list[tuple[int, int]]) -> Order:
+        """Add the pairs that have no choice any more, until nothing changes; return their order.
 
-    def _wrong(self, serial: Sequence[int]) -> tuple[_Pair, _Pair] | None:
-        """Find a reader that would see the version of a rival: two ways out, the likelier first.
+        All of them are added at once, and closed under transitivity from the beginning: that is
+        much less work than one by one while there are many.
+        """
+        while True:
+            topological, tangled = serial_order(range(nodes), known)
+            if tangled:
+                raise _ContradictionError
+            order = Order(topological, known)
+            self._prepare(order)
+            self._spend((len(known) + 4 * len(self.readings)) * self._weight // 20)
+            implied: dict[tuple[int, int], None] = {}
+            for reading in self._places:
+                implied.update(dict.fromkeys(self._rivals_behind(order, reading)))
+                implied.update(dict.fromkeys(self._rivals_before(order, reading)))
+            if not implied:
+                return order
+            known = [*order.needed, *implied]
+
+    def _prepare(self, order: Order) -> None:
+        """Write readings and writers in the places of an order."""
+        places = order.places
+        writers = {
+            key: sum(1 << places[number] for number in numbers)
+            for key, numbers in self.writers.items()
+        }
+        self._weight = 1 + len(places) // WORD
+        self._places = [
+            _Places(places[reader], places[writer], writers[key])
+            for reader, key, writer in self.readings
+            if writer is not None  # or certain pairs have put all others behind the reader
+        ]
+        self._by_writer, self._by_reader = {}, {}
+        for reading in self._places:
+            self._by_writer.setdefault(reading.writer, []).append(reading)
+            self._by_reader.setdefault(reading.reader, []).append(reading)
+
+    def _rivals_behind(self, order: Order, reading: _Places) -> Iterator[Pair]:
+        """Put rivals behind the reader if they stand behind the writer.
+
+        Of several rivals only those are named that bring the others with them.
+        """
+        reader, writer, writers = reading
+        behind, nodes = order.behind, order.topological
+        left = writers & behind[writer] & ~(behind[reader] | 1 << reader)
+        while left:
+            rival = (left & -left).bit_length() - 1
+            yield Pair(nodes[reader], nodes[rival])
+            left &= ~(behind[rival] | 1 << rival)
+
+    def _rivals_before(self, order: Order, reading: _Places) -> Iterator[Pair]:
+        """Put rivals before the writer if they stand before the reader."""
+        reader, writer, writers = reading
+        before, nodes = order.before, order.topological
+        left = writers & before[reader] & ~(before[writer] | 1 << writer)
+        while left:
+            rival = left.bit_length() - 1
+            yield Pair(nodes[rival], nodes[writer])
+            left &= ~(before[rival] | 1 << rival)
+
+    def _wrong(self, serial: Sequence[int]) -> list[tuple[Pair, Pair]]:
+        """Find readers that would see the version of a rival: two ways out each, the likelier first.
 
         The rival goes before the writer or behind the reader. It may be on either side, or what
         follows from the order so far would have put it there.
         """
         self._spend(self.size)
         latest: dict[Key, int] = {}
+        choices = []
         for node in serial:
+            if node >= self.size:
+                continue
             for key, writer in self.reads[node]:
                 rival = latest.get(key)
                 if rival != writer:
                     assert rival is not None  # the writer stands before, and
                     assert writer is not None  # readers of the beginning before all writers
-                    before, behind = _Pair(rival, writer), _Pair(node, rival)
-                    return (before, behind) if rival < writer else (behind, before)
+                    before, behind = Pair(rival, writer), Pair(node, rival)
+                    choices.append((before, behind) if rival < writer else (behind, before))
             for key in self.written[node]:
                 latest[key] = node
-        return None
+        return choices
 
     def _spend(self, steps: int) -> None:
         self.effort -= steps

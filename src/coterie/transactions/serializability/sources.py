@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.errors import UsageError
-from coterie.transactions.history import Access, Key, Name, Transaction, identity
+from coterie.transactions.history import WRITES, Access, Key, Name, Transaction, identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,16 +24,31 @@ class Sources:
 
     def __init__(self, transactions: Iterable[Transaction]) -> None:
         """Index the writes; without versions, no two of a key may write the same."""
+        self.appended: dict[tuple[Key, Name], list[Any]] = {}  # elements, by key and owner
+        self.lists: dict[Key, None] = {}  # keys that are appended to
         self.versioned: dict[Key, None] = {}  # keys of which some write states a version
         self._writes: dict[tuple[Key, Any], list[Write]] = {}
+        self._written: dict[Key, int] = {}  # the first line that writes a key as a whole
         self._final: dict[tuple[Name, Key], Access] = {}
         for transaction in transactions:
             for access in transaction.accesses:
-                if access.op == "write":
+                if access.op in WRITES:
                     self._index(Write(transaction, access))
 
     def _index(self, write: Write) -> None:
         access = write.access
+        is_append = access.op == "append"
+        if is_append:
+            self.lists[access.key] = None
+            elements = self.appended.setdefault((access.key, write.owner.name), [])
+            elements.append(identity(access.value))
+        else:
+            self._written.setdefault(access.key, access.line)
+        if access.key in self.lists and access.key in self._written:
+            raise UsageError(
+                f"line {access.line}: {access.key} is both written and appended to (line"
+                f" {self._written[access.key]}); a key is one or the other"
+            )
         same = self._writes.setdefault((access.key, identity(access.value)), [])
         if same and access.version is None and same[-1].access.version is None:
             raise UsageError(
@@ -52,6 +67,15 @@ class Sources:
     def is_final(self, write: Write) -> bool:
         """Return whether it is the last write of its owner to the key."""
         return self._final[write.owner.name, write.access.key] is write.access
+
+    def is_list(self, read: Access) -> bool:
+        """Return whether a read is of a list: one that is appended to, or that is empty for good."""
+        return read.key in self.lists or (read.value == [] and read.key not in self._written)
+
+    def element(self, key: Key, element: Any) -> Write | None:
+        """Return the append of an element, given by its identity; None if there was none."""
+        same = self._writes.get((key, element))
+        return same[0] if same else None
 
     def of(self, read: Access) -> Write | None:
         """Return the write that a read saw; None if that was never written."""

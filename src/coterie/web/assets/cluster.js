@@ -1,7 +1,7 @@
 // The dashboard: one stream of changes, tables that show them, nothing that acts on the cluster.
 import { render } from "./vendor/preact.js";
-import { computed, signal } from "./vendor/signals.js";
-import { Chip, Sparkline, ThemeSwitch, age, clock, html, now, setClock } from "./ui.js";
+import { computed, effect, signal } from "./vendor/signals.js";
+import { Chip, Drawing, Sparkline, ThemeSwitch, age, clock, html, now, setClock } from "./ui.js";
 
 const RATES_KEPT = 300; // looks, about five minutes
 const EVENTS_KEPT = 500;
@@ -241,11 +241,18 @@ function Queue({ lock, holders }) {
   </div>`;
 }
 
+const waits = computed(() => locks.value.some((lock) => lock.waiters.length > 0));
+const graph = signal(""); // the drawing
+effect(() => {
+  const number = graphNumber.value;
+  if (!waits.value) return;
+  fetch(`/api/cluster/graph.svg?${number}`).then((answer) => (answer.ok ? answer.text() : "")).then((drawn) => { if (number === graphNumber.value) graph.value = drawn; }, () => {});
+});
+
 function Graph() {
-  const waiting = locks.value.some((lock) => lock.waiters.length > 0);
   return html`<section class="card"><h2>What waits for what</h2>
-    ${waiting
-      ? html`<img class="picture" src="/api/cluster/graph.svg?${graphNumber.value}" alt="wait-for graph; the tables say the same in words" />`
+    ${waits.value
+      ? graph.value && html`<${Drawing} svg=${graph.value} label="wait-for graph; the tables say the same in words" />`
       : html`<p class="quiet">Nothing waits.</p>`}
   </section>`;
 }

@@ -4,12 +4,30 @@ import { signal } from "./vendor/signals.js";
 import { ThemeSwitch, html } from "./ui.js";
 import { Picture } from "./lab/picture.js";
 import { Bounds, Branches, Events, Moves, Reasons, Scenario, States, TimeBar, Verdict, loadCatalogue, runUntilQuiet, save } from "./lab/panels.js";
-import { cursor, findViolation, first, go, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, undo } from "./lab/run.js";
+import { cursor, findViolation, first, go, hidden, leavePage, makeNow, moves, openAddress, place, redo, said, saved, soon, steps, task, undo } from "./lab/run.js";
 
 // A page that was saved as a file shows one run, and does without the rest.
-const graphs = saved ? null : await import("./lab/graph.js");
 const lessons = saved ? null : await import("./lab/lesson.js");
-const isGraph = () => Boolean(graphs?.shown.value);
+const challenges = saved ? null : await import("./lab/challenge.js");
+
+// Pages that are fetched when they are opened; each has `open` and `Main`, maybe `KEYS`, and `close` to end its work.
+const OTHERS = {
+  sim: "./lab/simulate.js", check: "./lab/check.js", compare: "./lab/compare.js", trace: "./lab/trace.js",
+  graph: "./lab/graph.js", history: "./lab/history.js", coterie: "./lab/coterie.js", learn: "./lab/lesson.js", break: "./lab/challenge.js",
+};
+const other = signal(null); // {name, page}
+const isPlay = () => other.value === null;
+
+async function openOther(hash) {
+  const name = saved ? undefined : /^#\/(?:(sim|check|compare|trace|graph|history|coterie)(?=[/?@]|$)|(learn|break)$)/.exec(hash)?.slice(1).find(Boolean);
+  if (other.value && other.value.name !== name) other.value.page.close?.();
+  if (!name) { other.value = null; return false; }
+  leavePage();
+  const page = await import(OTHERS[name]);
+  other.value = { name, page };
+  page.open(hash);
+  return true;
+}
 
 const sheet = signal(false);
 const copied = signal("");
@@ -34,10 +52,18 @@ function nextEntry(direction) {
   if (found) go(found.number);
 }
 
+function search(from) {
+  if (!hidden.value && (!saved || saved.map)) findViolation(from); // a challenge is to be done by hand
+}
+
 function press(event) {
   const name = event.target.tagName;
   if (event.key === "Escape" && sheet.value) { sheet.value = false; return; }
-  if (name === "INPUT" || name === "SELECT" || name === "TEXTAREA" || isGraph()) return;
+  if (name === "INPUT" || name === "SELECT" || name === "TEXTAREA") return;
+  if (!isPlay()) {
+    if (event.key === "?") sheet.value = !sheet.value;
+    return;
+  }
   if (event.ctrlKey || event.metaKey) {
     if (event.key === "z" && !event.shiftKey) { event.preventDefault(); undo(); }
     if (event.key === "y" || (event.shiftKey && event.key.toLowerCase() === "z")) { event.preventDefault(); redo(); }
@@ -47,7 +73,7 @@ function press(event) {
   if (event.key === " " && (name === "BUTTON" || name === "SUMMARY" || name === "A")) return; // it presses that one
   const actions = {
     ArrowLeft: () => go(cursor.value - 1), ArrowRight: () => go(cursor.value + 1), Home: () => go(0), End: () => go(moves.value.length),
-    " ": oldestDelivery, g: runUntilQuiet, f: () => findViolation(0), F: () => findViolation(cursor.value),
+    " ": oldestDelivery, g: runUntilQuiet, f: () => search(0), F: () => search(cursor.value),
     "]": () => nextEntry(1), "[": () => nextEntry(-1), "?": () => { sheet.value = !sheet.value; },
     "!": () => { const at = steps.value.find((step) => step.violation); if (at) go(at.number); },
   };
@@ -75,24 +101,32 @@ async function share() {
 
 function Keys() {
   return html`<dialog open class="sheet" aria-label="keys"><h2>Keys</h2><table><tbody>
-    ${KEYS.map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
+    ${(other.value?.page.KEYS ?? KEYS).map(([key, does]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${does}</td></tr>`)}</tbody></table>
     <button type="button" onClick=${() => { sheet.value = false; }}>close</button></dialog>`;
 }
 
+const line = () => encodeURIComponent(first.value).replaceAll("%3D", "=");
+const PLACES = [
+  ["Play", "run", () => `#/run/${line()}`], ["Simulate", "sim", () => `#/sim/${line()}`], ["Check", "check", () => `#/check/${line()}`],
+  ["Compare", "compare", () => `#/compare/${first.value.split(" ")[0]}`], ["Learn", "learn", () => "#/learn"], ["Challenges", "break", () => "#/break"],
+  ["Graphs", "graph", () => "#/graph"], ["Schedules", "history", () => "#/history"], ["Coteries", "coterie", () => "#/coterie"],
+];
+const here = () => (lessons?.current.value ? "learn" : other.value?.name ?? (task.value ? "break" : "run"));
+
 function Page() {
   return html`<header class="top"><h1>coterie lab</h1>
-      ${!saved && html`<nav aria-label="pages"><a href="#/run/${encodeURIComponent(first.value)}" aria-current=${isGraph() ? undefined : "page"}>Play</a> <a href="#/graph" aria-current=${isGraph() ? "page" : undefined}>Graphs</a></nav>`}
-      <span class="quiet mono">${isGraph() ? "" : first.value}</span><span class="spring"></span>
+      ${!saved && html`<nav aria-label="pages">${PLACES.map(([text, name, at]) => html`<a key=${name} href=${at()} aria-current=${here() === name ? "page" : undefined}>${text}</a> `)}</nav>`}
+      <span class="quiet mono">${isPlay() ? first.value : ""}</span><span class="spring"></span>
       <span role="status">${copied.value}</span>
       ${!saved && html`<button type="button" onClick=${share}>share</button>`}
-      ${!saved && !isGraph() && html`
+      ${!saved && isPlay() && html`
       <label class="quiet">save as <select value="" onChange=${(event) => { const form = event.currentTarget.value; event.currentTarget.value = ""; if (form) save(form); }}>
-        <option value="">…</option><option value="html">page (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
+        <option value="">…</option><option value="html">this run (HTML)</option><option value="map">all runs (HTML)</option><option value="scenario">scenario</option><option value="svg">picture (SVG)</option><option value="jsonl">trace (JSONL)</option></select></label>`}
       <button type="button" onClick=${() => { sheet.value = !sheet.value; }}>keys <kbd>?</kbd></button><${ThemeSwitch} /></header>
-    ${isGraph() ? html`<${graphs.Graphs} />` : html`<main class="lab">
+    ${other.value ? html`<${other.value.page.Main} key=${other.value.name} />` : html`<main class="lab">
       <div class="middle"><${Picture} /><${TimeBar} /><${Verdict} /><${Moves} /></div>
       <div class="right"><${Reasons} /><${States} /></div>
-      <div class="left">${lessons && html`<${lessons.Lesson} />`}<${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
+      <div class="left">${lessons && html`<${lessons.Lesson} /><${challenges.Challenge} />`}<${Scenario} /><${Bounds} /><${Branches} /><${Events} /></div>
     </main>`}
     <p class="hidden-text" aria-live="polite">${said.value}</p>
     ${sheet.value && html`<${Keys} />`}`;
@@ -101,10 +135,13 @@ function Page() {
 render(html`<${Page} />`, document.getElementById("page"));
 document.addEventListener("keydown", press);
 
-function openHere() {
-  if (!graphs?.openGraph(location.hash) && !lessons?.openLesson(location.hash)) openAddress(location.hash);
+async function openHere() {
+  const hash = location.hash;
+  const lesson = lessons?.openLesson(hash);
+  if (lesson?.editor) { other.value = { name: lesson.editor, page: await import(OTHERS[lesson.editor]) }; return; }
+  if (await openOther(hash) || lesson || await challenges?.openChallenge(hash)) return;
+  openAddress(hash);
 }
 addEventListener("hashchange", openHere);
-loadCatalogue();
-await lessons?.loadLessons();
+await Promise.all([loadCatalogue(), lessons?.loadLessons()]);
 openHere();

@@ -1,5 +1,6 @@
 // What all pages share: the template language, words for times, the switch between light and dark.
 import { h } from "./vendor/preact.js";
+import { useEffect, useRef } from "./vendor/hooks.js";
 import htm from "./vendor/htm.js";
 import { signal } from "./vendor/signals.js";
 
@@ -68,4 +69,31 @@ export function Sparkline({ values, label }) {
   return html`<svg class="spark" viewBox="0 0 300 48" preserveAspectRatio="none" role="img" aria-label=${label}>
     <polyline points=${points.join(" ")} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" />
   </svg>`;
+}
+
+const DRAWN = 1.7; // as many times its own size a drawing may grow, to be read from the last row
+
+/** A drawing of the server as part of the page, so that it has the page's colours. */
+export function Drawing({ svg, label }) {
+  const frame = useRef(null);
+  useEffect(() => {
+    const bare = svg.replace(/<style>[^<]*<\/style>/, ""); // the page's own sheet has these rules
+    const drawn = new DOMParser().parseFromString(bare, "image/svg+xml").documentElement;
+    drawn.querySelector("svg > title")?.remove();
+    drawn.setAttribute("aria-label", label);
+    drawn.style.maxWidth = `${DRAWN * Number(drawn.getAttribute("width"))}px`;
+    drawn.removeAttribute("width");
+    drawn.removeAttribute("height");
+    frame.current.replaceChildren(document.adoptNode(drawn));
+  }, [svg, label]);
+  return html`<div class="drawing" ref=${frame}></div>`;
+}
+
+/** Hand the reader a file. */
+export function download(name, content) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
 }

@@ -12,7 +12,7 @@ from coterie.lab.bound import Bound
 from coterie.lab.run import begin_run
 from coterie.scenario import from_trace
 from coterie.trace import Trace
-from coterie.web.lab.file import run_page
+from coterie.web.lab.file import map_page, run_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ class ExportQuestion(msgspec.Struct, frozen=True):
     """A run, and the form in which it is wanted."""
 
     first: str
-    form: Literal["html", "scenario", "svg", "jsonl"]
+    form: Literal["html", "map", "scenario", "svg", "jsonl"]
     moves: list[str] = []
     bound: Bound = Bound()  # of what the page says each move leads to
 
@@ -53,11 +53,13 @@ def export(question: ExportQuestion, cancelled: Callable[[], bool]) -> File | Re
     if run.refusal is not None:
         return run.refusal
     play = run.play
-    if question.form == "html":
-        page = run_page(question.first, run.moves, question.bound, cancelled)
+    if question.form in ("html", "map"):
+        write_page = run_page if question.form == "html" else map_page
+        page = write_page(question.first, run.moves, question.bound, cancelled)
         if isinstance(page, Refusal):
             return page
-        return File(f"{play.header.algorithm}-{play.header.size}.html", "text/html", page)
+        kind = "" if question.form == "html" else "-map"
+        return File(f"{play.header.algorithm}-{play.header.size}{kind}.html", "text/html", page)
     ending, kind, write = FORMS[question.form]
     name = f"{play.header.algorithm}-{play.header.size}.{ending}"
     return File(name, kind, write(Trace(play.header, play.world.records)))

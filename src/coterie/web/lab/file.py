@@ -1,7 +1,7 @@
-"""One run as one file: the page of the laboratory, its modules, and every answer along the run.
+"""Pages as files that open from disk with the network off: whatever a page would ask a server is in it.
 
-It opens from disk with the network off and asks nobody: whatever the page would ask a server is in it.
-A move that leaves the run needs the laboratory, and the page says so.
+A page of one run has every answer along it; a move that leaves the run needs the laboratory, and the page
+says so. A page of a whole map has every state within a bound, and plays all runs within it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from coterie.lab.address import Refusal
 from coterie.lab.bound import Bound
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.laboratory import SUPERSEDED, Laboratory
+from coterie.lab.map import Map
 from coterie.lab.questions import Fates, Position, Question
 from coterie.lab.run import Step
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).parent.parent / "assets"
 MOVES_MAX = 200  # of a run in a file: an answer for each place is in it
+MILLISECONDS = 2_000  # that a look at one place may take
+MAP_MILLISECONDS = 20_000  # that drawing a whole map may take
 IMPORT = re.compile(r"""(from\s*|import\s*)"(\.{1,2}/[^"]+)\"""")
 PLAIN = " " + "".join(sorted(set(punctuation) - set("%#")))  # in an address that holds text
 POLICY = (
@@ -53,21 +56,57 @@ class Content(msgspec.Struct, frozen=True):
     places: list[Place]
 
 
+class MapContent(msgspec.Struct, frozen=True):
+    """All that the page of a whole map asks for, and the run that it begins with."""
+
+    entry: Entry
+    bound: Bound
+    map: Map
+    moves: list[str]
+
+
+def map_page(
+    first: str,
+    moves: Sequence[str] = (),
+    bound: Bound | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> str | Refusal:
+    """Return the page on which every run within a bound can be played; it begins with these moves."""
+    laboratory = Laboratory(MAP_MILLISECONDS)
+    allowed = bound or Bound()
+    question = Question(first, list(moves), bound=allowed, budget_ms=MAP_MILLISECONDS)
+    played = laboratory.play(question)
+    if isinstance(played, Refusal):
+        return played
+    if played.refusal is not None:
+        return played.refusal
+    drawn = laboratory.map(question, cancelled)
+    if isinstance(drawn, Refusal):
+        return drawn
+    entry = entry_of(algorithm(played.algorithm))
+    return _page(MapContent(entry, allowed, drawn, played.moves), first, ["lab/map.js"])
+
+
 def run_page(
     first: str,
     moves: Sequence[str],
     bound: Bound | None = None,
     cancelled: Callable[[], bool] | None = None,
+    milliseconds: int = MILLISECONDS,
 ) -> str | Refusal:
-    """Return the page of a run, from the start to its last move."""
-    content = _content(first, list(moves), bound or Bound(), cancelled)
+    """Return the page of a run, from the start to its last move; each place is looked at so long."""
+    laboratory = Laboratory(milliseconds)
+    content = _content(laboratory, first, list(moves), bound or Bound(), cancelled)
     return content if isinstance(content, Refusal) else _page(content, first)
 
 
 def _content(
-    first: str, moves: list[str], bound: Bound, cancelled: Callable[[], bool] | None
+    laboratory: Laboratory,
+    first: str,
+    moves: list[str],
+    bound: Bound,
+    cancelled: Callable[[], bool] | None,
 ) -> Content | Refusal:
-    laboratory = Laboratory()
     whole = laboratory.play(Question(first, moves))
     if isinstance(whole, Refusal):
         return whole
@@ -95,9 +134,9 @@ def _place(position: Position, fates: Fates | None) -> Place:
     return Place(short, msgspec.structs.replace(fates, history=[]))
 
 
-def _page(content: Content, title: str) -> str:
+def _page(content: Content | MapContent, title: str, more: Sequence[str] = ()) -> str:
     style = "".join(_short(_asset(name)) for name in ("style.css", "lab.css"))
-    modules = {path: _module(path) for path in _reachable("lab.js")}
+    modules = {path: _module(path) for path in [*_reachable("lab.js"), *more]}
     named = {f"coterie/{path}": module for path, module in modules.items()}
     names, answers = _json({"imports": named}), _json(content)
     return "\n".join(

@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 NODES_MAX = 60
 
 
-class GraphQuestion(msgspec.Struct, frozen=True):
-    """A graph as `coterie deadlock` reads it."""
-
-    text: str
-
-
 class NodeVerdict(msgspec.Struct, frozen=True):
     """What becomes of one process."""
 
@@ -48,10 +42,10 @@ class GraphAnswer(msgspec.Struct, frozen=True):
     svg: str
 
 
-def judge_graph(question: GraphQuestion) -> GraphAnswer | Refusal:
-    """Find the deadlocks of a graph and explain each once."""
+def judge_graph(text: str) -> GraphAnswer | Refusal:
+    """Find the deadlocks of a graph, as `coterie deadlock` reads it, and explain each once."""
     try:
-        graph: Graph[Any] = parse_graph(question.text)
+        graph: Graph[Any] = parse_graph(text)
     except CoterieError as error:
         return Refusal(str(error))
     if len(graph.nodes()) > NODES_MAX:

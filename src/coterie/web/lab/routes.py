@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
 from coterie.lab.address import Refusal
-from coterie.lab.laboratory import SUPERSEDED, Laboratory
-from coterie.lab.lesson import GoalQuestion, judge_goal, lessons
 from coterie.lab.questions import Question
 from coterie.web.app import Json, page
+from coterie.web.lab.check import CheckPages
+from coterie.web.lab.exchange import answer, page_of, read
+from coterie.web.lab.exercises import ExercisePages
 from coterie.web.lab.exports import ExportQuestion, File, export
-from coterie.web.lab.graphs import GraphQuestion, judge_graph
+from coterie.web.lab.record import RecordPages
 from coterie.web.lab.searches import Searches
+from coterie.web.lab.simulate import SimulatePages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
 
-T = TypeVar("T")
+    from coterie.lab.laboratory import Laboratory
+    from coterie.trace import Trace
 
 
 class OpenQuestion(msgspec.Struct, frozen=True):
@@ -35,47 +38,34 @@ class OpenQuestion(msgspec.Struct, frozen=True):
 class LabPages:
     """Answers the pages of one laboratory."""
 
-    def __init__(self, laboratory: Laboratory) -> None:
-        """Begin with nothing asked."""
+    def __init__(self, laboratory: Laboratory, trace: Trace | None = None) -> None:
+        """Begin with nothing asked; a trace is one to look at."""
         self._laboratory = laboratory
+        self._trace = trace
         self._searches = Searches()
+        self._checks = Searches()  # which take minutes: no other page waits for one
 
     def close(self) -> None:
         """Stop what is searched, so that the program can end."""
         self._searches.close()
+        self._checks.close()
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
-        questions = [self.open, self.play, self.fates, self.way, self.goal, self.graph, self.export]
+        questions = [self.open, self.play, self.fates, self.way, self.export]
         return [
             page("/", "lab.html"),
             Route("/api/catalogue", self.catalogue),
-            Route("/api/lessons", self.lessons),
+            *ExercisePages(self._laboratory, self._searches).routes(),
             *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in questions),
+            *SimulatePages(self._searches).routes(),
+            *CheckPages(self._checks).routes(),
+            *RecordPages(self._trace).routes(),
         ]
 
     async def catalogue(self, _: Request) -> Response:
         """List the algorithms."""
         return Json(await asyncio.to_thread(self._laboratory.catalogue))
-
-    async def lessons(self, _: Request) -> Response:
-        """List the lessons."""
-        return Json(list(lessons().values()))
-
-    async def goal(self, request: Request) -> Response:
-        """Judge whether a run reaches the goal of a lesson's page."""
-        asked = await read(request, GoalQuestion)
-        if isinstance(asked, Refusal):
-            return answer(asked)
-        judged = await self._searches.queue(lambda _: judge_goal(self._laboratory, asked))
-        return answer(judged)
-
-    async def graph(self, request: Request) -> Response:
-        """Judge a wait-for graph."""
-        asked = await read(request, GraphQuestion)
-        if isinstance(asked, Refusal):
-            return answer(asked)
-        return answer(await self._searches.queue(lambda _: judge_graph(asked)))
 
     async def open(self, request: Request) -> Response:
         """Read an address."""
@@ -114,23 +104,3 @@ class LabPages:
             return answer(written)
         saved = {"Content-Disposition": f'attachment; filename="{written.name}"'}
         return Response(written.content, media_type=written.kind, headers=saved)
-
-
-def page_of(request: Request) -> str:
-    """Return the name that a page has given itself."""
-    return request.headers.get("coterie-page", "")[:64]
-
-
-async def read(request: Request, kind: type[T]) -> T | Refusal:
-    """Decode a question."""
-    try:
-        return msgspec.json.decode(await request.body(), type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return Refusal(f"not a question: {error}")
-
-
-def answer(value: Any) -> Response:
-    """Write an answer; a question that a newer one has overtaken is a conflict."""
-    if value is SUPERSEDED:
-        return Json(value, 409)
-    return Json(value, 400 if isinstance(value, Refusal) else 200)

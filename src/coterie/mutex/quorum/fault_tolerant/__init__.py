@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import Algorithm, Cost, Costs, Setup, Variant, between
+from coterie.catalogue import Algorithm, Cost, Costs, Flaw, Setup, Variant, between
 from coterie.mutex.quorum.costs import voting_costs
 from coterie.mutex.quorum.fault_tolerant.parameters import PARAMETERS, settings_of
 from coterie.mutex.quorum.fault_tolerant.process import FaultTolerant
@@ -63,7 +63,17 @@ ALGORITHM = Algorithm(
             "a process that is inside when a quorum changes says so, and others wait",
             tolerates=("recovery without memory",),
         ),
-        Variant("published", "as printed: a process that is inside is forgotten", sound=False),
+        Variant(
+            "published",
+            "as printed: a process that is inside is forgotten",
+            sound=False,
+            flaw=Flaw(
+                size=3,
+                steps=33,
+                parameters={"coterie": "singleton", "sigma": "1", "lambda": "1", "t-max": "4"},
+                crashes=1,
+            ),
+        ),
     ),
     parameters=PARAMETERS,
 )

@@ -93,6 +93,10 @@ class FaultTolerant(Maekawa, kw_only=True):
         """Return sigma: an answer that comes later is taken for a crash."""
         return self.settings.sigma
 
+    def handling_max(self) -> float:
+        """Return lambda, within which a message that has arrived is handled."""
+        return self.settings.lambda_
+
     def facts(self) -> dict[str, Any]:
         """Show the coterie and which processes are down, as far as this process knows."""
         quorums = [sorted(quorum) for quorum in self.coterie().quorums]

@@ -1,64 +1,30 @@
 // Wait-for graphs: write one, and see which waits can never end.
-import { html } from "../ui.js";
-import { ask } from "./run.js";
-import { signal } from "../vendor/signals.js";
-
-const EXAMPLES = {
-  "a cycle": { P1: "P2", P2: "P3", P3: "P1" },
-  "a cycle with a way out": { P1: { any: ["P2", "P4"] }, P2: "P3", P3: "P1", P4: null },
-  "a knot": { P1: { any: ["P2", "P3"] }, P2: { any: ["P1", "P3"] }, P3: { any: ["P1", "P2"] } },
-  "two of three": { P1: { of: 2, from: ["P2", "P3", "P4"] }, P2: "P1", P3: "P1", P4: null },
-  "locks": { worker: "ledger", ledger: { held: ["batch"] }, batch: "orders", orders: { held: ["worker"] } },
-};
-
-export const shown = signal(false);
-const text = signal("");
-const verdict = signal(null);
-const refusal = signal("");
-const picture = signal("");
-let asked = 0;
+import { Drawing, html } from "../ui.js";
+import { EditorBox, editors } from "./editor.js";
+import { Lesson } from "./lesson.js";
 
 const write = (graph) => `{\n${Object.entries(graph).map(([name, waits]) => ` ${JSON.stringify(name)}: ${JSON.stringify(waits)}`).join(",\n")}\n}`;
+const EXAMPLES = {
+  "a cycle": write({ P1: "P2", P2: "P3", P3: "P1" }),
+  "a cycle with a way out": write({ P1: { any: ["P2", "P4"] }, P2: "P3", P3: "P1", P4: null }),
+  "a knot": write({ P1: { any: ["P2", "P3"] }, P2: { any: ["P1", "P3"] }, P3: { any: ["P1", "P2"] } }),
+  "two of three": write({ P1: { of: 2, from: ["P2", "P3", "P4"] }, P2: "P1", P3: "P1", P4: null }),
+  "locks": write({ worker: "ledger", ledger: { held: ["batch"] }, batch: "orders", orders: { held: ["worker"] } }),
+};
+const editor = editors.graph;
 
-/** Open `#/graph` with an optional graph behind it; return whether the address was one. */
-export function openGraph(hash) {
-  const found = /^#\/graph(?:\/(.*))?$/.exec(hash);
-  shown.value = Boolean(found);
-  if (!found) return false;
-  let given = "";
-  try { given = decodeURIComponent(found[1] ?? ""); } catch { /* what cannot be read is left out */ }
-  change(given || text.value || write(EXAMPLES["a cycle with a way out"]));
-  return true;
-}
+export const open = (hash) => editor.open(hash);
 
-async function change(next) {
-  const mine = ++asked;
-  text.value = next;
-  history.replaceState(null, "", `#/graph/${encodeURIComponent(next.replace(/\s+/g, " "))}`);
-  try {
-    const answer = await ask("/api/graph", { text: next });
-    if (mine !== asked) return;
-    URL.revokeObjectURL(picture.value);
-    picture.value = URL.createObjectURL(new Blob([answer.svg], { type: "image/svg+xml" }));
-    verdict.value = answer;
-    refusal.value = "";
-  } catch (error) {
-    if (mine === asked) refusal.value = error.message;
-  }
-}
-
-export function Graphs() {
-  return html`<main class="lab graphs">
-    <div class="left"><section class="card"><h2>Who waits for whom</h2>
-      <p class="row">${Object.entries(EXAMPLES).map(([name, graph]) => html`<button key=${name} type="button" onClick=${() => change(write(graph))}>${name}</button>`)}</p>
-      <label class="filter">the graph, as <code>coterie deadlock</code> reads it
-        <textarea rows="14" spellcheck="false" value=${text.value} onInput=${(event) => change(event.currentTarget.value)}></textarea></label>
-      ${refusal.value && html`<p class="bad" role="alert">${refusal.value}</p>`}
-      <p class="quiet">A name waits for that process; <code>{"all": […]}</code> for each, <code>{"any": […]}</code> for one,
-        <code>{"of": 2, "from": […]}</code> for two of them; <code>{"held": […]}</code> is a resource and its holders; <code>null</code> runs.</p>
-    </section></div>
-    <div class="middle">${picture.value && html`<div class="picture-frame"><img class="picture" src=${picture.value} alt="the wait-for graph; the table says the same in words" /></div>`}</div>
-    <div class="right">${verdict.value && html`<${Answer} answer=${verdict.value} />`}</div>
+export function Main() {
+  const answer = editor.answer.value;
+  return html`<main class="lab editor">
+    <div class="left"><${Lesson} />
+      <${EditorBox} editor=${editor} title="Who waits for whom" rows="12" examples=${EXAMPLES} label=${html`the graph, as <code>coterie deadlock</code> reads it`}>
+        <p class="quiet">A name waits for that process; <code>{"all": […]}</code> for each, <code>{"any": […]}</code> for one,
+          <code>{"of": 2, "from": […]}</code> for two of them; <code>{"held": […]}</code> is a resource and its holders; <code>null</code> runs.</p>
+      <//></div>
+    <div class="middle">${answer && html`<${Drawing} svg=${answer.svg} label="the wait-for graph; the table says the same in words" />`}</div>
+    <div class="right">${answer && html`<${Answer} answer=${answer} />`}</div>
   </main>`;
 }
 

@@ -1,8 +1,8 @@
 // What stands around the diagram: the scenario, the moves, the states, the reasons.
-import { html } from "../ui.js";
+import { download, html } from "../ui.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
 import {
-  BOUNDS, ask, bound, branches, catalogue, complain, choose, chooseBound, cursor, effectiveBound, fates, findViolation, first, go, make, makeNow, moves,
+  BOUNDS, ask, bound, branches, catalogue, complain, choose, chooseBound, cursor, effectiveBound, fates, findViolation, first, go, hidden, looked, make, makeNow, moves,
   place, problem, redo, request, saved, searching, soon, states, steps, takeBranch, undo,
 } from "./run.js";
 
@@ -43,7 +43,7 @@ export function Bounds() {
         if (event.currentTarget.value !== "" && value !== bound.value[name]) chooseBound(name, Math.max(0, Math.min(most, value)));
       }} /></label>`)}</fieldset>
     <p class="quiet">${searching.value ? "searching…" : fates.value?.searched.text ?? ""}</p>
-    ${!saved && html`<p class="row"><button type="button" onClick=${() => findViolation(0)}>Find the shortest violation <kbd>f</kbd></button>
+    ${(!saved || saved.map) && !hidden.value && html`<p class="row"><button type="button" onClick=${() => findViolation(0)}>Find the shortest violation <kbd>f</kbd></button>
       <button type="button" onClick=${() => findViolation(cursor.value)}>From here <kbd>F</kbd></button></p>`}
   </section>`;
 }
@@ -80,7 +80,7 @@ export function Verdict() {
   const blunder = fates.value?.blunder;
   if (problem.value) return html`<div class="notice bad" role="alert"><p>${problem.value.error}</p></div>`;
   return html`<div class="verdict ${here?.word ?? ""}">
-    ${here ? html`<p><strong>${here.sign} ${here.word}</strong> ${here.text}</p>` : html`<p class="quiet">${searching.value ? "searching…" : "not judged"}</p>`}
+    ${here ? html`<p><strong>${here.sign} ${here.word}</strong> ${here.text}</p>` : html`<p class="quiet">${searching.value ? "searching…" : hidden.value ? "hidden in a challenge: where each move leads" : "not judged"}</p>`}
     ${blunder && html`<p>${blunder.text} <button type="button" class="link" onClick=${() => go(blunder.number - 1)}>go there</button></p>`}
   </div>`;
 }
@@ -100,7 +100,7 @@ function Move({ move, index }) {
   const fate = fates.value?.moves[move.text];
   return html`<li><button type="button" class="move" onClick=${() => make(move.text)}>
     ${index !== undefined && index < 9 && html`<kbd>${index + 1}</kbd>`}<span class="mono">${move.text}</span></button>
-    ${fate && html`<span class="fate ${fate.word}" title=${fate.text}>${fate.sign} ${fate.text === "outside the bound" ? fate.text : fate.word}${fate.moves ? ` in ${fate.moves}` : ""}</span>`}</li>`;
+    ${fate && html`<span class="fate ${fate.word}" title=${fate.text}>${fate.sign} ${fate.text.startsWith("outside the bound") ? fate.text : fate.word}${fate.moves ? ` in ${fate.moves}` : ""}</span>`}</li>`;
 }
 
 export function States() {
@@ -148,7 +148,8 @@ export function Events() {
     if (here) list.current.scrollTop = Math.max(0, here.offsetTop - list.current.offsetTop - list.current.clientHeight / 2);
   });
   return html`<section class="card"><h2>Events</h2><ol class="event-list" start="0" ref=${list}>
-    ${steps.value.map((step) => html`<li key=${step.number} class=${step.number > cursor.value ? "future" : ""} aria-current=${step.number === cursor.value ? "step" : undefined}>
+    ${steps.value.map((step) => html`<li key=${step.number} class=${step.number > cursor.value ? "future" : ""} aria-current=${step.number === cursor.value ? "step" : undefined}
+      onPointerEnter=${() => { looked.value = step.number; }} onPointerLeave=${() => { looked.value = null; }} onFocusIn=${() => { looked.value = step.number; }} onFocusOut=${() => { looked.value = null; }}>
       <button type="button" class="link mono" onClick=${() => go(step.number)}>${step.number === 0 ? "start" : step.move}</button>
       ${step.records.filter((record) => record.kind === "sent" || record.kind === "told").map((record, i) => html`<span key=${i} class="quiet mono"> ${record.kind === "sent" ? `${record.sender} > ${record.receiver} ${record.label}` : `${record.process} ${record.label ?? ""}`}</span>`)}
       ${step.violation && html`<strong class="bad"> ✕ ${step.violation.text}</strong>`}
@@ -160,11 +161,8 @@ export async function save(form) {
   try {
     response = await request("/api/export", { first: first.value, moves: moves.value, form, bound: effectiveBound.value });
   } catch (error) { complain(error); return; }
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
-  link.download = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? `run.${form}`;
-  link.click();
-  URL.revokeObjectURL(link.href);
+  const name = /filename="([^"]+)"/.exec(response.headers.get("content-disposition"))?.[1] ?? `run.${form}`;
+  download(name, await response.blob());
 }
 
 export async function loadCatalogue() {

@@ -1,6 +1,6 @@
 // The diagram of a run: a line for each process, time to the right, what could come next behind the cursor.
 import { html } from "../ui.js";
-import { cursor, fates, go, make, moves, place, steps } from "./run.js";
+import { cursor, fates, go, isConcurrent, looked, make, moves, place, steps } from "./run.js";
 import { useEffect, useRef } from "../vendor/hooks.js";
 import { computed, signal } from "../vendor/signals.js";
 
@@ -70,6 +70,7 @@ export function Picture() {
         <text x=${x(point, from) - STEP / 2 + 4} y="28">point of no return</text></g>`}
       ${Array.from({ length: size }, (_, i) => html`<${Lane} key=${i} process=${i + 1} from=${from} to=${to} width=${width} />`)}
       ${layout.value.messages.filter((message) => (message.end ?? to) >= from && message.start <= to).map((message) => html`<${Arrow} key=${message.number} message=${message} from=${from} />`)}
+      <${Dots} from=${from} to=${to} />
       ${layout.value.marks.filter((mark) => mark.step >= from && mark.step <= to).map((mark, i) => html`<${Mark} key=${i} mark=${mark} from=${from} />`)}
       <line class="cursor" x1=${x(cursor.value, from) + STEP / 2 - 8} x2=${x(cursor.value, from) + STEP / 2 - 8} y1="4" y2=${height} />
       ${ghosts.map((ghost) => html`<${Ghost} key=${ghost.move.text} ghost=${ghost} from=${from} />`)}
@@ -98,9 +99,14 @@ function Lane({ process, from, to, width }) {
     <text class="name" x="10" y=${y(process) + 5}>p${process}</text>
     <line class="lane" x1=${LEFT - 12} x2=${width - 8} y1=${y(process)} y2=${y(process)} />
     ${bars}
-    ${steps.value.filter((step) => step.process === process && step.number >= from && step.number <= to && step.number > 0).map((step) => html`<circle key=${step.number}
-      class="event ${step.number > cursor.value ? "future" : ""}" cx=${x(step.number, from)} cy=${y(process)} r="4.5" onClick=${() => go(step.number)}><title>${step.number}: ${step.move}</title></circle>`)}
   </g>`;
+}
+
+/** What happened, above the arrows, so that it can be pointed at. */
+function Dots({ from, to }) {
+  return steps.value.filter((step) => step.process > 0 && step.number >= from && step.number <= to && step.number > 0).map((step) => html`<circle key=${step.number}
+    class="event ${step.number > cursor.value ? "future" : ""} ${isConcurrent(step.number) ? "concurrent" : ""}" cx=${x(step.number, from)} cy=${y(step.process)} r=${looked.value === step.number ? 7 : 4.5}
+    onPointerEnter=${() => { looked.value = step.number; }} onPointerLeave=${() => { looked.value = null; }} onClick=${() => go(step.number)}><title>${step.number}: ${step.move}</title></circle>`);
 }
 
 function Arrow({ message, from }) {
@@ -116,7 +122,8 @@ function Arrow({ message, from }) {
   }
   const angle = Math.atan2(y2 - y1, x2 - x1);
   const tip = `${x2},${y2} ${x2 - 8 * Math.cos(angle - 0.4)},${y2 - 8 * Math.sin(angle - 0.4)} ${x2 - 8 * Math.cos(angle + 0.4)},${y2 - 8 * Math.sin(angle + 0.4)}`;
-  const kinds = ["message", pending && "pending", ghostly && "future", message.lost && "lost", hovered.value === message.number && "hovered"];
+  const kinds = ["message", pending && "pending", ghostly && "future", message.lost && "lost", hovered.value === message.number && "hovered",
+    (isConcurrent(message.start) || (message.end !== null && isConcurrent(message.end))) && "concurrent"];
   return html`<g class=${kinds.filter(Boolean).join(" ")} onPointerEnter=${() => { hovered.value = message.number; }} onPointerLeave=${() => { hovered.value = null; }}>
     <title>${message.sender} > ${message.receiver} ${message.label}</title>
     <line class="reach" x1=${x1} y1=${y1} x2=${x2} y2=${y2} />
@@ -152,7 +159,7 @@ function Ghost({ ghost, from }) {
   function press(event) {
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); make(move.text); }
   }
-  return html`<g class="ghost ${fate?.word ?? "unknown"}" role="button" tabindex="0" aria-label="${move.text}${word && `: ${word}`}" onClick=${() => make(move.text)} onKeyDown=${press}>
+  return html`<g class="ghost ${fate?.word ?? "unknown"}" role="button" tabindex="0" aria-label="${index < 9 ? `${index + 1} ` : ""}${fate ? `${fate.sign} ` : ""}${move.text}${word && `: ${word}`}" onClick=${() => make(move.text)} onKeyDown=${press}>
     <title>${move.text}${fate ? `: ${fate.text}` : ""}</title>
     ${sent && html`<line class="reach-back" x1=${x(sent.start, from)} y1=${y(sent.sender)} x2=${cx} y2=${y(move.process)} />`}
     <circle cx=${cx} cy=${y(move.process)} r="12" />

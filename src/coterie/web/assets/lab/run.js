@@ -5,6 +5,7 @@ export const DEFAULT = "maekawa 3 variant=basic";
 const PLACES_KEPT = 500;
 const UNDO_KEPT = 200;
 const PLAIN_MAX = 2000; // characters of an address; a longer one is packed
+const FIRST_MILLISECONDS = 150; // until something is said of a place, be it not all
 const SEARCH_MILLISECONDS = 10_000; // that a person who asked for a violation waits
 export const BOUNDS = { entries: 9, crashes: 4, losses: 4, duplicates: 4, suspicions: 4 }; // at most
 const FAULTS = { crash: "crashes", drop: "losses", repeat: "duplicates", suspect: "suspicions" };
@@ -15,6 +16,8 @@ export const cursor = signal(0);
 const NO_FAULTS = { entries: 1, crashes: 0, losses: 0, duplicates: 0, suspicions: 0 };
 export const bound = signal(NO_FAULTS);
 export const branches = signal([]); // other futures that were left: {moves}
+export const task = signal(null); // of a challenge: {path, given}, which its address has in place of the first line
+export const hidden = signal(false); // where moves lead, so that a challenge is one
 export const catalogue = signal([]);
 
 export const steps = signal([]); // of the whole run, the start first
@@ -62,9 +65,10 @@ class Refused extends Error {
   }
 }
 
-// A page that was saved as a file has its answers with it: those along one run.
+// A page that was saved as a file has its answers with it: those along one run, or a whole map.
 const embedded = document.getElementById("answers");
 export const saved = embedded && JSON.parse(embedded.textContent);
+const map = saved?.map ? await import("coterie/lab/map.js") : null; // by the import map of that file
 const ELSEWHERE = "this file holds one run: open it in the laboratory to leave it, with coterie lab";
 
 function answerFromFile(path, body) {
@@ -93,6 +97,7 @@ export async function request(path, body, signal) {
 }
 
 export async function ask(path, body, signal) {
+  if (map) return map.answer(saved, path, body);
   return saved ? answerFromFile(path, body) : (await request(path, body, signal)).json();
 }
 
@@ -129,6 +134,12 @@ export function soon(action) {
     action();
     await arriving;
   }).catch(complain);
+}
+
+/** Leave the page for another one: what is asked of this one is worth no answer any more. */
+export function leavePage() {
+  asked += 1;
+  searched.abort();
 }
 
 /** Bring the page up to date with the run: the place at once, what it leads to when it is known. */
@@ -189,14 +200,20 @@ function sharedSteps() {
 const stepsFit = () => steps.value.length === moves.value.length + 1 && sharedSteps() === steps.value.length;
 
 async function judge(mine) {
+  if (hidden.value) { fates.value = null; searching.value = false; return; }
   const question = { first: first.value, moves: moves.value, cursor: cursor.value, bound: effectiveBound.value };
   const key = JSON.stringify(question);
   const known = judged.get(key);
   if (known) { fates.value = known; searching.value = false; return; }
   searching.value = true;
   try {
-    const answer = await search("/api/fates", question);
+    let answer = await search("/api/fates", { ...question, budget_ms: FIRST_MILLISECONDS });
     if (mine !== asked) return;
+    if (!answer.searched.complete && !saved) {
+      fates.value = answer; // what is in sight at once; the whole follows
+      answer = await search("/api/fates", question);
+      if (mine !== asked) return;
+    }
     remember(judged, key, answer);
     fates.value = answer;
     searching.value = false;
@@ -213,7 +230,8 @@ async function writeAddress() {
   const list = codes.value.map((code) => encodeURIComponent(code).replace(/%(28|29|2C|3D|3A|5B|5D)/gi, decodeURIComponent));
   const line = encodeURIComponent(first.value).replace(/%(3D|2C|3A)/gi, decodeURIComponent);
   const body = `${[line, ...list].join("/")}@${cursor.value}`;
-  const text = body.length <= PLAIN_MAX ? `#/run/${body}` : `#/z/${await packed(body)}`;
+  let text = body.length <= PLAIN_MAX ? `#/run/${body}` : `#/z/${await packed(body)}`;
+  if (task.value) text = `#/${[task.value.path, ...list.slice(task.value.given)].join("/")}`;
   try {
     if (mine === asked && location.hash !== text) history.replaceState(null, "", text);
   } catch { /* a page inside another has no address of its own */ }
@@ -229,23 +247,37 @@ async function packed(body) {
 
 export async function openAddress(text) {
   if (!saved && (!text || text === "#")) { start(first.value, [], 0); return; }
+  const mine = ++asked;
   try {
     const found = await ask("/api/open", { address: text });
-    start(found.first, found.moves, found.cursor ?? found.moves.length);
+    if (mine === asked) start(found.first, found.moves, found.cursor ?? found.moves.length);
   } catch (error) {
     complain(error);
   }
 }
 
-function start(line, made, at) {
-  batch(() => { first.value = line; moves.value = made; cursor.value = at; branches.value = []; fates.value = null; });
+function start(line, made, at, given = null) {
+  batch(() => {
+    first.value = line; moves.value = made; cursor.value = at; branches.value = []; fates.value = null;
+    task.value = given; hidden.value = given !== null;
+  });
+  refresh();
+}
+
+/** Show where moves lead in spite of a challenge. */
+export function reveal() {
+  hidden.value = false;
   refresh();
 }
 
 // What the reader does
 
+const standing = () => ({
+  first: first.value, moves: moves.value, cursor: cursor.value, branches: branches.value, bound: bound.value, task: task.value, hidden: hidden.value,
+});
+
 function keep() {
-  past.push({ first: first.value, moves: moves.value, cursor: cursor.value, branches: branches.value, bound: bound.value });
+  past.push(standing());
   if (past.length > UNDO_KEPT) past.shift();
   future.length = 0;
 }
@@ -253,10 +285,10 @@ function keep() {
 function restore(from, to) {
   const saved = from.pop();
   if (!saved) return;
-  to.push({ first: first.value, moves: moves.value, cursor: cursor.value, branches: branches.value, bound: bound.value });
+  to.push(standing());
   batch(() => {
     first.value = saved.first; moves.value = saved.moves; cursor.value = saved.cursor;
-    branches.value = saved.branches; bound.value = saved.bound; fates.value = null;
+    branches.value = saved.branches; bound.value = saved.bound; task.value = saved.task; hidden.value = saved.hidden; fates.value = null;
   });
   refresh();
 }
@@ -270,7 +302,7 @@ export const make = (text) => soon(() => makeNow(text));
 export function makeNow(text) {
   // A second click of a double click may come when the move is not possible any more.
   if (place.value === null || (text !== "run" && !place.value.enabled.some((move) => move.text === text))) return;
-  if (saved) {
+  if (saved && !map) {
     if (text === "run") go(moves.value.length);
     else if (text === moves.value[cursor.value]) go(cursor.value + 1);
     else problem.value = { error: ELSEWHERE };
@@ -309,11 +341,11 @@ export function takeBranch(branch) {
   refresh();
 }
 
-/** Begin a run that a lesson gives, with what may happen in it. */
-export function begin(line, made, allowed) {
+/** Begin a run that a lesson or a challenge gives, with what may happen in it. */
+export function begin(line, made, allowed, given = null) {
   keep();
   bound.value = { ...NO_FAULTS, ...allowed };
-  start(line, made, made.length);
+  start(line, made, made.length, given);
 }
 
 export function choose(line) {
@@ -360,3 +392,30 @@ function speak() {
 
 /** The states of all processes at the reader's place, as the steps tell them. */
 export const states = computed(() => place.value?.states ?? []);
+
+export const looked = signal(null); // a step that is pointed at
+
+/** For each step, the steps that happened before it: on its process, and by messages. */
+const pasts = computed(() => {
+  const found = [new Set()];
+  const last = new Map();
+  const sent = new Map();
+  for (const step of steps.value.slice(1)) {
+    const past = new Set();
+    const earlier = step.records.filter((record) => record.kind === "delivered").map((record) => sent.get(record.number));
+    for (const number of [...earlier, last.get(step.process)]) {
+      if (number) { past.add(number); for (const each of found[number] ?? []) past.add(each); }
+    }
+    found[step.number] = past;
+    last.set(step.process, step.number);
+    for (const record of step.records) if (record.kind === "sent") sent.set(record.number, step.number);
+  }
+  return found;
+});
+
+/** Whether a step is concurrent with the one that is pointed at: neither happened before the other. */
+export function isConcurrent(number) {
+  const at = looked.value;
+  if (!at || at === number || !pasts.value[at] || !pasts.value[number]) return false;
+  return !pasts.value[at].has(number) && !pasts.value[number].has(at);
+}

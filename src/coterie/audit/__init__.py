@@ -1,0 +1,1 @@
+"""Audits of another store: run transactions against it, record what they saw, and judge that."""

@@ -1,0 +1,146 @@
+"""`coterie lab --grade`: answers to challenges, played again and scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import msgspec
+
+from coterie.cli.common.output import print_json, print_table
+from coterie.errors import CoterieError, UsageError
+from coterie.lab.address import Address, Refusal
+from coterie.lab.challenge import (
+    BUDGET_MILLISECONDS,
+    ChallengeQuestion,
+    Score,
+    fitting,
+    read_answer,
+    score,
+)
+from coterie.lab.fork import address_of
+from coterie.lab.laboratory import Laboratory
+from coterie.trace import parse_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ADDRESSES = ("#/break/", "#/run/", "#/z/")
+SHOWN_MAX = 40  # characters of an answer in the table
+
+
+class Grade(msgspec.Struct, frozen=True):
+    """An answer and its score."""
+
+    answer: str  # the file, with the line where it has several; or the address
+    challenge: str
+    reached: bool
+    moves: int | None
+    shortest: int | None
+    score: float | None  # moves over the shortest: 1.0 is the best
+    faults: int
+    text: str
+
+
+class _Answer(NamedTuple):
+    name: str
+    runs: list[ChallengeQuestion] | Refusal
+
+
+def grade(answers: Sequence[str], output: str) -> int:
+    """Print the scores of answers; return 1 unless each of them reaches its goal."""
+    if not answers:
+        raise UsageError("nothing to grade: name files or addresses such as '#/break/deadlock/a1'")
+    laboratory = Laboratory(BUDGET_MILLISECONDS)
+    found = [answer for each in answers for answer in _read(each)]
+    grades = [row for answer in found for row in _grades(laboratory, answer)]
+    if output == "json":
+        print_json(grades)
+    else:
+        _print(grades)
+    return 0 if all(each.reached for each in grades) else 1
+
+
+def _read(argument: str) -> Iterator[_Answer]:
+    """Read an address, or a file: addresses on lines of their own, a scenario or a trace."""
+    path = Path(argument)
+    if any(mark in argument for mark in ADDRESSES):
+        yield _Answer(argument, read_answer(argument))
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"neither an address nor a file that can be read: {error}") from None
+    lines = text.splitlines()
+    addresses = [(number, line) for number, line in enumerate(lines, 1) if _is_address(line)]
+    for number, line in addresses:
+        yield _Answer(f"{path.name}:{number}", read_answer(line.strip()))
+    if not addresses:
+        yield _Answer(path.name, _run(text))
+
+
+def _is_address(line: str) -> bool:
+    return any(mark in line for mark in ADDRESSES)
+
+
+def _run(text: str) -> list[ChallengeQuestion] | Refusal:
+    if text.lstrip().startswith("{"):
+        try:
+            run = address_of(parse_trace(text))
+        except CoterieError as error:
+            return Refusal(str(error))
+        return run if isinstance(run, Refusal) else fitting(run)
+    lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
+    return fitting(Address(lines[0], lines[1:])) if lines else Refusal("the file is empty")
+
+
+def _grades(laboratory: Laboratory, answer: _Answer) -> list[Grade]:
+    """Score an answer; of several challenges that it fits, those that it reaches, or the first."""
+    if isinstance(answer.runs, Refusal):
+        return [_refused(answer.name, "", answer.runs)]
+    grades = [_grade(laboratory, answer.name, run) for run in answer.runs]
+    return [each for each in grades if each.reached] or grades[:1]
+
+
+def _grade(laboratory: Laboratory, name: str, run: ChallengeQuestion) -> Grade:
+    asked = msgspec.structs.replace(run, budget_ms=BUDGET_MILLISECONDS)
+    judged = score(laboratory, asked)
+    if isinstance(judged, Refusal):
+        return _refused(name, run.name, judged)
+    assert isinstance(judged, Score)
+    return Grade(
+        name,
+        run.name,
+        judged.reached,
+        judged.moves,
+        judged.shortest,
+        judged.ratio,
+        judged.faults,
+        judged.text,
+    )
+
+
+def _refused(name: str, challenge: str, refusal: Refusal) -> Grade:
+    return Grade(name, challenge, False, None, None, None, 0, refusal.error)
+
+
+def _print(grades: Sequence[Grade]) -> None:
+    rows = [
+        [
+            _short(each.answer),
+            each.challenge,
+            "reached" if each.reached else "not reached",
+            "" if each.score is None else f"{each.score:.2f}",
+            "" if each.score is None else each.faults,
+            each.text,
+        ]
+        for each in grades
+    ]
+    print_table(["answer", "challenge", "goal", "score", "faults", ""], rows)
+    reached = sum(each.reached for each in grades)
+    click.echo(f"\n{reached} of {len(grades)} reached; a score of 1.00 is the shortest way")
+
+
+def _short(answer: str) -> str:
+    return answer if len(answer) <= SHOWN_MAX else answer[: SHOWN_MAX - 1] + "…"

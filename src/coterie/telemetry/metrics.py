@@ -1,0 +1,74 @@
+"""Figures of the locks of a program, whatever grants them."""
+
+from __future__ import annotations
+
+import threading
+from typing import get_args
+
+from coterie import system
+from coterie.telemetry.histogram import Histogram
+from coterie.telemetry.observer import Outcome
+from coterie.telemetry.text import counter, gauge, histogram, render
+
+
+class Metrics:
+    """Counts what happens to the locks of a program: `coterie.connect(url, observers=[metrics])`.
+
+    One object may serve several coordinators, and any thread may read it at any time.
+    """
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self._mutex = threading.Lock()
+        self.waits: dict[Outcome, Histogram] = {
+            outcome: Histogram() for outcome in get_args(Outcome)
+        }
+        self.holds = Histogram()  # that have ended
+        self.held = 0  # now
+        self.losses = 0
+
+    def obtained(self, name: str, token: int, *, shared: bool, wait_seconds: float) -> CountedHold:
+        """Count a lock that is held now."""
+        with self._mutex:
+            self.waits["obtained"].add(wait_seconds)
+            self.held += 1
+        return CountedHold(self)
+
+    def missed(self, name: str, outcome: Outcome, *, shared: bool, wait_seconds: float) -> None:
+        """Count a request that ended without the lock."""
+        with self._mutex:
+            self.waits[outcome].add(wait_seconds)
+
+    def count_hold(self, seconds: float, *, lost: bool) -> None:
+        """Count a hold that has ended."""
+        with self._mutex:
+            self.holds.add(seconds)
+            self.held -= 1
+            self.losses += lost
+
+    def text(self) -> str:
+        """Return the figures in the text format of Prometheus, for a page `/metrics` of the program."""
+        with self._mutex:
+            waits = [({"outcome": outcome}, waited) for outcome, waited in self.waits.items()]
+            metrics = [
+                gauge("client_held", "Locks that this program holds.", self.held),
+                counter("client_losses", "Locks lost while held.", self.losses),
+                histogram("client_wait_seconds", "How long requests took, by their end.", waits),
+                histogram("client_hold_seconds", "How long locks were held.", [({}, self.holds)]),
+            ]
+        return render(metrics)
+
+
+class CountedHold:
+    """One hold that goes on."""
+
+    __slots__ = ("_began", "_metrics")
+
+    def __init__(self, metrics: Metrics) -> None:
+        """Begin now."""
+        self._metrics = metrics
+        self._began = system.monotonic()
+
+    def end(self, *, lost: bool) -> None:
+        """Count it."""
+        self._metrics.count_hold(system.monotonic() - self._began, lost=lost)

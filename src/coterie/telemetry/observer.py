@@ -1,0 +1,29 @@
+"""What a coordinator tells about its locks, and to whom."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypeAlias
+
+Outcome: TypeAlias = Literal["obtained", "busy", "timeout", "deadlock", "failed", "cancelled"]
+"""How a request ended: with the lock; at once, since it was to be tried only; after its time; as the
+victim of a deadlock; by another error; or because its task was cancelled or did not need it any more."""
+
+
+class HoldObserver(Protocol):
+    """Is told when one hold ends."""
+
+    def end(self, *, lost: bool) -> None:
+        """Take note of the end; `lost` if the lock was taken away before it was given back."""
+
+
+class Observer(Protocol):
+    """Is told of the locks of a program: in the thread that takes or gives back, so it must be quick.
+
+    An error that it raises is logged, and changes nothing for the lock.
+    """
+
+    def obtained(self, name: str, token: int, *, shared: bool, wait_seconds: float) -> HoldObserver:
+        """Take note of a lock that is held now; return what is to be told of its end."""
+
+    def missed(self, name: str, outcome: Outcome, *, shared: bool, wait_seconds: float) -> None:
+        """Take note of a request that ended without the lock."""

@@ -1,0 +1,203 @@
+"""What docs/deploy offers fits what is there: metrics, options, the configuration, certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import coterie
+from coterie.cli.serve import command
+from coterie.cluster.config import convert
+from coterie.cluster.ports import free_ports
+from coterie.cluster.voter.node import Node
+from coterie.telemetry import Metrics
+from tests.cluster.local_cluster import document, url_of
+from tests.cluster.test_cluster_metrics import get
+from tests.yaml_subset import read_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FOLDER = Path(__file__).parent.parent / "docs" / "deploy"
+NAME = re.compile(r"\bcoterie_\w+")
+
+
+def read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def sample_names(text: str) -> set[str]:
+    return {line.partition(" ")[0].partition("{")[0] for line in text.splitlines()} - {"#"}
+
+
+@pytest.fixture(scope="module")
+def exposed() -> set[str]:
+    """Name every sample of a node that a program has joined, and of a program that counts."""
+    made = document(1)
+    (port,) = free_ports(1)
+    made["nodes"]["a"]["metrics"] = f"127.0.0.1:{port}"
+
+    async def main() -> str:
+        async with coterie.join(made, node="a", new_cluster=True) as program, program.lock("x"):
+            _, body = await get(port, b"GET /metrics HTTP/1.1\r\n\r\n")
+            return body
+
+    return sample_names(asyncio.run(main())) | sample_names(Metrics().text())
+
+
+def expressions_of_the_rules() -> Iterator[tuple[str, str]]:
+    (rules,) = read_all(read("alerts.yml"))
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+
+
+def expressions_of_the_board() -> Iterator[tuple[str, str]]:
+    for panel in json.loads(read("grafana.json"))["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+
+
+@pytest.mark.parametrize("source", [expressions_of_the_rules, expressions_of_the_board])
+def test_every_metric_that_is_asked_for_is_exposed(
+    source: Callable[[], Iterator[tuple[str, str]]], exposed: set[str]
+) -> None:
+    asked = list(source())
+    assert len(asked) > 9
+    for title, expression in asked:
+        names = set(NAME.findall(expression))
+        assert names or "up{" in expression, title
+        assert names <= exposed, title
+
+
+def test_the_outcomes_that_are_asked_for_exist() -> None:
+    asked = re.findall(r'outcome=\\?"(\w+)', read("alerts.yml") + read("grafana.json"))
+    assert asked
+    assert set(asked) <= set(Metrics().waits)
+
+
+def test_each_rule_says_how_bad_it_is_and_what_to_do() -> None:
+    (rules,) = read_all(read("alerts.yml"))
+    for rule in (rule for group in rules["groups"] for rule in group["rules"]):
+        assert set(rule) - {"for"} == {"alert", "expr", "labels", "annotations"}
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description"}
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def test_the_panels_of_the_board_do_not_overlap() -> None:
+    panels = json.loads(read("grafana.json"))["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) == 23, "a board has 24 columns"
+
+
+def node_of(arguments: list[str], tmp_path: Path) -> str:
+    """Let the command read these arguments, and return which node it would run."""
+    assert arguments[0] == "serve"
+    assert "/etc/coterie/coterie.toml" in arguments
+    file = tmp_path / "coterie.toml"
+    file.touch()
+    real = [str(file) if part == "/etc/coterie/coterie.toml" else part for part in arguments[1:]]
+    node = command.make_context("serve", real).params["node"]
+    assert isinstance(node, str)
+    return node
+
+
+def test_the_unit_runs_a_node_by_its_name(tmp_path: Path) -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.read_string(read("coterie@.service"))
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    assert program.endswith("/coterie")
+    assert node_of(arguments, tmp_path) == "%i"
+
+
+def test_the_compose_file_runs_the_nodes_of_the_configuration(tmp_path: Path) -> None:
+    nodes = convert(tomllib.loads(read("coterie.toml"))).membership.members
+    (composed,) = read_all(read("compose.yml"))
+    services = composed["services"]
+    assert list(services) == [member.name for member in nodes]
+    for member in nodes:
+        service = services[member.name]
+        assert node_of(service["command"], tmp_path) == member.name
+        assert member.address.host == member.name, "services find each other by their names"
+        assert service["volumes"][1] == f"data-{member.name}:/var/lib/coterie"
+        assert f"data-{member.name}" in composed["volumes"]
+
+
+def test_the_stateful_set_has_a_pod_for_each_node_of_the_configuration(tmp_path: Path) -> None:
+    found = {document["kind"]: document for document in read_all(read("kubernetes.yml"))}
+    pods = found["StatefulSet"]
+    (container,) = pods["spec"]["template"]["spec"]["containers"]
+    assert node_of(container["args"], tmp_path) == "$(POD_NAME)"
+    config = convert(tomllib.loads(found["ConfigMap"]["data"]["coterie.toml"]))
+    name, service = pods["metadata"]["name"], found["Service"]["metadata"]["name"]
+    assert pods["spec"]["serviceName"] == service
+    names = [f"{name}-{number}" for number in range(pods["spec"]["replicas"])]
+    assert [member.name for member in config.membership.members] == names
+    for member in config.membership.members:
+        assert str(member.address) == f"{member.name}.{service}:7420"
+        options = config.options(member.name)
+        assert str(options.data).startswith("/var/lib/coterie/")
+        ports = {port["containerPort"] for port in container["ports"]}
+        assert options.metrics is not None
+        assert ports == {options.listen.port, options.metrics.port}
+    labels = pods["spec"]["template"]["metadata"]["labels"]
+    assert found["Service"]["spec"]["selector"] == labels
+    assert found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    volumes = [claim["metadata"]["name"] for claim in pods["spec"]["volumeClaimTemplates"]]
+    assert volumes == ["data"]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates")
+def test_a_cluster_starts_with_the_certificates_of_the_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coterie.cluster.admin.connection.DISCOVERY_SECONDS_MAX", 0.3)
+    recipe = re.findall(r"```sh\n(.*?)```", read("tls.md"), re.DOTALL)[0]
+    here, changed = re.subn(r"DNS:\S+", "IP:127.0.0.1", recipe)
+    assert changed == 3
+    subprocess.run(["sh", "-c", here], cwd=tmp_path, check=True, capture_output=True)
+    assert not list(tmp_path.glob("*.ext")), "nothing is left behind"
+    assert all(key.stat().st_mode & 0o077 == 0 for key in tmp_path.glob("*.key"))
+
+    def tls(name: str) -> dict[str, str]:
+        files = {"ca": "ca.pem", "certificate": f"{name}.pem", "key": f"{name}.key"}
+        return {key: str(tmp_path / file) for key, file in files.items()}
+
+    made = document(3)
+    configs = {name: convert({**made, "tls": tls(name)}) for name in "abc"}
+    query = "&".join(f"{key}={value}" for key, value in tls("program").items())
+
+    async def main() -> None:
+        nodes = [Node(config, name, new_cluster=True) for name, config in configs.items()]
+        try:
+            for node in nodes:
+                await node.start()
+            url = url_of(configs["a"])
+            async with coterie.connect(f"{url}?{query}") as program, program.lock("x") as held:
+                assert held.valid
+                assert [len(node.voting.lines) for node in nodes] == [1, 1, 1]
+            with pytest.raises(coterie.Unavailable):
+                await coterie.connect(url).open()
+        finally:
+            for node in nodes:
+                await node.stop()
+
+    asyncio.run(main())

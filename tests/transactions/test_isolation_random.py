@@ -1,0 +1,76 @@
+"""Each level is judged on random small histories as its plain meaning would."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+
+import pytest
+
+from coterie.transactions.history import Event, History
+from coterie.transactions.isolation import GUARANTEES, LEVELS, judge_levels
+from tests.transactions.level_oracle import kept
+from tests.transactions.serial_oracle import serializable
+
+WEAKER = LEVELS[:-1]
+
+
+def small(seed: int) -> History:
+    """Draw up to four transactions of up to two sessions, with versions for all, some or no keys."""
+    random = Random(seed)
+    stating = random.choice(("all", "none", "none", "some"))
+    size, keys = random.randint(2, 4), "xyz"[: random.randint(1, 3)]
+    names = range(size)
+    writes = {name: [key for key in keys if random.random() < 0.6] for name in names}
+    versions = {key: random.sample(names, size) for key in keys}
+    history = History()
+    session = [random.choice(("a", "b", None)) for _ in names]
+    for name in names:
+        history.add(Event(name, "begin", session=session[name]))
+    for name in names:
+        for key in keys:
+            if random.random() < 0.5:
+                others = [other for other in names if other != name and key in writes[other]]
+                history.add(Event(name, "read", key, random.choice([None, *others * 3])))
+    for name in names:
+        for key in writes[name]:
+            states = stating == "all" or (stating == "some" and key == "x")
+            history.add(Event(name, "write", key, name, versions[key][name] if states else None))
+    for name in random.sample(names, size):
+        if random.random() < 0.9:
+            history.add(Event(name, "commit" if random.random() < 0.97 else "abort"))
+    return history
+
+
+def differing(seed: int, *, sessions: bool) -> list[str]:
+    history = small(seed)
+    judged = judge_levels(history, sessions=sessions)
+    names = [*WEAKER, *(GUARANTEES if sessions else ())]
+    wrong = [name for name in names if judged[name] != kept(history, name, sessions=sessions)]
+    if not sessions and judged["serializable"] != serializable(history):
+        wrong.append("serializable")
+    held = [bool(judged[name]) for name in LEVELS]
+    assert held == sorted(held, reverse=True), f"seed {seed}: a level holds above one that does not"
+    return wrong
+
+
+@pytest.mark.parametrize("hundred", range(15))
+def test_levels_are_judged_as_every_order_would(hundred: int) -> None:
+    for seed in range(hundred * 100, hundred * 100 + 100):
+        assert differing(seed, sessions=False) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("hundred", range(6))
+def test_levels_and_guarantees_with_sessions_are_judged_as_every_order_would(hundred: int) -> None:
+    for seed in range(hundred * 100, hundred * 100 + 100):
+        assert differing(seed, sessions=True) == [], f"seed {seed}"
+
+
+def test_the_histories_differ_at_every_level() -> None:
+    """A level at which all or none of them pass would show nothing."""
+    judged = [judge_levels(small(seed), sessions=True) for seed in range(300)]
+    for name in (*LEVELS, *GUARANTEES):
+        assert {levels[name] for levels in judged} == {True, False}, name
+    judged = [judge_levels(small(seed)) for seed in range(1500)]
+    for lower, upper in itertools.pairwise(LEVELS):
+        assert any(levels[lower] and not levels[upper] for levels in judged), (lower, upper)
