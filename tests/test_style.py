@@ -343,6 +343,15 @@ def test_the_graph_of_rooms_is_as_drawn() -> None:
     assert {room: " ".join(sorted(others)) for room, others in found.items()} == ROOMS
 
 
+def test_the_picture_of_the_rooms_names_each() -> None:
+    picture = (ROOT / "docs" / "pictures" / "rooms.svg").read_text(encoding="utf-8")
+    words = {
+        word for text in re.findall(r">([^<]+)<", picture) for word in re.findall(r"\w+", text)
+    }
+    rooms = {room(name_of(path)) for path in MODULES} - {"coterie", "__main__"}
+    assert [name for name in sorted(rooms) if name.rpartition(".")[2] not in words] == []
+
+
 def test_algorithms_do_no_input_or_output() -> None:
     impure = [
         f"{show(path)}: {name}"

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from click.shell_completion import CompletionItem
+
     from coterie.process import Process
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
@@ -124,6 +126,17 @@ ALGORITHM_HELP = (
     "ALGORITHM is a name that `coterie algorithms` lists, or one of your own: FILE.py:Class, FILE.py"
     " where it has only one, or package.module:Class."
 )
+
+
+def complete_algorithm(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the algorithms whose names begin so, for the shell; a file if there are none."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - for this one alone
+
+    names = [name for name in every_algorithm() if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
+
 
 variant_option = click.option(VARIANT, metavar="NAME", help="Variant of the algorithm.")
 
