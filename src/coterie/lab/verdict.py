@@ -9,7 +9,7 @@ import msgspec
 
 from coterie.catalogue import algorithm
 from coterie.errors import CoterieError
-from coterie.explore import check, check_timed, needs_clock
+from coterie.explore import check, check_timed, needs_clock, refuse_with_clock
 from coterie.lab.address import Address, Refusal, write_address
 from coterie.lab.bound import Bound
 from coterie.lab.columns import Columns, columns_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 STATES_MAX = 3_000_000
 SECONDS_MAX = 120.0
-TIMED = ("losses", "duplicates", "suspicions")  # faults that a search with a clock does not have
+UNTIMED = ("losses", "duplicates", "suspicions")  # faults that a search with a clock lacks
 
 
 class CheckQuestion(msgspec.Struct, frozen=True):
@@ -110,9 +110,17 @@ def _search(
         "header": header,
         "progress": progress,
     }
+    faults = {name: getattr(bound, name) for name in UNTIMED}
     if not needs_clock(processes):
-        faults = {name: getattr(bound, name) for name in ("crashes", *TIMED)}
-        return check(processes, entries=bound.entries, channel=channel, **faults, **budget)
+        return check(
+            processes,
+            entries=bound.entries,
+            channel=channel,
+            crashes=bound.crashes,
+            **faults,
+            **budget,
+        )
+    refuse_with_clock({"channel": channel, **faults})
     delays = [limit for process in processes if (limit := process.delay_max()) is not None]
     return check_timed(
         processes,
