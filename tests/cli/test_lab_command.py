@@ -12,6 +12,10 @@ import msgspec
 import pytest
 
 from coterie.cli import run
+from coterie.lab.address import Address, code_of, write_address
+from coterie.lab.challenge import BUDGET_MILLISECONDS, ChallengeQuestion, challenges, hint
+from coterie.lab.laboratory import Laboratory
+from coterie.web.lab.exports import ExportQuestion, File, export
 from tests.processes import BOUND_SECONDS, Directory, directory, line
 
 if TYPE_CHECKING:
@@ -140,6 +144,31 @@ def test_answers_are_graded_from_addresses_and_files(
     assert {each["score"] for each in grades} == {1.0}
     assert [each["faults"] for each in grades] == [0, 0, 0, 0, 1]
     assert grades[1]["answer"] == "anna.txt:2"
+
+
+def test_every_challenge_can_be_handed_in_in_every_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An exported violation ends with `show`, which is no move."""
+    laboratory = Laboratory(BUDGET_MILLISECONDS)
+    handed_in = []
+    for name, page in challenges().items():
+        asked = ChallengeQuestion(name, page.moves, budget_ms=BUDGET_MILLISECONDS)
+        way = hint(laboratory, asked)
+        assert isinstance(way, list)
+        moves = [*page.moves, *way]
+        handed_in.append((name, f"#/break/{name}/{'/'.join(map(code_of, way))}"))
+        handed_in.append((name, write_address(Address(page.first, moves))))
+        for form in ("scenario", "jsonl"):
+            written = export(ExportQuestion(page.first, form, moves), lambda: False)
+            assert isinstance(written, File)
+            path = tmp_path / f"{name}.{form}"
+            path.write_text(written.content)
+            handed_in.append((name, str(path)))
+    assert run(["lab", "--grade", *(answer for _, answer in handed_in), "-o", "json"]) == 0
+    grades = msgspec.json.decode(capsys.readouterr().out)
+    assert [each["challenge"] for each in grades] == [name for name, _ in handed_in]
+    assert {each["score"] for each in grades} == {1.0}
 
 
 @pytest.mark.parametrize(
