@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TEXT_MAX = 2_000  # characters
 MEMBERS_MAX = 31  # a plane of order 5
 QUORUMS_MAX = 200
+LISTED_IDS_MAX = 30_000  # of an algorithm that lists its quorums; with more a crash takes seconds
 SIZES_MAX = {"majority": 9, "weighted": 9, "tree": 14, "grid": 15}  # some 200 quorums
 NAMED = re.compile(r"([a-z]+(?::[0-9,]+)?)\s+([0-9]{1,4})", re.ASCII)
 CURVE = 20  # steps from 0 to 1

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.catalogue import algorithm
+from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError
 from coterie.explore import check, check_timed, needs_clock, refuse_with_clock
 from coterie.lab.address import Address, Refusal, write_address
 from coterie.lab.bound import Bound
 from coterie.lab.columns import Columns, columns_of
 from coterie.lab.fork import address_of
+from coterie.lab.quorums import LISTED_IDS_MAX
 from coterie.scenario import from_trace
 from coterie.scenario.play import read_first_line
 
@@ -66,6 +68,7 @@ class CheckAnswer(msgspec.Struct, frozen=True):
 SHOWN = (*CheckAnswer.__struct_fields__, "collision_probability")
 
 
+@shorter_lists(LISTED_IDS_MAX)
 def run_check(
     question: CheckQuestion, progress: Callable[[Progress], None]
 ) -> CheckAnswer | Refusal:
