@@ -8,7 +8,7 @@ import string
 import pytest
 
 from coterie.lab.address import Refusal, code_of
-from coterie.lab.attempt import Task
+from coterie.lab.attempt import NOT_JUDGED, Task
 from coterie.lab.challenge import (
     ChallengeQuestion,
     Score,
@@ -67,6 +67,12 @@ def test_the_shortest_way_reaches_the_goal_and_its_beginnings_do_not(name: str) 
         assert not scored(name, [*page.moves, *way[:short]]).reached
     (read,) = _answers(f"#/break/{name}/{'/'.join(map(code_of, way))}")
     assert read.moves == [*page.moves, *way]
+
+
+def test_a_goal_that_a_search_has_not_come_to_is_not_called_out_of_reach() -> None:
+    asked = ChallengeQuestion("deadlock", ["acquire 1"])
+    assert hint(Laboratory(0), asked) == NOT_JUDGED
+    assert score(Laboratory(0), asked) == NOT_JUDGED
 
 
 def test_a_longer_way_has_a_higher_number_and_what_follows_the_goal_does_not_count() -> None:
