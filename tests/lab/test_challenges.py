@@ -96,6 +96,7 @@ def test_a_move_outside_the_bound_ends_an_attempt() -> None:
         (ChallengeQuestion("overtaken", ["acquire 2"]), "begins with other moves"),
         (ChallengeQuestion("deadlock", ["acquire 9"]), "cannot"),
         (ChallengeQuestion("deadlock", ["release 1"]), "cannot"),
+        (ChallengeQuestion("deadlock", [f"acquire {'1' * 5_000}"]), "cannot"),
     ],
 )
 def test_what_is_no_answer_is_refused(question: ChallengeQuestion, text: str) -> None:

@@ -63,6 +63,11 @@ def test_an_algorithm_with_too_many_quorums_for_a_page_is_refused(
     assert b"too many quorums to list them all here" in post(path, question).body
 
 
+def test_a_fault_with_a_very_long_number_is_refused() -> None:
+    question = {"first": "maekawa 3", "faults": [f"crash {'1' * 5_000} @ 1"]}
+    assert post("simulate", question).status == 400
+
+
 def test_quorums_that_are_not_listed_may_be_many() -> None:
     assert answer("simulate", {"first": "maekawa 20 coterie=majority", "entries": 1})["succeeded"]
 
