@@ -289,8 +289,9 @@ def _command(question: TrialQuestion, header: Header, channel: Channel | None) -
         algorithm(header.algorithm).costs, Costs
     ):  # an election has no users that ask
         unused = {"workload", "entries", "rate", "hold"}
-    usual = {"workload": "closed", "entries": 10, "rate": 0.1, "hold": "0", "latency": "1"}
+    usual = {"workload": "closed", "entries": 10, "rate": 0.1, "latency": "1"}
     usual |= {"loss": 0.0, "duplication": 0.0, "seed": 0}
+    usual["hold"] = ""  # always written: what is usual depends on the variant
     for name, default in usual.items():
         chosen: Any = getattr(question, name)
         if chosen != default and name not in unused:
