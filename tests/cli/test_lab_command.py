@@ -74,18 +74,29 @@ def test_a_run_that_cannot_be_played_is_refused_before_a_page_is_served(
     assert text in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "library", "extras"),
+    [
+        (["lab"], "uvicorn", "web,explore"),
+        (["lab"], "numpy", "web,explore"),
+        (["status", "--web"], "uvicorn", "web"),
+    ],
+)
 def test_a_missing_library_is_named_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    library: str,
+    extras: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     find = importlib.util.find_spec
 
     def without(name: str, *rest: Any) -> Any:
-        return None if name == "uvicorn" else find(name, *rest)
+        return None if name == library else find(name, *rest)
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
-    for arguments in (["lab"], ["status", "--web"]):
-        assert run(arguments) == 78
-        assert "need uvicorn: pip install 'coterie[web]'" in capsys.readouterr().err
+    assert run(arguments) == 78
+    assert f"need {library}: pip install 'coterie[{extras}]'" in capsys.readouterr().err
 
 
 def test_a_node_serves_the_dashboard_beside_its_votes(shell: Directory) -> None:

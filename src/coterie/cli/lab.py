@@ -84,7 +84,7 @@ def command(
     if export is not None:
         _export(_read(runs[0], algorithm) if runs else None, export)
         return 0
-    web.require()
+    web.require("explore")
     found = _read(runs[0], algorithm) if runs else None
     if found is None or isinstance(found, Address):
         show_run(found, port, browser=not no_open)
@@ -95,7 +95,7 @@ def command(
 
 def show_trace(trace: Trace) -> None:
     """Serve the laboratory with a run that a command has found, drawn if it cannot be played."""
-    web.require()
+    web.require("explore")
     show_run(playable_run(trace), PORT, browser=True, trace=trace)
 
 
@@ -126,7 +126,7 @@ def playable_run(trace: Trace) -> Address | None:
 
 def look_at(trace: Trace) -> None:
     """Serve the laboratory with a recorded run, drawn as it was."""
-    web.require()
+    web.require("explore")
     show_run(None, PORT, browser=True, trace=trace)
 
 
