@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from coterie.errors import ConfigError
 from coterie.lab.address import Refusal
 from coterie.lab.attempt import NOT_JUDGED
+from coterie.lab.editors import reaches
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.lesson import (
     AnswerQuestion,
@@ -114,6 +116,13 @@ def test_an_answer_that_needs_a_search_is_not_judged_by_one_that_was_cut(
     """What was not seen in the time given is not what cannot be."""
     judged = judge_answer(Laboratory(0), AnswerQuestion(name, number, 0, answer))
     assert judged == NOT_JUDGED
+
+
+def test_a_graph_as_a_goal_is_no_larger_than_on_its_page() -> None:
+    text = msgspec.json.encode({f"P{number}": None for number in range(61)}).decode()
+    refused = reaches("graph", "no deadlock", text)
+    assert isinstance(refused, Refusal)
+    assert "at most 60 processes" in refused.error
 
 
 def test_a_goal_is_reached_within_its_limit_only() -> None:

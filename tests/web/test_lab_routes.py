@@ -86,6 +86,7 @@ def test_the_shortest_violation_is_found_from_the_start_and_from_here() -> None:
         ("open", {"address": "#/elsewhere"}),
         ("graph", {"text": "{"}),
         ("graph", {"text": '{"P": {"any": 3}}'}),
+        ("graph", {"text": '{"P": {"of": ' + "1" * 5_000 + ', "from": ["Q"]}}'}),
         ("goal", {"lesson": "nothing", "page": 0, "question": {"first": BASIC}}),
         ("export", {"first": "maekawa 3", "form": "exe"}),
         ("export", {"first": "maekawa 3", "form": "svg", "moves": ["fly 1"]}),
