@@ -12,7 +12,8 @@ from coterie import web
 from coterie.catalogue import is_reference, load
 from coterie.cli.common.output import output_option, write_file
 from coterie.errors import UsageError
-from coterie.lab.address import Address
+from coterie.lab.address import Address, Refusal
+from coterie.lab.scenario import read_scenario
 from coterie.scenario.play import read_first_line
 from coterie.trace import Trace, parse_trace
 
@@ -81,7 +82,7 @@ def command(
     if export is not None:
         _export(_read(runs[0], algorithm) if runs else None, export)
         return 0
-    web.require()
+    web.require("explore")
     found = _read(runs[0], algorithm) if runs else None
     if found is None or isinstance(found, Address):
         show_run(found, port, browser=not no_open)
@@ -92,13 +93,12 @@ def command(
 
 def show_trace(trace: Trace) -> None:
     """Serve the laboratory with a run that a command has found, drawn if it cannot be played."""
-    web.require()
+    web.require("explore")
     show_run(playable_run(trace), None, browser=True, trace=trace)
 
 
 def run_of(trace: Trace) -> Address:
     """Return the run that leads through a trace; raise a `UsageError` if it cannot be played by hand."""
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
     from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
 
     found = address_of(trace)
@@ -109,7 +109,6 @@ def run_of(trace: Trace) -> Address:
 
 def playable_run(trace: Trace) -> Address | None:
     """Return the run that leads through a trace, if it can be played by hand to its end."""
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
     from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.questions import Question  # noqa: PLC0415 - as above
@@ -125,7 +124,7 @@ def playable_run(trace: Trace) -> Address | None:
 
 def look_at(trace: Trace) -> None:
     """Serve the laboratory with a recorded run, drawn as it was."""
-    web.require()
+    web.require("explore")
     show_run(None, None, browser=True, trace=trace)
 
 
@@ -133,7 +132,6 @@ def show_run(
     run: Address | None, port: int | None, *, browser: bool, trace: Trace | None = None
 ) -> None:
     """Serve the laboratory, with a run to play or a trace to look at if there is one."""
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - an extra
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.questions import Question  # noqa: PLC0415 - as above
     from coterie.web.app import make_app  # noqa: PLC0415 - as above
@@ -157,7 +155,6 @@ def show_run(
 
 
 def _export(run: Address | Trace | None, path: Path) -> None:
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
     from coterie.web.lab.file import map_page  # noqa: PLC0415 - as above
 
     if run is None:
@@ -198,15 +195,12 @@ def _read_file(path: Path, own: str | None) -> Address | Trace:
         trace = parse_trace(text)
         name = _trusted(path, trace.header.algorithm, own)
         return Trace(msgspec.structs.replace(trace.header, algorithm=name), trace.records)
-    lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
-    if not lines:
-        raise UsageError(
-            f"{path} is empty: the first line of a scenario is an algorithm and a size"
-        )
-    words = shlex.split(lines[0])
+    run = read_scenario(text)
+    if isinstance(run, Refusal):
+        raise UsageError(f"{path}: {run.error}")
+    words = shlex.split(run.first)
     name = _trusted(path, words[0], own)
-    first = lines[0] if name == words[0] else shlex.join([name, *words[1:]])
-    return Address(first, [line for line in lines[1:] if line.strip() != "show"])
+    return run if name == words[0] else Address(shlex.join([name, *words[1:]]), run.moves)
 
 
 def _trusted(path: Path, name: str, own: str | None) -> str:
