@@ -13,6 +13,7 @@ from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
     choose,
+    complete_algorithm,
     open_option,
     trace_option,
     variant_option,
@@ -48,7 +49,7 @@ SEARCH_OPTIONS = (*WORLD_OPTIONS, "max_states", "max_time", "device")
 
 
 @click.command("check", cls=AlgorithmCommand)
-@click.argument("algorithm", required=False)
+@click.argument("algorithm", required=False, shell_complete=complete_algorithm)
 @click.option(
     "--all", "everything", is_flag=True, help="Check every algorithm that needs no clock."
 )

@@ -26,9 +26,7 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="Where to listen on this machine, or the next free port; 0: any.",
+    help=f"Where to listen on this machine, {PORT} or the next free port by default; 0: any.",
 )
 @click.option(
     "--algorithm",
@@ -50,7 +48,7 @@ def command(
     *,
     runs: tuple[str, ...],
     algorithm: str | None,
-    port: int,
+    port: int | None,
     no_open: bool,
     export: Path | None,
     grade: bool,
@@ -95,7 +93,7 @@ def command(
 def show_trace(trace: Trace) -> None:
     """Serve the laboratory with a run that a command has found, drawn if it cannot be played."""
     web.require()
-    show_run(playable_run(trace), PORT, browser=True, trace=trace)
+    show_run(playable_run(trace), None, browser=True, trace=trace)
 
 
 def run_of(trace: Trace) -> Address:
@@ -128,10 +126,12 @@ def playable_run(trace: Trace) -> Address | None:
 def look_at(trace: Trace) -> None:
     """Serve the laboratory with a recorded run, drawn as it was."""
     web.require()
-    show_run(None, PORT, browser=True, trace=trace)
+    show_run(None, None, browser=True, trace=trace)
 
 
-def show_run(run: Address | None, port: int, *, browser: bool, trace: Trace | None = None) -> None:
+def show_run(
+    run: Address | None, port: int | None, *, browser: bool, trace: Trace | None = None
+) -> None:
     """Serve the laboratory, with a run to play or a trace to look at if there is one."""
     from coterie.lab.address import Refusal  # noqa: PLC0415 - an extra
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
@@ -151,7 +151,7 @@ def show_run(run: Address | None, port: int, *, browser: bool, trace: Trace | No
         page = f"/{position.address}"
     pages = LabPages(laboratory, trace)
     try:
-        show(make_app(pages.routes()), port, page, browser=browser)
+        show(make_app(pages.routes()), port, PORT, page, browser=browser)
     finally:
         pages.close()
 

@@ -75,7 +75,7 @@ async def _record(url: str | None, seconds: float) -> RecordedCluster:
 
     chosen = choose_url(url)
     if scheme_of(chosen) != "coterie":
-        raise UsageError(f"only clusters are recorded, not {chosen}")
+        raise UsageError(f"only clusters are recorded, not {scheme_of(chosen)}:")
     membership = await learn_membership(chosen)
     if membership.algorithm is None:
         raise UsageError(
