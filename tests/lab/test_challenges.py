@@ -24,7 +24,7 @@ from coterie.lab.questions import Question
 ENOUGH = 60_000
 LABORATORY = Laboratory(ENOUGH)
 SHORTEST = {
-    "nobody-answers": 2,
+    "no-answer": 2,
     "deadlock": 6,
     "two-inside": 5,
     "two-tokens": 5,
@@ -33,7 +33,7 @@ SHORTEST = {
     "starve-3": 4,
     "as-surveyed": 7,
     "no-leader": 5,
-    "ring-stops": 6,
+    "ring-goes-on": 6,
     "twice": 4,
     "served": 12,
 }

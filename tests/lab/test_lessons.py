@@ -48,14 +48,20 @@ def judged(name: str, number: int, moves: list[str]) -> Verdict:
     return verdict
 
 
+def played(name: str, number: int, moves: list[str]) -> list[str]:
+    """Play moves of a page, and return them as they were understood."""
+    position = LABORATORY.play(Question(lessons()[name].pages[number].first, moves))
+    assert isinstance(position, Position)
+    assert position.refusal is None
+    return position.moves
+
+
 def solved(name: str, number: int) -> list[str]:
     """Play the solution, and return all moves as they were understood."""
     page = lessons()[name].pages[number]
-    position = LABORATORY.play(Question(page.first, [*page.moves, *page.solution]))
-    assert isinstance(position, Position)
-    assert position.refusal is None
-    assert position.moves[: len(page.moves)] == page.moves, "given moves stand as they are shown"
-    return position.moves
+    moves = played(name, number, [*page.moves, *page.solution])
+    assert moves[: len(page.moves)] == page.moves, "given moves stand as they are shown"
+    return moves
 
 
 @pytest.mark.parametrize(("name", "number"), RUNS)
@@ -77,6 +83,72 @@ def test_a_text_reaches_its_goal_by_the_solution_alone(name: str, number: int) -
     assert isinstance(nonsense, Refusal)
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "moves"),
+    [
+        ("server", 3, "acquire 2; deliver 2 > 1; deliver 1 > 2; acquire 3; release 2; run"),
+        ("server", 4, "acquire 2; run"),
+        ("ring", 2, "acquire 2; ring 1 PAUSE; run"),
+        ("faults", 1, "acquire 2; drop 2 > 1"),
+        ("trees", 3, "acquire 3; drop 3 > 1"),
+    ],
+)
+def test_a_run_without_what_the_page_tells_of_is_not_accepted(
+    name: str, number: int, moves: str
+) -> None:
+    made = played(name, number, moves.split("; "))
+    assert not judged(name, number, made).reached
+
+
+def test_process_3_is_told_that_it_has_to_wait_before_it_enters() -> None:
+    given = lessons()["server"].pages[3].moves
+    granted = [*given, "release 2", "deliver 2 > 1", "deliver 1 > 3"]
+    assert not judged("server", 3, granted).reached
+    assert judged("server", 3, [*granted, "deliver 1 > 3"]).reached
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "text"),
+    [
+        ("update", 0, "1,2"),
+        ("update", 0, "2,3 2,4 3,4"),
+        ("update", 1, "2"),
+        ("quorums", 2, "1"),
+        ("quorums", 3, "2"),
+        ("transactions", 0, "r1(x) w1(x) c1"),
+        ("transactions", 1, "r1(x) r2(x) w1(x) w2(x) c1 c2"),
+        ("transactions", 2, "r2(x) c2"),
+        ("transactions", 2, "a1 w2(y) r2(x) c2"),
+        ("transactions", 3, "r1(x)"),
+        ("deadlock", 0, '{"P1": "P2", "P2": "P1"}'),
+        ("deadlock", 4, "{}"),
+        ("deadlock", 4, '{"worker": null, "ledger": null, "batch": null, "orders": null}'),
+    ],
+)
+def test_a_text_that_leaves_out_what_is_hard_is_not_accepted(
+    name: str, number: int, text: str
+) -> None:
+    found = judge_goal(LABORATORY, GoalQuestion(name, number, text=text))
+    assert found == Verdict(reached=False, text="too much is changed")
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "text"),
+    [
+        ("update", 0, "1,2 1,3 1,4 2,3,4"),
+        ("transactions", 0, "r2(x) w2(x) c2 r1(x) w1(x) c1"),
+        (
+            "deadlock",
+            4,
+            '{"worker": null, "ledger": {"held": ["batch"]}, "batch": "orders", "orders": {"held": ["worker"]}}',
+        ),
+    ],
+)
+def test_another_solution_is_accepted(name: str, number: int, text: str) -> None:
+    found = judge_goal(LABORATORY, GoalQuestion(name, number, text=text))
+    assert found == Verdict(reached=True)
+
+
 @pytest.mark.parametrize(("name", "number", "place"), ASKS)
 def test_an_answer_is_judged_by_what_the_run_measures(name: str, number: int, place: int) -> None:
     page = lessons()[name].pages[number]
@@ -92,6 +164,7 @@ def test_an_answer_is_judged_by_what_the_run_measures(name: str, number: int, pl
     ("name", "number", "right"),
     [
         ("server", 0, ["3", "0"]),
+        ("permission", 0, ["6"]),
         ("permission", 2, ["6"]),
         ("clocks", 0, ["yes", "no", "yes"]),
         ("clocks", 1, ["1.2", "2.2"]),
@@ -161,6 +234,7 @@ def test_a_question_that_does_not_exist_is_refused(ask: int) -> None:
         ("```run\nmaekawa 3\n```", "neither a goal nor a question"),
         ("```run\nmaekawa 3\n@ask how much? = weight\n```", "expected one of the measures"),
         ("```graph\n{}\n@goal wonder\n```", "expected one of the goals"),
+        ("```graph\n{}\n@goal cycle\n@require x\n```", "expected one of the requirements"),
     ],
 )
 def test_a_lesson_that_is_written_wrong_is_refused(body: str, text: str) -> None:

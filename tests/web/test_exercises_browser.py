@@ -104,7 +104,7 @@ def test_questions_of_a_lesson_are_answered(browser: Browser, lab: str) -> None:
     ("address", "heading"),
     [
         ("#/learn/deadlock/2", "No deadlock"),
-        ("#/learn/transactions/1", "Not serializable"),
+        ("#/learn/transactions/1", "Not conflict-serializable"),
         ("#/learn/quorums/4", "A coterie"),
     ],
 )
@@ -119,6 +119,35 @@ def test_an_editor_of_a_lesson_judges_its_goal(
         page.get_by_role("button", name="show me").click()
         expect(page.locator(".lesson")).to_contain_text("✓ reached")
         assert serious_findings(page) == []
+
+
+def test_a_text_that_keeps_too_little_of_the_given_one_is_told_so(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(f"{lab}#/learn/deadlock/5")
+        expect(page.locator(".lesson")).to_contain_text("with one entry changed")
+        page.locator("textarea").fill("{}")
+        expect(page.locator(".lesson")).to_contain_text("! too much is changed")
+
+
+def test_conflicts_are_told_by_their_order_and_blind_writes_named(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(f"{lab}#/history/w1(x)%20w2(x)%20r3(x)")
+        expect(page.locator(".left")).to_contain_text("T3 read after T1 wrote")
+        page.locator("textarea").fill("r1(x) w2(x) w1(x) w3(x)")
+        verdict = page.locator(".right .card").first
+        expect(verdict).to_contain_text("Not conflict-serializable")
+        expect(verdict).to_contain_text("may be view-serializable")
+        page.locator("textarea").fill("r1(x) r2(x) w1(x) w2(x)")
+        expect(verdict).not_to_contain_text("view-serializable")
+        expect(verdict).to_contain_text("Not conflict-serializable")
+        page.get_by_role("button", name="aborted read", exact=True).click()
+        expect(verdict.get_by_role("heading")).to_have_text("Not serializable")
 
 
 def test_a_schedule_is_written_and_its_cycle_named(browser: Browser, lab: str) -> None:

@@ -15,9 +15,10 @@ import msgspec
 from coterie.lab.address import Refusal
 from coterie.lab.editors import reaches
 from coterie.lab.goal import parse_goal
-from coterie.lab.page import Page, parse_pages
+from coterie.lab.page import Editor, Page, parse_pages
 from coterie.lab.quantity import measure
 from coterie.lab.questions import Question
+from coterie.lab.requirement import kept
 
 if TYPE_CHECKING:
     from coterie.lab.laboratory import Laboratory
@@ -71,7 +72,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """Whether the goal is reached; if a rule of the page forbids how, the reason."""
 
     reached: bool
-    text: Literal["", "too many moves", "another run"] = ""
+    text: Literal["", "too many moves", "another run", "too much is changed"] = ""
 
 
 @functools.cache
@@ -96,11 +97,19 @@ def judge_goal(laboratory: Laboratory, asked: GoalQuestion) -> Verdict | Refusal
     if isinstance(page, Refusal):
         return page
     if page.editor is not None:
-        reached = reaches(page.editor, page.goal, asked.text)
-        return reached if isinstance(reached, Refusal) else Verdict(reached=reached)
+        return _judge_text(page, page.editor, asked.text)
     if asked.question is None or not page.goal:
         return Refusal("this page asks for no run")
     return _judge_run(laboratory, page, asked.question)
+
+
+def _judge_text(page: Page, editor: Editor, text: str) -> Verdict | Refusal:
+    reached = reaches(editor, page.goal, text)
+    if isinstance(reached, Refusal):
+        return reached
+    if reached and page.requirement and not kept(page.requirement, page.text, text):
+        return Verdict(reached=False, text="too much is changed")
+    return Verdict(reached=reached)
 
 
 def _judge_run(laboratory: Laboratory, page: Page, question: Question) -> Verdict | Refusal:

@@ -10,7 +10,8 @@ line of a scenario, moves, and directives:
     @ask WORDS = MEASURE   a question; `coterie.lab.quantity` lists what can be asked for
 
 A block `graph`, `history` or `coterie` has the text of that editor instead, a `@goal` that
-`coterie.lab.editors` lists, and below `@solution` a text that reaches it.
+`coterie.lab.editors` lists, a `@require` of `coterie.lab.requirement` for what of the text has to
+stay, and below `@solution` a text that reaches the goal.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from coterie.lab.bound import Bound
 from coterie.lab.editors import GOALS
 from coterie.lab.goal import parse_goal
 from coterie.lab.quantity import check_quantity
+from coterie.lab.requirement import REQUIREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +59,7 @@ class Page(msgspec.Struct, frozen=True):
     solution: list[str] = []
     editor: Editor | None = None
     text: str = ""
+    requirement: str = ""  # what of the text has to stay; empty if anything may change
     solved: str = ""  # a text that reaches the goal
 
 
@@ -88,17 +91,28 @@ def _page(title: str, body: str) -> Page:
     block = _block(found[2].splitlines())
     if found[1] == "run":
         return _run_page(title, words, block)
-    editor = cast("Editor", found[1])
+    return _editor_page(title, words, cast("Editor", found[1]), block)
+
+
+def _editor_page(title: str, words: list[str], editor: Editor, block: _Block) -> Page:
     goal = block.directives.get("goal", "")
     if goal not in GOALS[editor]:
         raise ValueError(f"expected one of the goals {', '.join(GOALS[editor])}, got {goal!r}")
+    known = REQUIREMENTS[editor]
+    requirement = block.directives.get("require", "")
+    if requirement and requirement not in known:
+        raise ValueError(
+            f"expected one of the requirements {', '.join(known)}, got {requirement!r}"
+        )
+    task = GOALS[editor][goal]
     return Page(
         title,
         words,
         goal,
-        GOALS[editor][goal],
+        f"{task}, {known[requirement]}" if requirement else task,
         editor=editor,
         text="\n".join(block.lines),
+        requirement=requirement,
         solved="\n".join(block.rest),
     )
 

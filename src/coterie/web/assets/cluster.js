@@ -48,7 +48,7 @@ function close() {
   stream = null;
 }
 
-// A page that nobody sees asks for nothing.
+// A page that is not shown asks for nothing.
 document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
 
 function takeFirst(first) {

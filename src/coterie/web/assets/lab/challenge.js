@@ -1,7 +1,7 @@
 // Challenges: bring something about in as few moves as can be; the server knows how few that is.
 import { download, html } from "../ui.js";
 import { Words } from "./lesson.js";
-import { ask, begin, complain, cursor, hidden, make, moves, place, reveal, task } from "./run.js";
+import { ask, begin, complain, cursor, hidden, moves, place, reveal, task } from "./run.js";
 import { effect, signal } from "../vendor/signals.js";
 
 const STORED = "coterie-challenges";

@@ -1,11 +1,11 @@
 // Check: every interleaving within a bound, with progress; what is found is played by hand.
-import { html } from "../ui.js";
+import { Sparkline, html } from "../ui.js";
 import { batch, signal } from "../vendor/signals.js";
-import { parts } from "./panels.js";
+import { AlgorithmFields, parts } from "./panels.js";
 import { BOUNDS, catalogue, first, request } from "./run.js";
 import { Legend, Timeline, ViewBar, newView, whole } from "./timeline.js";
 export { KEYS } from "./timeline.js";
-import { AlgorithmFields, decode } from "./trial.js";
+import { decode } from "./trial.js";
 
 const DEFAULT = "maekawa 3 variant=survey";
 const NONE = { entries: 1, crashes: 0, losses: 0, duplicates: 0, suspicions: 0 };
@@ -30,7 +30,7 @@ export function open(hash) {
   check(decode(text) || DEFAULT, allowed);
 }
 
-/** Leave the page: nobody waits for the answer any more. */
+/** Leave the page: the answer is no longer awaited. */
 export const close = () => stop.abort();
 
 async function check(wanted, allowed) {
@@ -94,8 +94,7 @@ export function Main() {
 
 /** A flawed variant may be fine in a small setting: offer the smallest in which it is known to fail. */
 function KnownFlaw() {
-  const { name, rest } = parts(line.value);
-  const variant = rest.find((each) => each.startsWith("variant="))?.slice(8);
+  const { name, variant } = parts(line.value);
   const flaw = catalogue.value.find((each) => each.name === name)?.variants.find((each) => each.name === variant)?.flaw;
   if (!flaw) return null;
   const wanted = [name, flaw.size, `variant=${variant}`, ...Object.entries(flaw.parameters).map(([key, value]) => `${key}=${value}`)].join(" ");
@@ -104,11 +103,10 @@ function KnownFlaw() {
 
 function Progress() {
   const now = progress.value;
-  const most = Math.max(1, ...rates.value);
   return html`<section class="card" role="status"><h2>Searching</h2>
     <progress aria-label="searching"></progress>
     <p class="progress-line">${now ? html`<b>${now.states.toLocaleString("en")}</b> states, ${now.depth} moves deep, ${Math.round(now.states_per_second).toLocaleString("en")} states a second, ${now.seconds.toFixed(1)} s` : "beginning…"}</p>
-    <svg class="spark" viewBox="0 0 300 48" preserveAspectRatio="none" aria-hidden="true"><polyline points=${rates.value.map((rate, i) => `${(i * 300 / 59).toFixed(1)},${(46 - 44 * rate / most).toFixed(1)}`).join(" ")} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" /></svg>
+    <${Sparkline} values=${rates.value} label="states a second" />
     <button type="button" onClick=${() => { stop.abort(); searching.value = false; }}>cancel</button></section>`;
 }
 

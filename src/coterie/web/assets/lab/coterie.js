@@ -39,7 +39,7 @@ const braces = (members) => `{${members.join(",")}}`;
 function Verdict({ answer }) {
   return html`<section class="card"><h2>${answer.coterie ? "A coterie" : "No coterie"}</h2>
     ${answer.coterie ? html`<p class="good">✓ any two quorums have a member in common, and none contains another</p>` : html`<ul class="plain">${answer.faults.map((text) => html`<li key=${text} class="bad">✕ ${text}</li>`)}</ul>`}
-    ${answer.nondominated === true && html`<p class="good">✓ nondominated: no other coterie has a quorum alive more often, whenever this one has</p>`}
+    ${answer.nondominated === true && html`<p class="good">✓ nondominated: no other coterie has a quorum alive whenever this one has, and at other times too</p>`}
     ${answer.nondominated === false && html`<p class="warning">! dominated: ${answer.split.length ? html`neither <span class="mono">${braces(answer.split[0])}</span> nor <span class="mono">${braces(answer.split[1])}</span> contains a quorum` : "there is a split of the members without a quorum in either part"}</p>`}
     ${answer.dominating.length > 0 && html`<p>By this one, for example: <span class="mono">${answer.dominating.slice(0, 12).map(braces).join(" ")}${answer.dominating.length > 12 ? " …" : ""}</span>
       <button type="button" class="link" onClick=${() => editor.change(answer.dominating.map((quorum) => quorum.join(",")).join(" "))}>take it</button></p>`}

@@ -12,7 +12,8 @@ const EXAMPLES = {
   "three in a ring": "r1(x) w2(x) r2(y) w3(y) r3(z) w1(z) c1 c2 c3",
   "late write": "r1(y) w2(x) c2 w1(x) c1",
 };
-const WORDS = { ww: "replaced what it wrote", wr: "read what it wrote", rw: "replaced what it read" };
+const WORDS = { ww: ["wrote", "wrote"], wr: ["wrote", "read"], rw: ["read", "wrote"] }; // the first, then the second
+const READS = ["G1a", "G1b"]; // of what was aborted, or replaced by its own writer
 const OUTCOMES = { "as written": ["✓", "good"], reordered: ["~", "warning"], otherwise: ["✕", "bad"] };
 const editor = editors.history;
 const pointed = signal(null); // a conflict that is pointed at
@@ -97,11 +98,30 @@ function Conflicts({ answer }) {
   return html`<section class="card"><h2>Conflicts</h2>
     ${answer.conflicts.length === 0 && html`<p class="quiet">None: any order has the same outcome.</p>`}
     <ul class="plain">${answer.conflicts.map((each) => html`<li key=${each.text} onPointerEnter=${() => { pointed.value = each; }} onPointerLeave=${() => { pointed.value = null; }}>
-      <strong>${each.source} → ${each.target}</strong> <span class="mono">${each.kind} ${each.key}</span> <span class="quiet">${each.text}: ${each.target} ${WORDS[each.kind]}</span></li>`)}</ul></section>`;
+      <strong>${each.source} → ${each.target}</strong> <span class="mono">${each.kind} ${each.key}</span> <span class="quiet">${each.text}: ${each.target} ${WORDS[each.kind][1]} after ${each.source} ${WORDS[each.kind][0]}</span></li>`)}</ul></section>`;
+}
+
+/** A read of what was aborted or replaced is no cycle: no serial order explains it, by conflicts or otherwise. */
+function headingOf(answer) {
+  if (answer.serializable === null) return "Not decided";
+  if (answer.serializable) return "Serializable";
+  return answer.findings.some((each) => READS.includes(each.name)) ? "Not serializable" : "Not conflict-serializable";
+}
+
+/** Whether some transaction writes an item that it has not read before. */
+function writesBlindly(operations) {
+  const read = new Set();
+  return operations.some((operation) => {
+    if (operation.startsWith("r")) read.add(operation.slice(1));
+    return operation.startsWith("w") && !read.has(operation.slice(1));
+  });
 }
 
 function Verdict({ answer }) {
-  return html`<section class="card"><h2>${answer.serializable ? "Serializable" : answer.serializable === null ? "Not decided" : "Not serializable"}</h2>
+  const heading = headingOf(answer);
+  return html`<section class="card"><h2>${heading}</h2>
+    ${heading === "Not conflict-serializable" && writesBlindly(answer.operations) && html`<p class="quiet">Some writes are blind: their transaction has not read the item before.
+      With blind writes a schedule may be view-serializable all the same, if a later write hides what they do; conflicts alone do not tell.</p>`}
     ${answer.serializable && html`<p class="good">✓ the same outcome as one after the other: <strong class="mono">${answer.order.join(", ") || "nothing was committed"}</strong></p>`}
     ${answer.findings.map((each) => html`<div key=${each.cycle.join()}><strong class="bad">✕ ${each.meaning} (${each.name}): ${each.cycle.join(" → ")}</strong>
       <ul>${each.sentences.map((text) => html`<li key=${text}>${text}</li>`)}</ul></div>`)}</section>`;

@@ -80,9 +80,14 @@ effect(() => {
   judge({ question: { first: first.value, moves: moves.value, cursor: cursor.value, bound: bound.value } });
 });
 
+/** Keep what is being typed: the verdict on another answer draws the card again meanwhile. */
+function type(number, text) {
+  answers.value = { ...answers.value, [number]: { text, right: null } };
+}
+
 async function answerTo(number, text) {
   const here = current.value;
-  answers.value = { ...answers.value, [number]: { text, right: null } };
+  type(number, text);
   if (!text.trim()) return;
   try {
     const { reached } = await ask("/api/answer", { lesson: here.lesson.name, page: here.page, ask: number, answer: text });
@@ -101,7 +106,7 @@ export function Words({ text }) {
 function Ask({ number, text }) {
   const given = answers.value[number];
   return html`<li><label>${text}
-    <span class="row"><input type="text" maxlength="60" autocomplete="off" value=${given?.text ?? ""} onChange=${(event) => answerTo(number, event.currentTarget.value)} />
+    <span class="row"><input type="text" maxlength="60" autocomplete="off" value=${given?.text ?? ""} onInput=${(event) => type(number, event.currentTarget.value)} onChange=${(event) => answerTo(number, event.currentTarget.value)} />
       <span role="status">${given?.right === true && html`<strong class="good">✓ right</strong>`}${given?.right === false && html`<span class="warning">! not so</span>`}</span></span></label></li>`;
 }
 

@@ -6,30 +6,34 @@ import {
   place, problem, redo, request, saved, searching, soon, states, steps, takeBranch, undo,
 } from "./run.js";
 
-/** The first line in parts. */
+/** The first line in parts; the variant is empty if it names none. */
 export function parts(line) {
   const [name, size, ...rest] = line.split(/\s+/);
-  return { name, size: Number(size) || 3, rest };
+  const variant = rest.find((each) => each.startsWith("variant="));
+  return { name, size: Number(size) || 3, variant: variant?.slice(8) ?? "", others: rest.filter((each) => each !== variant) };
+}
+
+/** The algorithm, its size and its variant. */
+export function AlgorithmFields({ first, most, onChange }) {
+  const now = parts(first);
+  const variants = catalogue.value.find((each) => each.name === now.name)?.variants ?? [];
+  const chosen = now.variant || variants[0]?.name;
+  const change = (key) => (event) => {
+    const next = { ...now, [key]: event.currentTarget.value };
+    if (key === "name") { next.variant = ""; next.others = []; }
+    onChange([next.name, next.size, next.variant && `variant=${next.variant}`, ...next.others].filter(Boolean).join(" "));
+  };
+  const among = (choices, value, key) => html`<select value=${value} onChange=${change(key)}>
+    ${choices.map((each) => html`<option key=${each.name} value=${each.name} selected=${each.name === value}>${each.name}${each.sound === false && " (flawed)"}</option>`)}</select>`;
+  return html`<label>algorithm ${among(catalogue.value, now.name, "name")}</label>
+    <label>processes <input type="number" min="1" max=${most} value=${now.size} onChange=${change("size")} /></label>
+    ${variants.length > 1 && html`<label>variant ${among(variants, chosen, "variant")}</label>`}`;
 }
 
 export function Scenario() {
-  const { name, size, rest } = parts(first.value);
-  const entry = catalogue.value.find((each) => each.name === name);
-  const variant = place.value?.variant ?? "";
-  const others = rest.filter((each) => !each.startsWith("variant="));
-  function change(changes) {
-    const next = { name, size, variant, others, ...changes };
-    if (changes.name) { next.variant = ""; next.others = []; }
-    choose([next.name, next.size, ...(next.variant ? [`variant=${next.variant}`] : []), ...next.others].join(" "));
-  }
+  const entry = catalogue.value.find((each) => each.name === parts(first.value).name);
   return html`<section class="card"><h2>Scenario</h2>
-    <fieldset class="form" disabled=${Boolean(saved)}>
-      <label>algorithm <select value=${name} onChange=${(event) => change({ name: event.currentTarget.value })}>
-        ${catalogue.value.map((each) => html`<option key=${each.name} value=${each.name} selected=${each.name === name}>${each.name}</option>`)}</select></label>
-      <label>processes <input type="number" min="1" max="9" value=${size} onChange=${(event) => change({ size: Number(event.currentTarget.value) })} /></label>
-      ${entry && entry.variants.length > 1 && html`<label>variant <select value=${variant} onChange=${(event) => change({ variant: event.currentTarget.value })}>
-        ${entry.variants.map((each) => html`<option key=${each.name} value=${each.name} selected=${each.name === variant}>${each.name}${each.sound ? "" : " (flawed)"}</option>`)}</select></label>`}
-    </fieldset>
+    <fieldset class="form" disabled=${Boolean(saved)}><${AlgorithmFields} first=${first.value} most="9" onChange=${choose} /></fieldset>
     ${entry && html`<p class="quiet">${entry.summary}</p>`}
     ${place.value?.notes.map((note) => html`<p key=${note} class="quiet">${note}</p>`)}
   </section>`;

@@ -41,7 +41,7 @@ export const effectiveBound = computed(() => {
   const crashed = new Set();
   for (const move of moves.value) {
     const [verb, process, , receiver] = move.split(" ");
-    // To lose what nobody is there to receive is no fault.
+    // To lose a message whose receiver has crashed is no fault.
     if (FAULTS[verb] && !(verb === "drop" && crashed.has(receiver))) used[FAULTS[verb]] += 1;
     if (verb === "crash") crashed.add(process);
     if (verb === "restart") crashed.delete(process);

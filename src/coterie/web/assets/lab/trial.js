@@ -42,27 +42,6 @@ export const isElection = (line) => catalogue.value.find((each) => each.name ===
 
 export const simulate = (choice) => ask("/api/simulate", choice);
 
-/** A first line with some of its parts changed. */
-export function changed(line, changes) {
-  const { name, size, rest } = parts(line);
-  const variant = rest.find((each) => each.startsWith("variant="))?.slice(8) ?? "";
-  const next = { name, size, variant, others: rest.filter((each) => !each.startsWith("variant=")), ...changes };
-  if (changes.name) { next.variant = ""; next.others = []; }
-  return [next.name, next.size, ...(next.variant ? [`variant=${next.variant}`] : []), ...next.others].join(" ");
-}
-
-/** The algorithm, its size and its variant. */
-export function AlgorithmFields({ first, most, onChange }) {
-  const { name, size, rest } = parts(first);
-  const entry = catalogue.value.find((each) => each.name === name);
-  const variant = rest.find((each) => each.startsWith("variant="))?.slice(8) ?? entry?.variants[0].name ?? "";
-  return html`<label>algorithm <select value=${name} onChange=${(event) => onChange(changed(first, { name: event.currentTarget.value }))}>
-      ${catalogue.value.map((each) => html`<option key=${each.name} value=${each.name} selected=${each.name === name}>${each.name}</option>`)}</select></label>
-    <label>processes <input type="number" min="1" max=${most} value=${size} onChange=${(event) => onChange(changed(first, { size: Number(event.currentTarget.value) }))} /></label>
-    ${entry && entry.variants.length > 1 && html`<label>variant <select value=${variant} onChange=${(event) => onChange(changed(first, { variant: event.currentTarget.value }))}>
-      ${entry.variants.map((each) => html`<option key=${each.name} value=${each.name} selected=${each.name === variant}>${each.name}${each.sound ? "" : " (flawed)"}</option>`)}</select></label>`}`;
-}
-
 /** The users, the network, the faults and the seed. */
 export function RunFields({ choice, onChange, election }) {
   const field = (name, type, more = {}) => html`<label>${name.replace("duplication", "repeated").replace("loss", "lost")} <input type=${type} ...${more} value=${choice[name]}
