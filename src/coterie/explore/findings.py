@@ -127,7 +127,9 @@ class Inspector:
         ends = namespace(rows).flatnonzero(~busy)
         rows, ends = on_host(rows.take(ends, axis=1)), on_host(ends)
         # A run that ends is fair, as no step stays possible. ENTRY and PROGRESS owe the same: once is enough.
-        for predicate in {item.predicate: None for item in (*self.possible, *self._eventually)}:
+        promised = [item.predicate for item in self.possible]
+        promised += [item.predicate for item in self._eventually]
+        for predicate in dict.fromkeys(promised):
             owed = self._judge.owed(predicate, rows)
             stuck = np.flatnonzero(owed.any(axis=0))
             if stuck.size:
