@@ -5,12 +5,13 @@ READY := $(VENV)/ready
 PEERS := $(VENV)/peers
 TRANSACTION_PEERS := $(VENV)/transaction-peers
 ENGINES := $(VENV)/engines
+SITE := $(VENV)/site
 PIN := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--custom-compile-command "make requirements"
 # Not dask and gpu: they are heavy, and the tests need nothing of them.
 EXTRAS := bench browser dev etcd explore fast otel postgresql recipes redis web zookeeper
 
-.PHONY: run quick test test-real test-pure check bench bench-files bench-locks bench-transactions docs requirements clean
+.PHONY: run quick test test-real test-pure check bench bench-files bench-locks bench-transactions docs site requirements clean
 
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
@@ -60,11 +61,16 @@ bench-transactions: $(READY) $(TRANSACTION_PEERS)  ## our schemes beside ZODB, S
 
 docs: $(READY)  ## run everything that the docs show, and record it again
 	$(BIN)/python docs/record.py
+	$(BIN)/python docs/manual.py > docs/man/coterie.1
+
+site: $(SITE)/ready  ## build the docs and the reference of the API into build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
 requirements: $(READY)  ## pin the newest versions of everything
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(PIN) $(EXTRAS:%=--extra %) pyproject.toml requirements-build.in -o requirements.txt
 	$(BIN)/uv pip compile $(PIN) requirements-engines.in -o requirements-engines.txt
+	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-site.in -o requirements-site.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt requirements-peers.in -o requirements-peers.txt
 	$(BIN)/uv pip compile $(PIN) -c requirements.txt -c requirements-peers.txt \
 		benchmarks/transactions/requirements.in -o benchmarks/transactions/requirements.txt
@@ -79,6 +85,11 @@ $(READY): requirements.txt pyproject.toml
 $(ENGINES)/ready: requirements-engines.txt
 	$(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-engines.txt
+	touch $@
+
+$(SITE)/ready: requirements-site.txt
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.txt
 	touch $@
 
 # A peer whose client is not there is left out, so this may fail.

@@ -40,6 +40,21 @@ def test_an_unknown_variant_or_parameter_is_named() -> None:
         algorithm("centralized").setup(3, None, {"tree": "star"})
 
 
+@pytest.mark.parametrize(
+    ("name", "parameter", "before"),
+    [
+        ("fault-tolerant", "failures", ""),
+        ("fault-tolerant", "table", "1,2,"),
+        ("raymond", "tree", "random:"),
+        ("decentralized", "replicas", ""),
+        ("maekawa", "coterie", "1,2 2,"),
+    ],
+)
+def test_a_number_too_long_to_be_read_is_refused(name: str, parameter: str, before: str) -> None:
+    with pytest.raises(UsageError, match=f"a number in {parameter} has more than 100 digits"):
+        algorithm(name).setup(3, None, {parameter: before + "9" * 5_000})
+
+
 def test_a_coterie_that_cannot_be_is_named() -> None:
     with pytest.raises(CoterieError, match="6"):
         algorithm("maekawa").setup(43, None, {"coterie": "plane:6"})

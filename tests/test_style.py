@@ -123,7 +123,7 @@ ROOMS = {
     "sync": "aio errors locks system",
     "system": "syncer",
     "telemetry": "errors system",
-    "testing": "cluster errors sync",
+    "testing": "cluster errors locks sync",
     "trace": "diagram errors web",
     "transactions": "errors",
     "transactions.isolation": "transactions.serializability",
@@ -341,6 +341,15 @@ def test_the_graph_of_rooms_is_as_drawn() -> None:
             if within(name, ("coterie",)) and room(name) != here:
                 found[here].add(room(name))
     assert {room: " ".join(sorted(others)) for room, others in found.items()} == ROOMS
+
+
+def test_the_picture_of_the_rooms_names_each() -> None:
+    picture = (ROOT / "docs" / "pictures" / "rooms.svg").read_text(encoding="utf-8")
+    words = {
+        word for text in re.findall(r">([^<]+)<", picture) for word in re.findall(r"\w+", text)
+    }
+    rooms = {room(name_of(path)) for path in MODULES} - {"coterie", "__main__"}
+    assert [name for name in sorted(rooms) if name.rpartition(".")[2] not in words] == []
 
 
 def test_algorithms_do_no_input_or_output() -> None:

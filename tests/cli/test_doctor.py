@@ -55,7 +55,7 @@ def test_each_node_is_asked_and_one_that_is_down_is_bad(
 
 
 def test_a_service_that_cannot_be_reached_is_bad(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", "coterie://127.0.0.1:1"]) == 1
+    assert run(["doctor", "--url", "coterie://127.0.0.1:1"]) == 1
     printed = capsys.readouterr()
     assert "connection refused" in printed.out
     assert "start it, or look at addresses and firewalls" in printed.err

@@ -68,4 +68,4 @@ def test_who_loses_the_leadership_exits_with_79(locks: Directory, program: tuple
 def test_bad_usage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["elect", "-l", "a", "true"]) == 64
     assert "leave out the command" in capsys.readouterr().err
-    assert run(["elect", "a b"]) == 64
+    assert run(["elect", "a\tb"]) == 64

@@ -12,6 +12,10 @@ import msgspec
 import pytest
 
 from coterie.cli import run
+from coterie.lab.address import Address, code_of, write_address
+from coterie.lab.challenge import BUDGET_MILLISECONDS, ChallengeQuestion, challenges, hint
+from coterie.lab.laboratory import Laboratory
+from coterie.web.lab.exports import ExportQuestion, File, export
 from tests.processes import BOUND_SECONDS, Directory, directory, line
 
 if TYPE_CHECKING:
@@ -70,18 +74,29 @@ def test_a_run_that_cannot_be_played_is_refused_before_a_page_is_served(
     assert text in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "library", "extras"),
+    [
+        (["lab"], "uvicorn", "web,explore"),
+        (["lab"], "numpy", "web,explore"),
+        (["status", "--web"], "uvicorn", "web"),
+    ],
+)
 def test_a_missing_library_is_named_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    library: str,
+    extras: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     find = importlib.util.find_spec
 
     def without(name: str, *rest: Any) -> Any:
-        return None if name == "uvicorn" else find(name, *rest)
+        return None if name == library else find(name, *rest)
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
-    for arguments in (["lab"], ["status", "--web"]):
-        assert run(arguments) == 78
-        assert "need uvicorn: pip install 'coterie[web]'" in capsys.readouterr().err
+    assert run(arguments) == 78
+    assert f"need {library}: pip install 'coterie[{extras}]'" in capsys.readouterr().err
 
 
 def test_a_node_serves_the_dashboard_beside_its_votes(shell: Directory) -> None:
@@ -140,6 +155,31 @@ def test_answers_are_graded_from_addresses_and_files(
     assert {each["score"] for each in grades} == {1.0}
     assert [each["faults"] for each in grades] == [0, 0, 0, 0, 1]
     assert grades[1]["answer"] == "anna.txt:2"
+
+
+def test_every_challenge_can_be_handed_in_in_every_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An exported violation ends with `show`, which is no move."""
+    laboratory = Laboratory(BUDGET_MILLISECONDS)
+    handed_in = []
+    for name, page in challenges().items():
+        asked = ChallengeQuestion(name, page.moves, budget_ms=BUDGET_MILLISECONDS)
+        way = hint(laboratory, asked)
+        assert isinstance(way, list)
+        moves = [*page.moves, *way]
+        handed_in.append((name, f"#/break/{name}/{'/'.join(map(code_of, way))}"))
+        handed_in.append((name, write_address(Address(page.first, moves))))
+        for form in ("scenario", "jsonl"):
+            written = export(ExportQuestion(page.first, form, moves), lambda: False)
+            assert isinstance(written, File)
+            path = tmp_path / f"{name}.{form}"
+            path.write_text(written.content)
+            handed_in.append((name, str(path)))
+    assert run(["lab", "--grade", *(answer for _, answer in handed_in), "-o", "json"]) == 0
+    grades = msgspec.json.decode(capsys.readouterr().out)
+    assert [each["challenge"] for each in grades] == [name for name, _ in handed_in]
+    assert {each["score"] for each in grades} == {1.0}
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_the_plain_ways_are_taken() -> None:
         ["-n", "-w", "1", "a", "true"],
         ["-w", "x", "a", "true"],
         ["a", "-n", "true"],
-        ["a b", "true"],
+        ["a\tb", "true"],
         ["--help"],
         ["a"],
         [],

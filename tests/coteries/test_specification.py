@@ -56,6 +56,8 @@ def test_what_a_coterie_prints_can_be_read_again() -> None:
         ("weighted:1,2", ConfigError, "2 vote counts for 7 processes"),
         ("weighted:", UsageError, "'' is not a number of votes"),
         ("weighted:1,1,-1", UsageError, "'1,1,-1' is not a number of votes"),
+        ("weighted:99999999,1,1,1,1,1,1", UsageError, "more than 10,000 votes in all"),
+        ("weighted:" + "9" * 5_000, UsageError, "is not a number of votes"),
         ("weighted:0,0,0,0,0,0,0", ConfigError, "at least one member must have a vote"),
         ("1,2 3,4", ConfigError, r"quorums \{1,2\} and \{3,4\} have no member in common"),
         ("1,2 1,2,3", ConfigError, r"quorum \{1,2,3\} contains quorum \{1,2\}"),

@@ -7,8 +7,8 @@ import string
 
 import pytest
 
-from coterie.lab.address import Refusal
-from coterie.lab.attempt import Task
+from coterie.lab.address import Refusal, code_of
+from coterie.lab.attempt import NOT_JUDGED, Task
 from coterie.lab.challenge import (
     ChallengeQuestion,
     Score,
@@ -16,7 +16,6 @@ from coterie.lab.challenge import (
     hint,
     read_answer,
     score,
-    write_answer,
 )
 from coterie.lab.goal import Goal, parse_goal
 from coterie.lab.laboratory import Laboratory
@@ -66,8 +65,14 @@ def test_the_shortest_way_reaches_the_goal_and_its_beginnings_do_not(name: str) 
     assert (best.reached, best.moves, best.ratio) == (True, len(way), 1.0)
     for short in range(len(way)):
         assert not scored(name, [*page.moves, *way[:short]]).reached
-    (read,) = _answers(write_answer(name, [*page.moves, *way]))
+    (read,) = _answers(f"#/break/{name}/{'/'.join(map(code_of, way))}")
     assert read.moves == [*page.moves, *way]
+
+
+def test_a_goal_that_a_search_has_not_come_to_is_not_called_out_of_reach() -> None:
+    asked = ChallengeQuestion("deadlock", ["acquire 1"])
+    assert hint(Laboratory(0), asked) == NOT_JUDGED
+    assert score(Laboratory(0), asked) == NOT_JUDGED
 
 
 def test_a_longer_way_has_a_higher_number_and_what_follows_the_goal_does_not_count() -> None:
@@ -91,6 +96,7 @@ def test_a_move_outside_the_bound_ends_an_attempt() -> None:
         (ChallengeQuestion("overtaken", ["acquire 2"]), "begins with other moves"),
         (ChallengeQuestion("deadlock", ["acquire 9"]), "cannot"),
         (ChallengeQuestion("deadlock", ["release 1"]), "cannot"),
+        (ChallengeQuestion("deadlock", [f"acquire {'1' * 5_000}"]), "cannot"),
     ],
 )
 def test_what_is_no_answer_is_refused(question: ChallengeQuestion, text: str) -> None:

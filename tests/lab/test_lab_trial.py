@@ -88,6 +88,7 @@ def test_a_long_run_is_cut_and_says_so() -> None:
     answer = simulated("lamport 20", entries=1000)
     assert answer.stopped == "event limit"
     assert f"Cut after {EVENTS_MAX:,} events" in answer.outcome[0]
+    assert "on a command line it goes on" in answer.outcome[0]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,14 @@ def test_the_command_line_runs_the_same(capsys: pytest.CaptureFixture[str]) -> N
     answer = simulated("maekawa 5 coterie=majority", workload="poisson", rate=0.5, seed=7)
     assert run(shlex.split(answer.command)[1:]) == 0
     assert f"{answer.figures.messages:,} (" in capsys.readouterr().out
+
+
+def test_the_command_line_stays_inside_as_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a flawed variant it would stay for 1 unless it is told: two inside at once are noticed then."""
+    answer = simulated("maekawa 3 variant=basic", hold="0", workload="poisson", rate=0.01)
+    assert answer.figures.entries
+    run([*shlex.split(answer.command)[1:], "--output", "json"])
+    assert msgspec.json.decode(capsys.readouterr().out)["time"] == answer.time
 
 
 def test_costs_are_measured_beside_their_formulas() -> None:

@@ -53,6 +53,22 @@ def test_an_algorithm_with_a_clock_is_explored_tick_by_tick() -> None:
     assert answer.counterexample is not None
 
 
+@pytest.mark.parametrize(
+    ("first", "bound"),
+    [
+        ("fault-tolerant 2 coterie=singleton", Bound(losses=1)),
+        ("fault-tolerant 2 coterie=singleton", Bound(duplicates=1)),
+        ("fault-tolerant 2 coterie=singleton", Bound(suspicions=1)),
+        ("fault-tolerant 2 coterie=singleton channel=unordered", Bound()),
+    ],
+)
+def test_what_a_search_with_a_clock_does_not_look_at_is_refused(first: str, bound: Bound) -> None:
+    """It would be called verified though it was never searched."""
+    answer = run_check(CheckQuestion(first, bound), lambda _: None)
+    assert isinstance(answer, Refusal)
+    assert "has no meaning for an algorithm that needs a clock" in answer.error
+
+
 def test_what_cannot_be_checked_is_refused() -> None:
     for question in (
         CheckQuestion("nonsense 3"),

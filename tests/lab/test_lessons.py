@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from coterie.errors import ConfigError
 from coterie.lab.address import Refusal
+from coterie.lab.attempt import NOT_JUDGED
+from coterie.lab.editors import reaches
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.lesson import (
     AnswerQuestion,
@@ -102,6 +105,24 @@ def test_answers_are_what_the_literature_says(name: str, number: int, right: lis
     for place, answer in enumerate(right):
         asked = AnswerQuestion(name, number, place, answer)
         assert judge_answer(LABORATORY, asked) == Verdict(reached=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "answer"), [("maekawa", 1, "never"), ("election", 2, "none")]
+)
+def test_an_answer_that_needs_a_search_is_not_judged_by_one_that_was_cut(
+    name: str, number: int, answer: str
+) -> None:
+    """What was not seen in the time given is not what cannot be."""
+    judged = judge_answer(Laboratory(0), AnswerQuestion(name, number, 0, answer))
+    assert judged == NOT_JUDGED
+
+
+def test_a_graph_as_a_goal_is_no_larger_than_on_its_page() -> None:
+    text = msgspec.json.encode({f"P{number}": None for number in range(61)}).decode()
+    refused = reaches("graph", "no deadlock", text)
+    assert isinstance(refused, Refusal)
+    assert "at most 60 processes" in refused.error
 
 
 def test_a_goal_is_reached_within_its_limit_only() -> None:

@@ -30,13 +30,14 @@ def judged(text: str) -> CoterieAnswer:
         ("majority 5", True, 2),
         ("tree 7", True, 2),
         ("weighted:3,1,1 3", True, 0),
+        ("singleton 3", True, 0),
     ],
 )
 def test_coteries_are_judged(text: str, nondominated: bool, tolerates: int) -> None:
     found = judged(text)
     assert found.coterie
     assert found.nondominated is nondominated
-    assert found.tolerates == tolerates
+    assert (found.failures, found.tolerates) == (tolerates, str(tolerates))
     assert bool(found.dominating) is not nondominated
 
 
@@ -52,6 +53,15 @@ def test_what_is_no_coterie_is_named(text: str, fault: str) -> None:
     assert not found.coterie
     assert found.faults == [fault]
     assert found.nondominated is None
+    assert found.tolerates == "-"
+
+
+def test_where_failures_are_no_longer_tried_it_says_so() -> None:
+    """A line of six points meets all others; with one point more on each, what is lost is not known."""
+    assert judged("plane 31").tolerates == "5"
+    line = (0, 1, 2, 3, 8, 12, 18)  # without 2 it is a line, and its shifts are the others
+    quorums = [",".join(str((x + shift) % 31 + 1) for x in line) for shift in range(31)]
+    assert judged(" ".join(quorums)).tolerates == "5 or more"
 
 
 def test_what_dominates_is_a_coterie_with_a_quorum_alive_more_often() -> None:

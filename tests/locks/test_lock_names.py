@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Any
 
 import pytest
 
-from coterie import UsageError
+from coterie import UsageError, current_token
 from coterie.locks.names import check_name
 from tests.locks.memory import MemoryEngine, coordinator, in_loop
 
@@ -28,11 +29,12 @@ def test_what_can_be_printed_is_a_name(name: str) -> None:
         ("a\nb", r"'\\n' at position 2 cannot be printed"),
         ("\u202eabc", "at position 1 cannot be printed"),
         ("\ud800", "at position 1 cannot be printed"),
-        (" a", "remove the space"),
-        ("a ", "remove the space"),
+        (5, "a string, got 5"),
+        (" a", "remove the leading or trailing space"),
+        ("a ", "remove the leading or trailing space"),
     ],
 )
-def test_other_names_are_refused_with_the_reason(name: str, complaint: str) -> None:
+def test_other_names_are_refused_with_the_reason(name: Any, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         check_name(name)
 
@@ -45,5 +47,6 @@ async def test_two_ways_to_write_a_name_are_one_lock() -> None:
     async with coordinator(MemoryEngine()) as c, c.lock(apart) as held:
         assert held.name == composed
         assert await c.locked(composed)
+        assert current_token(apart) == held.token
         assert c.lock_all(apart, "b").names == (composed, "b")
         assert c.semaphore(apart, 1).names == (f"{composed}/permit-1",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import Any
 
 import pytest
 
@@ -245,7 +246,7 @@ async def test_after_a_fork_every_use_in_the_child_fails_loudly(
         ("", "1 to 255"),
         ("x" * 256, "got 256"),
         ("a\tb", "at position 2 cannot be printed"),
-        ("a ", "remove the space"),
+        ("a ", "remove the leading or trailing space"),
     ],
 )
 @in_loop
@@ -260,7 +261,8 @@ async def test_a_bad_name_is_refused_with_the_character_named(name: str, complai
 @in_loop
 async def test_times_that_make_no_sense_are_refused() -> None:
     async with coordinator(MemoryEngine()) as c:
-        for timeout in (-1, float("nan")):
+        wrong: tuple[Any, ...] = (-1, float("nan"), "5")
+        for timeout in wrong:
             with pytest.raises(UsageError, match="timeout"):
                 c.lock("a", timeout=timeout)
             with pytest.raises(UsageError, match="timeout"):

@@ -83,6 +83,7 @@ def test_with_all_votes_on_itself_a_process_enters_without_a_message() -> None:
         ("1,1", ConfigError, "2 vote counts for 3 processes"),
         ("1,1,1,1", ConfigError, "4 vote counts for 3 processes"),
         ("3,-1,1", UsageError, "votes cannot be negative"),
+        ("99999999,1,1", UsageError, "more than 10,000 votes in all"),
         (
             "3,one,1",
             UsageError,

@@ -150,6 +150,8 @@ def test_two_inside_together_are_a_violation() -> None:
         ("ricart-agrawala 2\n\nleave 1\n", "line 3: cannot 'leave 1' here; possible: acquire 1,"),
         ("ricart-agrawala 2\nrelease 1\n", "line 2: cannot 'release 1' here"),
         ("ricart-agrawala 2\nacquire 3\n", "line 2: no process '3': they are 1 to 2"),
+        (f"ricart-agrawala 2\nacquire {'1' * 5_000}\n", "line 2: no process '1111"),
+        (f"ricart-agrawala 2\nring 1 {'1' * 5_000}\n", "line 2: cannot 'ring 1 1111"),
         ("ricart-agrawala 2\ndeliver 1 > 2\n", "line 2: cannot 'deliver 1 > 2' here"),
         ("ricart-agrawala 2\nacquire 1\ndeliver 1 > 2 Reply\n", "line 3: .*deliver 1 > 2, crash"),
         ("ricart-agrawala 2\nring 1 SILENCE\n", "line 2: cannot 'ring 1 SILENCE' here"),

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
 B2 = key_at(2, 3, 1)
-SCHEMES = ["two-phase-locking", "timestamp-ordering", "multiversion", "optimistic", "conservative"]
+SCHEMES = ["two-phase-locking", "optimistic", "conservative"]
+BY_STAMPS = ["timestamp-ordering", "thomas-write-rule", "multiversion"]
 
 
 def updated(sites: World, values: dict[str, bytes]) -> str:
@@ -296,3 +297,14 @@ def test_a_write_that_is_held_back_is_counted() -> None:
     assert not visit.holds(Write("y", b"1"))
     assert visit.release().value == b"1"
     assert (visit.count, visit.held) == (1, [])
+
+
+@pytest.mark.parametrize("scheme_name", BY_STAMPS)
+def test_where_stamps_decide_a_write_is_sent_at_once(scheme_name: str) -> None:
+    sites = World(scheme(scheme_name).variant().build, 3)
+    sites.put(1, {B: b"0"})
+    name: str = sites.call(1, "begin").name
+    sites.call(1, "read", name, B, update=True)
+    sites.settle_until_answered(1, name)
+    sites.call(1, "write", name, B, b"1")
+    assert any(sites.mail.values())

@@ -22,15 +22,18 @@ from tests.web.asgi import HOST, Answer, ask
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie.lab.address import Refusal
+    from coterie.lab.questions import Position, Question
+
 APP = Guard(make_app(LabPages(Laboratory()).routes()), [HOST])
 BASIC = "maekawa 3 variant=basic"
 ASKED = ["acquire 1", "acquire 2", "acquire 3"]
 
 
-def post(path: str, question: object) -> Answer:
+def post(path: str, question: object, app: Guard = APP) -> Answer:
     body = question if isinstance(question, bytes) else msgspec.json.encode(question)
     headers = {"content-type": "application/json"}
-    return ask(APP, f"/api/{path}", method="POST", headers=headers, body=body)
+    return ask(app, f"/api/{path}", method="POST", headers=headers, body=body)
 
 
 def answer(path: str, question: object) -> Any:
@@ -83,6 +86,7 @@ def test_the_shortest_violation_is_found_from_the_start_and_from_here() -> None:
         ("open", {"address": "#/elsewhere"}),
         ("graph", {"text": "{"}),
         ("graph", {"text": '{"P": {"any": 3}}'}),
+        ("graph", {"text": '{"P": {"of": ' + "1" * 5_000 + ', "from": ["Q"]}}'}),
         ("goal", {"lesson": "nothing", "page": 0, "question": {"first": BASIC}}),
         ("export", {"first": "maekawa 3", "form": "exe"}),
         ("export", {"first": "maekawa 3", "form": "svg", "moves": ["fly 1"]}),
@@ -199,6 +203,29 @@ def test_a_newer_search_ends_the_older_and_those_that_wait_never_begin() -> None
     ]
     searches.close()
     assert asyncio.run(searches.run("a", lambda cancelled: cancelled()))
+
+
+def test_the_event_loop_plays_no_run() -> None:
+    """A run that takes long to begin would freeze every page."""
+    threads = []
+
+    class Watched(Laboratory):
+        def play(self, question: Question) -> Position | Refusal:
+            threads.append(threading.current_thread())
+            return super().play(question)
+
+    app = Guard(make_app(LabPages(Watched()).routes()), [HOST])
+    assert post("play", {"first": BASIC}, app).status == 200
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+@pytest.mark.parametrize("path", ["challenge", "hint"])
+def test_the_end_of_the_program_ends_what_is_judged(path: str) -> None:
+    pages = LabPages(Laboratory())
+    pages.close()
+    app = Guard(make_app(pages.routes()), [HOST])
+    assert post(path, {"name": "deadlock", "moves": ASKED}, app).status == 409
 
 
 def test_the_pages_first_visit_fits_its_budget() -> None:

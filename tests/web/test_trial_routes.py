@@ -47,6 +47,31 @@ def test_a_run_is_simulated_and_forked() -> None:
     assert answer("open", {"address": forked["address"]})["first"] == "maekawa 4 variant=eager"
 
 
+@pytest.mark.parametrize(
+    ("path", "question"),
+    [
+        ("simulate", {"first": "fault-tolerant 20 coterie=majority"}),
+        ("fork", {"trial": {"first": "fault-tolerant 20 coterie=majority"}, "until": 1}),
+        ("measure", {"first": "fault-tolerant 16 coterie=majority"}),
+        ("check", {"first": "fault-tolerant 20 coterie=majority"}),
+    ],
+)
+def test_an_algorithm_with_too_many_quorums_for_a_page_is_refused(
+    path: str, question: object
+) -> None:
+    """With 167,960 of them it takes most of a minute to begin, which nothing can stop."""
+    assert b"too many quorums to list them all here" in post(path, question).body
+
+
+def test_a_fault_with_a_very_long_number_is_refused() -> None:
+    question = {"first": "maekawa 3", "faults": [f"crash {'1' * 5_000} @ 1"]}
+    assert post("simulate", question).status == 400
+
+
+def test_quorums_that_are_not_listed_may_be_many() -> None:
+    assert answer("simulate", {"first": "maekawa 20 coterie=majority", "entries": 1})["succeeded"]
+
+
 def test_a_check_is_told_line_by_line() -> None:
     lines = post("check", {"first": "maekawa 3 variant=basic"}).body.split(b"\n")
     *_, last = [msgspec.json.decode(line) for line in lines if line]

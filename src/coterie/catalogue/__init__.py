@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what is here is never decoded, so that msgspec reads no ann
 
     from coterie.process import Channel, Process  # noqa: TC004
 
+DIGITS_MAX = 100  # of a number in a parameter; Python refuses to read one of some thousands
 PACKAGES = (
     "coterie.mutex.permission",
     "coterie.mutex.quorum",
@@ -175,9 +176,11 @@ class Algorithm(msgspec.Struct, frozen=True):
         chosen = self.variant(variant).name if variant else self.variants[0].name
         known = {parameter.name: parameter for parameter in self.parameters}
         given = dict(parameters or {})
-        for name in given:
+        for name, text in given.items():
             if name not in known:
                 raise UsageError(unknown(f"parameter of {self.name}", name, known))
+            if re.search(rf"\d{{{DIGITS_MAX + 1}}}", text):
+                raise UsageError(f"a number in {name} has more than {DIGITS_MAX} digits")
         values = {
             name: parameter.parse(given.get(name, parameter.default), size)
             for name, parameter in known.items()

@@ -13,6 +13,7 @@ from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
     choose,
+    complete_algorithm,
     open_option,
     trace_option,
     variant_option,
@@ -21,7 +22,7 @@ from coterie.cli.common.options import (
 from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
-from coterie.explore import Progress, Verdict, check, needs_clock
+from coterie.explore import Progress, Verdict, check, needs_clock, refuse_with_clock
 from coterie.process import Channel, plain
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ SEARCH_OPTIONS = (*WORLD_OPTIONS, "max_states", "max_time", "device")
 
 
 @click.command("check", cls=AlgorithmCommand)
-@click.argument("algorithm", required=False)
+@click.argument("algorithm", required=False, shell_complete=complete_algorithm)
 @click.option(
     "--all", "everything", is_flag=True, help="Check every algorithm that needs no clock."
 )
@@ -232,11 +233,7 @@ def _check_with_clock(
     meaningless = ("channel", "losses", "duplicates", "suspicions", "exact", "canonical")
     if options.pop("device") != "cpu":
         raise UsageError("--device gpu has no meaning for an algorithm that needs a clock")
-    for name in meaningless:
-        if options.pop(name):
-            raise UsageError(
-                f"--{name} has no meaning for an algorithm that needs a clock: leave it out"
-            )
+    refuse_with_clock({f"--{name}": options.pop(name) for name in meaningless})
     from coterie.explore import check_timed  # noqa: PLC0415 - most algorithms need no clock
 
     returns = options.pop("restarts")

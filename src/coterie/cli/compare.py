@@ -12,6 +12,7 @@ from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
     choose,
+    complete_algorithm,
     plot_option,
     sizes,
     variant_option,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compare", cls=AlgorithmCommand)
-@click.argument("names", metavar="[ALGORITHM]...", nargs=-1)
+@click.argument("names", metavar="[ALGORITHM]...", nargs=-1, shell_complete=complete_algorithm)
 @click.option("--all", "everything", is_flag=True, help="Compare all algorithms (the default).")
 @click.option("-N", "processes", default="3,7,13", show_default=True, help="Numbers of processes.")
 @variant_option

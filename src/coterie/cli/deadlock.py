@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from coterie.cli.common.options import naming
 from coterie.cli.common.output import print_json, print_table
 from coterie.deadlock.explanation import Explanation, describe, explain
 from coterie.deadlock.graph_file import parse_graph, write_graph
@@ -39,7 +40,8 @@ def command(file: BinaryIO, output: str) -> int:
     A process that is absent or null runs. {"held": ["P1"]} marks a resource and names its holders,
     and "since" beside a condition says when the wait began. Exits with 1 if there is a deadlock.
     """  # noqa: D301 - Click needs the character itself
-    graph = parse_graph(_text(file))
+    with naming(file.name, "deadlock"):
+        graph = parse_graph(_text(file))
     return show(graph, output, graph.deadlocked())
 
 

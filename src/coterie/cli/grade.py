@@ -10,7 +10,7 @@ import msgspec
 
 from coterie.cli.common.output import print_json, print_table
 from coterie.errors import CoterieError, UsageError
-from coterie.lab.address import Address, Refusal
+from coterie.lab.address import Refusal
 from coterie.lab.challenge import (
     BUDGET_MILLISECONDS,
     ChallengeQuestion,
@@ -21,6 +21,7 @@ from coterie.lab.challenge import (
 )
 from coterie.lab.fork import address_of
 from coterie.lab.laboratory import Laboratory
+from coterie.lab.scenario import read_scenario
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:
@@ -90,9 +91,9 @@ def _run(text: str) -> list[ChallengeQuestion] | Refusal:
             run = address_of(parse_trace(text))
         except CoterieError as error:
             return Refusal(str(error))
-        return run if isinstance(run, Refusal) else fitting(run)
-    lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
-    return fitting(Address(lines[0], lines[1:])) if lines else Refusal("the file is empty")
+    else:
+        run = read_scenario(text)
+    return run if isinstance(run, Refusal) else fitting(run)
 
 
 def _grades(laboratory: Laboratory, answer: _Answer) -> list[Grade]:

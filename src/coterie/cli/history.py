@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from coterie.cli.common import one_thread  # noqa: F401 - before numpy, which a long history needs
-from coterie.cli.common.options import to_path
+from coterie.cli.common.options import naming, to_path
 from coterie.cli.common.output import print_json, print_table, write_file
 from coterie.transactions.history import History, parse_history
 from coterie.transactions.serializability import check_lines
@@ -70,7 +70,8 @@ def command(
     content = file.read()
     gc.disable()  # there is no garbage among so many objects, and looking for it takes long
     try:
-        report = check_lines(content, real_time=real_time, sessions=sessions)
+        with naming(file.name, "history"):
+            report = check_lines(content, real_time=real_time, sessions=sessions)
         levels = _levels(content, report, real_time=real_time, sessions=sessions)
     finally:
         gc.enable()

@@ -12,7 +12,8 @@ from coterie import web
 from coterie.catalogue import is_reference, load
 from coterie.cli.common.output import output_option, write_file
 from coterie.errors import UsageError
-from coterie.lab.address import Address
+from coterie.lab.address import Address, Refusal
+from coterie.lab.scenario import read_scenario
 from coterie.scenario.play import read_first_line
 from coterie.trace import Trace, parse_trace
 
@@ -26,9 +27,7 @@ SEARCH_MILLISECONDS = 10_000  # at most, for one question of a page; the newest 
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="Where to listen on this machine, or the next free port; 0: any.",
+    help=f"Where to listen on this machine, {PORT} or the next free port by default; 0: any.",
 )
 @click.option(
     "--algorithm",
@@ -50,7 +49,7 @@ def command(
     *,
     runs: tuple[str, ...],
     algorithm: str | None,
-    port: int,
+    port: int | None,
     no_open: bool,
     export: Path | None,
     grade: bool,
@@ -83,7 +82,7 @@ def command(
     if export is not None:
         _export(_read(runs[0], algorithm) if runs else None, export)
         return 0
-    web.require()
+    web.require("explore")
     found = _read(runs[0], algorithm) if runs else None
     if found is None or isinstance(found, Address):
         show_run(found, port, browser=not no_open)
@@ -94,13 +93,12 @@ def command(
 
 def show_trace(trace: Trace) -> None:
     """Serve the laboratory with a run that a command has found, drawn if it cannot be played."""
-    web.require()
-    show_run(playable_run(trace), PORT, browser=True, trace=trace)
+    web.require("explore")
+    show_run(playable_run(trace), None, browser=True, trace=trace)
 
 
 def run_of(trace: Trace) -> Address:
     """Return the run that leads through a trace; raise a `UsageError` if it cannot be played by hand."""
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
     from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
 
     found = address_of(trace)
@@ -111,7 +109,6 @@ def run_of(trace: Trace) -> Address:
 
 def playable_run(trace: Trace) -> Address | None:
     """Return the run that leads through a trace, if it can be played by hand to its end."""
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
     from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.questions import Question  # noqa: PLC0415 - as above
@@ -127,13 +124,14 @@ def playable_run(trace: Trace) -> Address | None:
 
 def look_at(trace: Trace) -> None:
     """Serve the laboratory with a recorded run, drawn as it was."""
-    web.require()
-    show_run(None, PORT, browser=True, trace=trace)
+    web.require("explore")
+    show_run(None, None, browser=True, trace=trace)
 
 
-def show_run(run: Address | None, port: int, *, browser: bool, trace: Trace | None = None) -> None:
+def show_run(
+    run: Address | None, port: int | None, *, browser: bool, trace: Trace | None = None
+) -> None:
     """Serve the laboratory, with a run to play or a trace to look at if there is one."""
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - an extra
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.questions import Question  # noqa: PLC0415 - as above
     from coterie.web.app import make_app  # noqa: PLC0415 - as above
@@ -151,13 +149,12 @@ def show_run(run: Address | None, port: int, *, browser: bool, trace: Trace | No
         page = f"/{position.address}"
     pages = LabPages(laboratory, trace)
     try:
-        show(make_app(pages.routes()), port, page, browser=browser)
+        show(make_app(pages.routes()), port, PORT, page, browser=browser)
     finally:
         pages.close()
 
 
 def _export(run: Address | Trace | None, path: Path) -> None:
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - where there is a run
     from coterie.web.lab.file import map_page  # noqa: PLC0415 - as above
 
     if run is None:
@@ -198,15 +195,12 @@ def _read_file(path: Path, own: str | None) -> Address | Trace:
         trace = parse_trace(text)
         name = _trusted(path, trace.header.algorithm, own)
         return Trace(msgspec.structs.replace(trace.header, algorithm=name), trace.records)
-    lines = [line for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
-    if not lines:
-        raise UsageError(
-            f"{path} is empty: the first line of a scenario is an algorithm and a size"
-        )
-    words = shlex.split(lines[0])
+    run = read_scenario(text)
+    if isinstance(run, Refusal):
+        raise UsageError(f"{path}: {run.error}")
+    words = shlex.split(run.first)
     name = _trusted(path, words[0], own)
-    first = lines[0] if name == words[0] else shlex.join([name, *words[1:]])
-    return Address(first, [line for line in lines[1:] if line.strip() != "show"])
+    return run if name == words[0] else Address(shlex.join([name, *words[1:]]), run.moves)
 
 
 def _trusted(path: Path, name: str, own: str | None) -> str:

@@ -32,8 +32,9 @@ def command(
     """Record a live cluster that runs a classic algorithm, such as 30s of it.
 
     Each node notes what its processes send, receive and tell, and hands it over at the end. Nothing
-    else changes for the nodes and their programs, and a node that is not recorded does no work for
-    it. The records of all nodes become one run, in which nothing arrives before it was sent.
+    else changes for the nodes and their programs; a node that is not recorded looks at an empty table
+    for each message. The records of all nodes become one run, in which nothing arrives before it was
+    sent.
 
     A recording that began before the first use of a lock can also be played on by hand.
     """
@@ -75,7 +76,7 @@ async def _record(url: str | None, seconds: float) -> RecordedCluster:
 
     chosen = choose_url(url)
     if scheme_of(chosen) != "coterie":
-        raise UsageError(f"only clusters are recorded, not {chosen}")
+        raise UsageError(f"only clusters are recorded, not {scheme_of(chosen)}:")
     membership = await learn_membership(chosen)
     if membership.algorithm is None:
         raise UsageError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
+import os
 import traceback
 
 import click
 
-from coterie.errors import CoterieError, UsageError
+from coterie.errors import CoterieError, Unavailable, UsageError
 
 # The module of each subcommand in this package, which has a `command`, and its line in `--help`.
 COMMANDS = {
@@ -31,6 +33,10 @@ COMMANDS = {
     "history": ("history", "Check whether a history is serializable."),
     "audit": ("audit", "Look for anomalies in another store."),
 }
+
+
+PIPE_CLOSED = 141  # as the shell shows a program that SIGPIPE has ended
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 class Commands(click.Group):
@@ -78,18 +84,38 @@ def run_command(arguments: list[str]) -> int:
     """Run the command line and return the exit status."""
     try:
         status = root.main(args=arguments, prog_name="coterie", standalone_mode=False)
-    except click.ClickException as error:
-        click.echo(f"coterie: {_one_line(error)}", err=True)
-        return UsageError.exit_status
-    except click.Abort:
-        return 130
-    except CoterieError as error:
-        click.echo(f"coterie: {error}", err=True)
-        return error.exit_status
-    except Exception:  # noqa: BLE001 - our own bug: show all of it, with a status that no child has
-        traceback.print_exc()
-        return CoterieError.exit_status
+    except BaseException as error:  # noqa: BLE001 - each has a status of its own
+        return _status_of(error)
     return status if isinstance(status, int) else 0
+
+
+def _status_of(error: BaseException) -> int:
+    """Say in one line what went wrong, and return the exit status for it."""
+    match error:
+        case SystemExit():
+            return (
+                PIPE_CLOSED  # Click ends like this, and for nothing else, when its reader has gone
+            )
+        case click.ClickException():
+            return _complain(_one_line(error), UsageError.exit_status)
+        case click.Abort():
+            return 130
+        case CoterieError():
+            return _complain(str(error), error.exit_status)
+        case OSError(errno=number, filename=None) if number in FULL:
+            # What is left in the buffer would fail once more when the interpreter ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return _complain(f"cannot write the result: {error.strerror}", Unavailable.exit_status)
+        case Exception():  # our own bug: show all of it, with a status that no child has
+            traceback.print_exception(error)
+            return CoterieError.exit_status
+        case _:
+            raise error
+
+
+def _complain(text: str, status: int) -> int:
+    click.echo(f"coterie: {text}", err=True)
+    return status
 
 
 def _one_line(error: click.ClickException) -> str:

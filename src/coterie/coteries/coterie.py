@@ -8,6 +8,8 @@ without it.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import itertools
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,13 +22,14 @@ from coterie.coteries.replacement import Keep, replace_member
 from coterie.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 Quorum: TypeAlias = frozenset[int]
 
 LISTED_IDS_MAX = 5_000_000  # ids in all quorums together; a few hundred megabytes
 TABLE_QUORUMS_MAX = 100
 EXACT_MEMBERS_MAX = 20  # an exact availability looks at every subset of the members
+_ids_max = contextvars.ContextVar("ids_max", default=LISTED_IDS_MAX)
 
 
 class Coterie:
@@ -193,7 +196,20 @@ def in_order(quorums: Iterable[Quorum]) -> tuple[Quorum, ...]:
     return tuple(sorted(set(quorums), key=sorted))
 
 
+@contextlib.contextmanager
+def shorter_lists(ids_max: int) -> Iterator[None]:
+    """Refuse lists of more than `ids_max` ids in here: for a program that builds what strangers choose."""
+    before = _ids_max.set(ids_max)
+    try:
+        yield
+    finally:
+        _ids_max.reset(before)
+
+
 def refuse_long_list(what: str, count: int, length: int) -> None:
     """Raise `UsageError` before a list of `count` quorums of `length` would fill the memory."""
-    if count * length > LISTED_IDS_MAX:
-        raise UsageError(f"{what} has too many quorums to list them all")
+    if count * length > _ids_max.get():
+        raise UsageError(
+            f"{what} has too many quorums to list them all here: take fewer members,"
+            " or a coterie of fewer quorums such as grid"
+        )

@@ -15,6 +15,8 @@ from coterie.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+DIGITS_MAX = 18  # of one number
+
 
 def parse_coterie(text: str, size: int) -> Coterie:
     """Read a coterie of the processes 1 to `size`.
@@ -67,7 +69,8 @@ def _explicit(text: str, size: int) -> Coterie:
 
 def _numbers(text: str, meaning: str, count: int | None = None) -> list[int]:
     words = text.split(",")
-    if not all(word.isdecimal() for word in words) or (count is not None and len(words) != count):
+    readable = all(word.isdecimal() and len(word) <= DIGITS_MAX for word in words)
+    if not readable or (count is not None and len(words) != count):
         raise UsageError(f"{text!r} is not {meaning}: expected whole numbers, as in '3' or '3,1,1'")
     return [int(word) for word in words]
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
+VOTES_MAX = 10_000  # what is counted of votes takes room for each of them
+
+
 def weighted(votes: Mapping[int, int], threshold: int | None = None) -> Votes:
     """Need `threshold` votes of all (by default more than half); members may have no vote."""
     return Votes(votes, threshold)
@@ -52,6 +55,11 @@ class Votes(Coterie):
         needed = total // 2 + 1 if threshold is None else threshold
         if min(votes.values(), default=0) < 0:
             raise UsageError("votes cannot be negative")
+        if total > VOTES_MAX:
+            raise UsageError(
+                f"more than {VOTES_MAX:,} votes in all are too many to count with:"
+                " give smaller counts in about the same proportion"
+            )
         if total < 1:
             raise ConfigError("at least one member must have a vote")
         if not total < 2 * needed <= 2 * total:

@@ -27,6 +27,8 @@ def parse_graph(text: str) -> Graph[str]:
         return _graph(content)
     except json.JSONDecodeError as error:
         raise UsageError(f"not JSON: line {error.lineno}: {error.msg}") from None
+    except ValueError:  # of `int`
+        raise UsageError("a number has too many digits") from None
     except RecursionError:
         raise UsageError("conditions are nested too deep") from None
 

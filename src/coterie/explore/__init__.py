@@ -16,7 +16,7 @@ except ModuleNotFoundError:
         "the explorer needs numpy, which is not there: pip install 'coterie[explore]'"
     ) from None
 
-from coterie.explore.check import check, declared_channel, needs_clock
+from coterie.explore.check import check, declared_channel, needs_clock, refuse_with_clock
 from coterie.explore.properties import (
     Always,
     CanAlwaysStill,
@@ -58,6 +58,7 @@ __all__ = [
     "inside",
     "needs_clock",
     "not_waiting",
+    "refuse_with_clock",
     "waiting",
 ]
 

@@ -40,7 +40,7 @@ from coterie.process import (
 from coterie.trace import Header, Trace, Violated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from coterie.explore.device import DeviceName
     from coterie.explore.properties import Property
@@ -104,6 +104,18 @@ def check(
 def needs_clock(processes: Sequence[Process[Any]]) -> bool:
     """Return whether some process relies on a bound on the delay of messages."""
     return any(process.delay_max() is not None for process in processes)
+
+
+def refuse_with_clock(options: Mapping[str, object]) -> None:
+    """Raise a `UsageError` if something is chosen that a search with a clock never looks at.
+
+    Such a search that went on without it would call verified what it has not searched.
+    """
+    for name, chosen in options.items():
+        if chosen:
+            raise UsageError(
+                f"{name} has no meaning for an algorithm that needs a clock: leave it out"
+            )
 
 
 def declared_channel(processes: Sequence[Process[Any]]) -> Channel:

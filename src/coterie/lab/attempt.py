@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.lab.address import Refusal
 from coterie.lab.goal import Goal
 
 if TYPE_CHECKING:
     from coterie.lab.atlas import Atlas
     from coterie.lab.run import Run
     from coterie.scenario.play import Play
+
+
+NOT_JUDGED = Refusal("this was not judged: too much can happen within the bound")
 
 
 class Task(msgspec.Struct, frozen=True):

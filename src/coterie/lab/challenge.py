@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.lab.address import Address, Refusal, read_address, write_address
+from coterie.lab.address import Address, Refusal, read_address
 from coterie.lab.attempt import Attempt, Task
 from coterie.lab.goal import parse_goal
 from coterie.lab.page import Page, parse_pages
@@ -109,13 +109,6 @@ def fitting(run: Address) -> list[ChallengeQuestion] | Refusal:
         if page.first == run.first and run.moves[: len(page.moves)] == page.moves
     ]
     return found or Refusal(f"no challenge begins with {run.first!r}")
-
-
-def write_answer(name: str, moves: list[str]) -> str:
-    """Write the moves made after those given as an address."""
-    made = moves[len(challenges()[name].moves) :]
-    codes = write_address(Address("-", made)).removeprefix("#/run/-")
-    return f"#/break/{name}{codes}"
 
 
 def _question(page: Page, asked: ChallengeQuestion) -> Question:

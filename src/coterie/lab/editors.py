@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.explanation import explain
-from coterie.deadlock.graph_file import parse_graph
-from coterie.errors import CoterieError
 from coterie.lab.address import Refusal
+from coterie.lab.graph import read_graph
 from coterie.lab.quorums import judge_quorums
 from coterie.lab.schedule import judge_schedule
 
@@ -47,10 +46,9 @@ def reaches(editor: str, goal: str, text: str) -> bool | Refusal:
 
 
 def _graph(goal: str, text: str) -> bool | Refusal:
-    try:
-        graph = parse_graph(text)
-    except CoterieError as error:
-        return Refusal(str(error))
+    graph = read_graph(text)
+    if isinstance(graph, Refusal):
+        return graph
     kinds = {explain(graph, core[0]).kind for core in graph.cores()}
     if goal == "no deadlock":
         return not kinds
@@ -76,6 +74,6 @@ def _coterie(goal: str, text: str) -> bool | Refusal:
         case "coterie":
             return answer.coterie
         case "tolerates 2":
-            return answer.coterie and answer.tolerates >= 2
+            return answer.coterie and answer.failures >= 2
         case _:
             return answer.nondominated is (goal == "nondominated")

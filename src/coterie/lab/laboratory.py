@@ -25,7 +25,7 @@ from coterie.lab.address import (
     write_address,
 )
 from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
-from coterie.lab.attempt import judge_attempt
+from coterie.lab.attempt import NOT_JUDGED, judge_attempt
 from coterie.lab.entries import Entry, entry_of
 from coterie.lab.judgement import judge
 from coterie.lab.map import STATES_MAX as MAP_STATES_MAX
@@ -223,7 +223,7 @@ class Laboratory:
         if isinstance(sought, Refusal):
             return sought
         if sought.whole is None:
-            return Refusal("this was not judged: too much can happen within the bound")
+            return NOT_JUDGED
         return judge_attempt(sought.run, sought.cursor, sought.whole, task)
 
     @_refusing
@@ -234,10 +234,11 @@ class Laboratory:
         sought = self._search(question, cancelled)
         if isinstance(sought, Refusal):
             return sought
-        moves = None if sought.whole is None else sought.whole.way_to(sought.play, task.goal)
-        searched = Searched() if sought.whole is None else sought.whole.searched
+        if sought.whole is None:
+            return NOT_JUDGED
+        moves = sought.whole.way_to(sought.play, task.goal)
         codes = None if moves is None else [code_of(move) for move in moves]
-        return Way(moves, codes, searched)
+        return Way(moves, codes, sought.whole.searched)
 
     @_refusing
     def map(self, question: Question, cancelled: Callable[[], bool] | None = None) -> Map | Refusal:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.catalogue import Costs, algorithm
+from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError, UsageError
 from coterie.lab.address import Refusal
+from coterie.lab.quorums import LISTED_IDS_MAX
 from coterie.lab.trial import COSTS
 from coterie.scenario.play import read_first_line
 from coterie.simulate.compare import compare, compare_election
@@ -44,6 +46,7 @@ class Measured(msgspec.Struct, frozen=True):
     costs: list[MeasuredCost]
 
 
+@shorter_lists(LISTED_IDS_MAX)
 def measure(question: MeasureQuestion) -> Measured | Refusal:
     """Run an algorithm as its costs are defined: without contention, with it, at a hand-over."""
     try:

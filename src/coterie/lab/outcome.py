@@ -35,7 +35,10 @@ def _ending(result: Result) -> str:
         return f"Violated at {violation.time:.4g}: {violation.name}; {violation.text}."
     match result.stopped:
         case "event limit":
-            return f"Cut after {result.events:,} events, which is as long as a run is here."
+            return (
+                f"Cut after {result.events:,} events, which is as long as a run is here;"
+                " on a command line it goes on."
+            )
         case "time limit":
             return f"Cut at time {result.time:g}."
         case _ if result.unserved:

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError
 from coterie.lab.address import Refusal
+from coterie.lab.attempt import NOT_JUDGED
 from coterie.lab.causality import happened_before
-from coterie.lab.questions import Fates, Position, Question, Way
+from coterie.lab.questions import Question
 from coterie.trace import Sent
 
 if TYPE_CHECKING:
     from coterie.lab.bound import Bound
     from coterie.lab.laboratory import Laboratory
+    from coterie.lab.questions import Fates, Position, Way
 
 WORDS = ("messages", "inside", "field", "first", "before", "shortest", "no return")
 
@@ -57,18 +59,33 @@ def measure(
             return _number(laboratory, question, position, what)
 
 
-def _number(laboratory: Laboratory, question: Question, position: Position, what: str) -> str:
+def _number(
+    laboratory: Laboratory, question: Question, position: Position, what: str
+) -> str | Refusal:
     if what == "messages":
         return str(_messages(position))
     if what == "inside":
         return str(next((x.process for x in position.states if x.phase == "inside"), 0))
     if what == "shortest":
-        way = laboratory.way(question)
-        moves = way.moves if isinstance(way, Way) else None
-        return "none" if moves is None else str(len(moves))
-    fates = laboratory.fates(question)
-    point = fates.no_return if isinstance(fates, Fates) else None
-    return "never" if point is None else str(point)
+        return _shortest(laboratory.way(question))
+    return _no_return(laboratory.fates(question))
+
+
+def _shortest(way: Way | Refusal) -> str | Refusal:
+    if isinstance(way, Refusal):
+        return way
+    # From the start a search ends at the first violation, which is the nearest; then it need not be complete.
+    if not way.searched.complete and (way.moves is None or way.searched.from_here):
+        return NOT_JUDGED
+    return "none" if way.moves is None else str(len(way.moves))
+
+
+def _no_return(fates: Fates | Refusal) -> str | Refusal:
+    if isinstance(fates, Refusal):
+        return fates
+    if not fates.searched.complete or not fates.history:  # what was before is not known
+        return NOT_JUDGED
+    return "never" if fates.no_return is None else str(fates.no_return)
 
 
 def _messages(position: Position) -> int:

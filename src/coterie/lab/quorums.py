@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TEXT_MAX = 2_000  # characters
 MEMBERS_MAX = 31  # a plane of order 5
 QUORUMS_MAX = 200
+LISTED_IDS_MAX = 30_000  # of an algorithm that lists its quorums; with more a crash takes seconds
 SIZES_MAX = {"majority": 9, "weighted": 9, "tree": 14, "grid": 15}  # some 200 quorums
 NAMED = re.compile(r"([a-z]+(?::[0-9,]+)?)\s+([0-9]{1,4})", re.ASCII)
 CURVE = 20  # steps from 0 to 1
@@ -43,7 +44,8 @@ class CoterieAnswer(msgspec.Struct, frozen=True):
     nondominated: bool | None  # None: it is no coterie
     split: list[list[int]]  # two parts without a quorum in either, if it is dominated
     dominating: list[list[int]]  # the quorums of a coterie that dominates it
-    tolerates: int  # as many members may fail, whichever they are
+    failures: int  # as many members may fail, whichever they are; more are not tried than a few
+    tolerates: str  # the same in words
     load: list[float]  # of the busiest member, with the best choice of quorums: between these
     availability: list[list[float]]  # of a member, and of a quorum
     exact: bool  # whether these are exact, not estimated
@@ -82,6 +84,7 @@ def judge_quorums(text: str) -> CoterieAnswer | Refusal:
         return Refusal(str(error))
     faults = _faults(given)
     split = None if faults else _split(given)
+    failures = _failures(given)
     steps = [step / CURVE for step in range(CURVE + 1)] + [0.99]
     alive = [given.availability(p, samples=SAMPLES) for p in sorted(steps)]
     return CoterieAnswer(
@@ -93,7 +96,8 @@ def judge_quorums(text: str) -> CoterieAnswer | Refusal:
         nondominated=None if faults else split is None and given.is_nondominated(),
         split=[] if split is None else split,
         dominating=[] if split is None else [sorted(q) for q in _dominating(given, split).quorums],
-        tolerates=_tolerates(given),
+        failures=failures,
+        tolerates="-" if faults else _tolerates(given, failures),
         load=[] if faults else _load(given),
         availability=[[p, each.probability] for p, each in zip(sorted(steps), alive, strict=True)],
         exact=all(each.exact for each in alive),
@@ -151,12 +155,16 @@ def _load(given: Coterie) -> list[float]:
     return [float(load.low), float(load.high)]
 
 
-def _tolerates(given: Coterie) -> int:
+def _failures(given: Coterie) -> int:
     """Return how many members may fail, whichever they are, with a quorum left alive."""
-    for failed in range(1, len(given.members) + 1):
-        if failed > FAILURES_MAX:
-            return FAILURES_MAX
+    for failed in range(1, min(len(given.members), FAILURES_MAX) + 1):
         for crashed in itertools.combinations(given.members, failed):
             if given.without(crashed) is None:
                 return failed - 1
-    return len(given.members)
+    return FAILURES_MAX
+
+
+def _tolerates(given: Coterie, failures: int) -> str:
+    # The loss of a whole quorum is never survived: every other one has a member in common with it.
+    most = min(map(len, given.quorums)) - 1
+    return str(failures) if failures < FAILURES_MAX or failures == most else f"{failures} or more"

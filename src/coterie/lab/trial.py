@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.catalogue import Costs, algorithm
+from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError, UsageError
 from coterie.lab.address import TEXT_MAX, Address, Refusal, write_address
 from coterie.lab.columns import Columns, columns_of
 from coterie.lab.fork import address_of
 from coterie.lab.outcome import explain_outcome
+from coterie.lab.quorums import LISTED_IDS_MAX
 from coterie.lab.recent import Recent
 from coterie.lab.run import SIZE_MAX
 from coterie.process import Channel
@@ -139,6 +141,7 @@ class Trials:
         """Start with nothing remembered."""
         self._traces: Recent[Trace] = Recent(KEPT_EVENTS)
 
+    @shorter_lists(LISTED_IDS_MAX)
     def run(self, question: TrialQuestion) -> TrialAnswer | Refusal:
         """Run once: to the end, to the first violation or to a limit."""
         try:
@@ -164,6 +167,7 @@ class Trials:
             command=_command(question, header, channel),
         )
 
+    @shorter_lists(LISTED_IDS_MAX)
     def fork(self, question: ForkQuestion) -> Forked | Refusal:
         """Return the address of the run up to one of its records, to be played on by hand."""
         trial = question.trial
@@ -285,8 +289,9 @@ def _command(question: TrialQuestion, header: Header, channel: Channel | None) -
         algorithm(header.algorithm).costs, Costs
     ):  # an election has no users that ask
         unused = {"workload", "entries", "rate", "hold"}
-    usual = {"workload": "closed", "entries": 10, "rate": 0.1, "hold": "0", "latency": "1"}
+    usual = {"workload": "closed", "entries": 10, "rate": 0.1, "latency": "1"}
     usual |= {"loss": 0.0, "duplication": 0.0, "seed": 0}
+    usual["hold"] = ""  # always written: what is usual depends on the variant
     for name, default in usual.items():
         chosen: Any = getattr(question, name)
         if chosen != default and name not in unused:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.catalogue import algorithm
+from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError
-from coterie.explore import check, check_timed, needs_clock
+from coterie.explore import check, check_timed, needs_clock, refuse_with_clock
 from coterie.lab.address import Address, Refusal, write_address
 from coterie.lab.bound import Bound
 from coterie.lab.columns import Columns, columns_of
 from coterie.lab.fork import address_of
+from coterie.lab.quorums import LISTED_IDS_MAX
 from coterie.scenario import from_trace
 from coterie.scenario.play import read_first_line
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 STATES_MAX = 3_000_000
 SECONDS_MAX = 120.0
-TIMED = ("losses", "duplicates", "suspicions")  # faults that a search with a clock does not have
+UNTIMED = ("losses", "duplicates", "suspicions")  # faults that a search with a clock lacks
 
 
 class CheckQuestion(msgspec.Struct, frozen=True):
@@ -66,6 +68,7 @@ class CheckAnswer(msgspec.Struct, frozen=True):
 SHOWN = (*CheckAnswer.__struct_fields__, "collision_probability")
 
 
+@shorter_lists(LISTED_IDS_MAX)
 def run_check(
     question: CheckQuestion, progress: Callable[[Progress], None]
 ) -> CheckAnswer | Refusal:
@@ -110,9 +113,17 @@ def _search(
         "header": header,
         "progress": progress,
     }
+    faults = {name: getattr(bound, name) for name in UNTIMED}
     if not needs_clock(processes):
-        faults = {name: getattr(bound, name) for name in ("crashes", *TIMED)}
-        return check(processes, entries=bound.entries, channel=channel, **faults, **budget)
+        return check(
+            processes,
+            entries=bound.entries,
+            channel=channel,
+            crashes=bound.crashes,
+            **faults,
+            **budget,
+        )
+    refuse_with_clock({"channel": channel, **faults})
     delays = [limit for process in processes if (limit := process.delay_max()) is not None]
     return check_timed(
         processes,

@@ -88,7 +88,8 @@ class Coordinator:
 
         Args:
             name: 1 to 255 bytes of UTF-8 that can be printed, such as `order:17`.
-            timeout: Seconds to wait; None waits forever, 0 tries once. Never the lease.
+            timeout: Seconds to wait; None waits forever, 0 tries once. Never the lease. An `async with` that was in
+                vain asks who holds the lock, which may take half a second more; `acquire` does not.
             ttl: Length of the lease in seconds: that of the cluster or server, which is also the
                 longest, or less. With `file:` it means nothing, for there the system frees a lock
                 when its process ends.

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
 from coterie.errors import UsageError
+from coterie.locks.names import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,16 +44,18 @@ def current_token(name: str | None = None) -> int | None:
     are in it, too, and know its token also after it has ended: a fence refuses it then.
 
     Args:
-        name: Of the lock; the innermost if it is left out.
+        name: Of the lock; the innermost if it is left out. A permit of a semaphore is a lock `NAME/permit-1` and so on:
+            leave the name out there.
 
     Returns:
         The token, or None outside of all bodies of that lock.
     """
+    wanted = None if name is None else check_name(name)
     for held in reversed(_entered.get()):
         tokens = held.tokens
-        if name is not None:
-            if name in tokens:
-                return tokens[name]
+        if wanted is not None:
+            if wanted in tokens:
+                return tokens[wanted]
         elif len(tokens) == 1:
             return next(iter(tokens.values()))
         else:

@@ -19,7 +19,6 @@ from coterie import system
 from coterie.aio import first_done, to_the_end
 from coterie.errors import (
     AcquireTimeout,
-    CoterieError,
     DeadlockDetected,
     LockLost,
     MisuseError,
@@ -189,13 +188,17 @@ AT_ONCE = Patience(deadline=-math.inf, wait=False)
 
 def check_timeout(timeout: float | None) -> None:
     """Raise `UsageError` if this is no time to wait."""
-    if timeout is not None and not timeout >= 0:
+    if timeout is not None and not (_is_number(timeout) and timeout >= 0):
         raise UsageError(f"timeout must be None or at least 0 seconds, got {timeout!r}")
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, int | float)
 
 
 def check_ttl(ttl: float | None) -> None:
     """Raise `UsageError` if this is no length of a lease."""
-    if ttl is not None and not ttl > 0:
+    if ttl is not None and not (_is_number(ttl) and ttl > 0):
         raise UsageError(f"ttl must be above 0 seconds, got {ttl!r}")
 
 
@@ -257,12 +260,13 @@ class Acquirable(ABC, Generic[Kept_co]):
 
     async def timed_out(self) -> AcquireTimeout:
         """Make the error for a lock that was not obtained in time; ask who holds it, for a moment."""
-        holders: list[str] = []
-        with contextlib.suppress(CoterieError, TimeoutError):
+        engine, holders = self._session.engine, list[str]()
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOLDERS_SECONDS_MAX):
-                for name in self.names:
-                    found = await self._session.engine.holders(name)
-                    holders += [party.owner for party in found]
+                asked = [engine.holders(name) for name in self.names]
+                found = await asyncio.gather(*asked, return_exceptions=True)
+                parties = [party for each in found if isinstance(each, list) for party in each]
+                holders = list(dict.fromkeys(party.owner for party in parties))
         waited = f"within {self.timeout:g} s" if self.timeout else "at once"
         return AcquireTimeout(
             f"lock {self.name!r} was not obtained {waited}: it is held by"

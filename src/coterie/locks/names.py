@@ -17,6 +17,8 @@ BYTES_MAX = 255
 
 def check_name(name: str, bytes_max: int = BYTES_MAX) -> str:
     """Return the name of a lock as it is compared and stored; raise `UsageError` if it cannot be one."""
+    if not isinstance(name, str):
+        raise UsageError(f"the name of a lock is a string, got {name!r}")
     if PLAIN.issuperset(name) and 1 <= len(name) <= bytes_max:
         return name
     if not name.isascii():
@@ -29,7 +31,7 @@ def check_name(name: str, bytes_max: int = BYTES_MAX) -> str:
                 f"lock name {name!r}: {character!r} at position {position} cannot be printed"
             )
     if name != name.strip():
-        raise UsageError(f"lock name {name!r}: remove the space at its begin or end")
+        raise UsageError(f"lock name {name!r}: remove the leading or trailing space")
     size = len(name.encode())
     if not 1 <= size <= bytes_max:
         raise UsageError(f"a lock name must have 1 to {bytes_max} bytes in UTF-8, got {size}")

@@ -30,6 +30,12 @@ def choose_url(url: str | None = None) -> str:
     return url or os.environ.get("COTERIE_URL") or _configured_url() or DEFAULT_URL
 
 
+def without_password(url: str) -> str:
+    """Return a URL as it may be shown: without the user and the password in it."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+
+
 def url_of(path: os.PathLike[str]) -> str:
     """Return the URL of the locks at a path: a directory of locks, or the file of a cluster."""
     text = os.fspath(path)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coterie.scenario.world import Move
 
 RUN_LIMIT = 10_000  # deliveries after which `run` gives up: some algorithms are never quiet
-SIZE_DIGITS_MAX = 6
+DIGITS_MAX = 6  # of a size or the id of a process
 CLOCKS: tuple[Literal["time", "none"], ...] = ("time", "none")
 
 
@@ -35,7 +35,7 @@ def read_first_line(
 ) -> tuple[Header, Channel | None]:
     """Read a first line; whether there are such processes is not looked at here."""
     name, *rest = _words(line)
-    if not rest or not rest[0].isdecimal() or len(rest[0]) > SIZE_DIGITS_MAX:
+    if not rest or not _is_number(rest[0]):
         raise UsageError(
             f"expected an algorithm and a size, such as 'ricart-agrawala 3', got {line!r}"
         )
@@ -61,6 +61,11 @@ def read_first_line(
         clock="none" if chosen == "none" else "time",
     )
     return header, channels.get(channel)
+
+
+def _is_number(word: str) -> bool:
+    """Return whether a word is a number that a scenario can mean; `int` refuses very long ones."""
+    return word.isdecimal() and len(word) <= DIGITS_MAX
 
 
 def _words(line: str) -> list[str]:
@@ -121,7 +126,7 @@ class Play:
 
     def meant(self, line: str) -> Move:
         """Return the possible move that a command means, or refuse it as `move` does."""
-        words = [str(int(word)) if word.isdecimal() else word for word in line.split()]
+        words = [str(int(word)) if _is_number(word) else word for word in line.split()]
         moves = {move.text: move for move in self.enabled()}
         if (known := moves.get(" ".join(words))) is not None:
             return known
@@ -240,7 +245,7 @@ class Play:
         return f"  ! {text}"
 
     def _process(self, word: str) -> ProcessId:
-        if word.isdecimal() and int(word) in self.world.seats:
+        if _is_number(word) and int(word) in self.world.seats:
             return int(word)
         raise UsageError(f"no process {word!r}: they are 1 to {self.header.size}")
 

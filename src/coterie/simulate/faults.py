@@ -254,26 +254,27 @@ def _check_partition(fault: Partition) -> None:
             raise ConfigError(f"fault {str(fault)!r} names process {process} twice")
 
 
+_WHOLE = r"\d{1,9}"  # `int` refuses very long ones
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 _AT = rf"\s*@\s*(?P<time>{_NUMBER})"
 _FOR = rf"\s+for\s+(?P<duration>{_NUMBER})"
 _FORMS = {  # kind: what people write, what we match
     "crash": (
         "crash P @ TIME [after MESSAGES]",
-        rf"(?P<process>\d+){_AT}(?:\s+after\s+(?P<after>\d+))?",
+        rf"(?P<process>{_WHOLE}){_AT}(?:\s+after\s+(?P<after>{_WHOLE}))?",
     ),
     "restart": (
         "restart P @ TIME [with memory]",
-        rf"(?P<process>\d+){_AT}(?P<memory>\s+with\s+memory)?",
+        rf"(?P<process>{_WHOLE}){_AT}(?P<memory>\s+with\s+memory)?",
     ),
-    "pause": ("pause P @ TIME for DURATION", rf"(?P<process>\d+){_AT}{_FOR}"),
+    "pause": ("pause P @ TIME for DURATION", rf"(?P<process>{_WHOLE}){_AT}{_FOR}"),
     "partition": (
         "partition P,P | P,P @ TIME [for DURATION]",
         rf"(?P<groups>[\d,\s]+(?:\|[\d,\s]+)+){_AT}(?:{_FOR})?",
     ),
     "drift": (
         "drift P RATE [OFFSET]",
-        rf"(?P<process>\d+)\s+(?P<rate>{_NUMBER})(?:\s+(?P<offset>{_NUMBER}))?",
+        rf"(?P<process>{_WHOLE})\s+(?P<rate>{_NUMBER})(?:\s+(?P<offset>{_NUMBER}))?",
     ),
     "lose": (
         "lose PROBABILITY @ TIME [for DURATION]",

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.locks.url import url_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def coterie_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Locks of this test alone: the URL of a new lock directory, to which `connect()` goes as well."""
-    url = f"file:{tmp_path / 'coterie-locks'}"
+    url = url_of(tmp_path / "coterie-locks")
     monkeypatch.setenv("COTERIE_URL", url)
     return url
 

@@ -95,11 +95,14 @@ class WebServer:
         self._server.should_exit = True
 
 
-def show(app: ASGIApp, port: int, page: str, *, browser: bool) -> None:
-    """Serve pages until Ctrl-C: print the address, and open it where a person would see it."""
-    server = WebServer(app, port, PORTS_TRIED)
-    if port and server.port != port:
-        click.echo(f"port {port} is taken: using {server.port}", err=True)
+def show(app: ASGIApp, port: int | None, usual: int, page: str, *, browser: bool) -> None:
+    """Serve pages until Ctrl-C: print the address, and open it where a person would see it.
+
+    Without a port the usual one counts, or the next that is free; a port that was chosen has to be free.
+    """
+    server = WebServer(app, usual, PORTS_TRIED) if port is None else WebServer(app, port)
+    if port is None and server.port != usual:
+        click.echo(f"port {usual} is taken: using {server.port}", err=True)
     with contextlib.suppress(KeyboardInterrupt):
         click.echo(server.address(page))
         if browser and sys.stdout.isatty():

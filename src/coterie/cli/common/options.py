@@ -14,12 +14,16 @@ from coterie.errors import UsageError
 from coterie.trace import Header, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from click.shell_completion import CompletionItem
 
     from coterie.process import Process
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+
+TRACE_SUFFIXES = (".jsonl", ".html", ".svg", ".shiviz", ".perfetto.json")
 
 
 def to_path(_: click.Context, __: click.Parameter, value: str | None) -> Path | None:
@@ -31,11 +35,25 @@ def to_path(_: click.Context, __: click.Parameter, value: str | None) -> Path | 
     return Path(value)
 
 
+def to_trace_path(context: click.Context, parameter: click.Parameter, value: Any) -> Path | None:
+    """Turn what a user wrote into a path, refused before the work whose trace it is for."""
+    path = to_path(context, parameter, value)
+    if path is None:
+        return None
+    if not path.name.endswith(TRACE_SUFFIXES):
+        raise UsageError(
+            f"--trace file must end in one of {', '.join(TRACE_SUFFIXES)}, got {path.name!r}"
+        )
+    if not path.parent.is_dir():
+        raise UsageError(f"--trace: there is no directory {str(path.parent)!r}")
+    return path
+
+
 trace_option = click.option(
     "--trace",
     "trace_file",
     type=click.Path(dir_okay=False),
-    callback=to_path,
+    callback=to_trace_path,
     help="Write the trace to a file: .jsonl, .html (a page to step through), .svg (space-time diagram),"
     " .shiviz or .perfetto.json.",
 )
@@ -109,6 +127,17 @@ ALGORITHM_HELP = (
     " where it has only one, or package.module:Class."
 )
 
+
+def complete_algorithm(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the algorithms whose names begin so, for the shell; a file if there are none."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - for this one alone
+
+    names = [name for name in every_algorithm() if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
+
+
 variant_option = click.option(VARIANT, metavar="NAME", help="Variant of the algorithm.")
 
 
@@ -180,6 +209,15 @@ def _options_of(entry: Algorithm) -> list[tuple[str, str]]:
     return rows
 
 
+@contextlib.contextmanager
+def naming(what: str, command: str) -> Iterator[None]:
+    """Say of which file or option a complaint is, and where the right form is described."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{what}: {error}; see coterie {command} --help") from None
+
+
 def sizes(text: str) -> list[int]:
     """Return numbers of processes, given such as `3,7,13`."""
     try:
@@ -204,15 +242,13 @@ def write_trace(trace: Trace, path: Path) -> None:
     """Write a trace in the format that the suffix of the file names."""
     from coterie.diagram import perfetto, shiviz, space_time  # noqa: PLC0415 - only when drawing
 
-    formats: dict[str, Callable[[Trace], str]] = {
-        ".jsonl": Trace.to_lines,
-        ".html": _page,
-        ".svg": space_time,
-        ".shiviz": shiviz,
-        ".perfetto.json": perfetto,
-    }
-    for suffix, write in formats.items():
+    writers: tuple[Callable[[Trace], str], ...] = (
+        Trace.to_lines,
+        _page,
+        space_time,
+        shiviz,
+        perfetto,
+    )
+    for suffix, write in zip(TRACE_SUFFIXES, writers, strict=True):
         if path.name.endswith(suffix):
             write_file(path, write(trace))
-            return
-    raise UsageError(f"--trace file must end in one of {', '.join(formats)}, got {path.name!r}")

@@ -13,7 +13,11 @@ from coterie.locks.url import choose_url
 
 
 @click.command("doctor")
-@click.argument("url", required=False)
+@click.option(
+    "--url",
+    metavar="URL",
+    help="What to look at; default: COTERIE_URL, then coterie.toml, then file:.",
+)
 @click.option(
     "--data",
     multiple=True,
@@ -24,8 +28,7 @@ from coterie.locks.url import choose_url
 def command(*, url: str | None, data: tuple[Path, ...], output: str) -> int:
     """Look at what locks rest on: clock, pauses, descriptors, disk, nodes, certificates.
 
-    URL says where the locks are; the default is COTERIE_URL, then coterie.toml, then file:. Nothing is locked or
-    changed; a disk is tried with a file that is gone afterwards.
+    Nothing is locked or changed; a disk is tried with a file that is gone afterwards.
 
     Exits with 1 if something is bad, with 0 if there are at most hints.
     """

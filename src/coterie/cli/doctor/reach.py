@@ -13,7 +13,7 @@ from coterie.cli.status import source_of
 from coterie.cluster.config import load
 from coterie.cluster.url import make_visit
 from coterie.errors import CoterieError, Unavailable
-from coterie.locks.url import scheme_of
+from coterie.locks.url import scheme_of, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,20 +29,21 @@ EXPIRY_DAYS_FEW = 30
 
 def look_at_service(url: str) -> Iterator[Diagnosis]:
     """Ask every node or server that the URL names how it is."""
+    name = without_password(url)
     try:
         state = source_of(url).state(locks=False)
     except Unavailable as error:
-        yield Diagnosis(url, "bad", str(error), "start it, or look at addresses and firewalls")
+        yield Diagnosis(name, "bad", str(error), "start it, or look at addresses and firewalls")
         return
-    except CoterieError as error:
-        yield Diagnosis(url, "bad", str(error))
+    except (CoterieError, UnicodeError) as error:
+        yield Diagnosis(name, "bad", str(error), "see docs/troubleshooting.md for this error")
         return
     if not state.nodes:
-        yield Diagnosis(url, "good", "the lock directory can be read")
+        yield Diagnosis(name, "good", "the lock directory can be read")
     for node in state.nodes:
         what = f"{getattr(node, 'name', 'server')} at {node.address}"
         if node.trouble:
-            yield Diagnosis(what, "bad", node.trouble)
+            yield Diagnosis(what, "bad", node.trouble, "start it, or look at its log")
         else:
             yield Diagnosis(what, "good", "answers")
 
@@ -69,7 +70,7 @@ async def _call(address: Address, tls: ssl.SSLContext | None) -> list[Diagnosis]
     try:
         async with asyncio.timeout(CALL_SECONDS_MAX):
             _, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, UnicodeError):
         return []  # `look_at_service` has said why
     passed = time.monotonic() - began
     certificate = writer.get_extra_info("peercert")

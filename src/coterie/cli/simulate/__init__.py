@@ -13,6 +13,7 @@ from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
     choose,
+    complete_algorithm,
     open_option,
     trace_option,
     variant_option,
@@ -45,7 +46,7 @@ PLAN_OPTIONS = (
 
 
 @click.command("simulate", cls=AlgorithmCommand)
-@click.argument("algorithm")
+@click.argument("algorithm", shell_complete=complete_algorithm)
 @click.option("-N", "size", type=int, default=5, show_default=True, help="Number of processes.")
 @variant_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")

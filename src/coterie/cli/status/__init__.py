@@ -101,7 +101,7 @@ def command(
     cannot be read. Servers: 0 if all that the URL names answer, 1 if some do, 69 if none does.
     """
     if web:
-        return _show_pages(url, WEB_PORT if port is None else port, browser=not no_open)
+        return _show_pages(url, port, browser=not no_open)
     if port is not None or no_open:
         raise UsageError("--port and --no-open belong to --web")
     if output in DRAWN and (view != "graph" or watch):
@@ -116,7 +116,7 @@ def command(
         time.sleep(every)
 
 
-def _show_pages(url: str | None, port: int, *, browser: bool) -> int:
+def _show_pages(url: str | None, port: int | None, *, browser: bool) -> int:
     from coterie import web  # noqa: PLC0415 - an extra
 
     web.require()
@@ -126,7 +126,8 @@ def _show_pages(url: str | None, port: int, *, browser: bool) -> int:
     from coterie.web.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
     from coterie.web.server import show  # noqa: PLC0415 - as above
 
-    show(make_app(dashboard_routes(Monitor(choose_url(url)))), port, "/cluster", browser=browser)
+    pages = make_app(dashboard_routes(Monitor(choose_url(url))))
+    show(pages, port, WEB_PORT, "/cluster", browser=browser)
     return 0
 
 

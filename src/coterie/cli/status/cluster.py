@@ -10,14 +10,18 @@ import click
 
 from coterie.cli.common.output import print_table
 from coterie.cli.status.classic import ClassicSource
-from coterie.cluster.admin.status import ClusterState, NodeState, inspect, inspect_waits
+from coterie.cluster.admin.status import (
+    DEGRADED,
+    ClusterState,
+    NodeState,
+    inspect,
+    inspect_waits,
+)
 from coterie.cluster.url import learn_membership, make_visit
 from coterie.cluster.voter.report import LOCKS_MAX
 
 if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
-
-HEALTH = {0: "healthy", 1: "degraded"}
 
 
 def find_classic(url: str) -> ClassicSource | None:
@@ -56,7 +60,8 @@ class ClusterSource:
         state = self.state(locks=False)
         header = ["node", "address", "state", "up", "programs", "owned", "waiting"]
         print_table(header, [_node(node) for node in state.nodes])
-        health = state.reason or HEALTH[state.health]
+        health = f"degraded: {state.reason}" if state.health == DEGRADED else state.reason
+        health = health or "healthy"
         click.echo(f"\ncluster {state.cluster}: {health}", err=True)
         return state.health
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS_MAX = 3.0
 DISCOVERY_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
+FAREWELL_SECONDS_MAX = 0.1  # to let begun handshakes end when another node has answered
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -96,16 +97,24 @@ async def discover(addresses: Sequence[Address], cluster: str, security: Securit
     credentials = Credentials(cluster, "", security.secret_bytes())
     tls = security.client_context()
     troubles: dict[Address, str] = {}
+    asked: set[Address] = set()  # nodes that are being asked just now
     asking = [
-        asyncio.ensure_future(_learn(address, credentials, tls, troubles)) for address in addresses
+        asyncio.ensure_future(_learn(address, credentials, tls, troubles, asked))
+        for address in addresses
     ]
     try:
         async with asyncio.timeout(DISCOVERY_SECONDS_MAX):
             await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-            return next(task for task in asking if task.done()).result()
+            found = next(task for task in asking if task.done()).result()
     except TimeoutError:
         reasons = "; ".join(troubles.get(each, f"no answer at {each}") for each in addresses)
         raise Unavailable(f"no node of the cluster can be reached: {reasons}") from None
+    else:
+        # A node takes a caller that leaves in the middle of a handshake for one with another secret.
+        others = [task for address, task in zip(addresses, asking, strict=True) if address in asked]
+        if others:
+            await asyncio.wait(others, timeout=FAREWELL_SECONDS_MAX)
+        return found
     finally:
         for task in asking:
             task.cancel()
@@ -117,9 +126,11 @@ async def _learn(
     credentials: Credentials,
     tls: ssl.SSLContext | None,
     troubles: dict[Address, str],
+    asked: set[Address],
 ) -> Membership:
     """Ask one node, again and again until it answers."""
     while True:
+        asked.add(address)
         try:
             async with consult(address, credentials, tls) as consultation:
                 answer = await consultation.ask(GetMembership(), MembershipReply)
@@ -128,4 +139,6 @@ async def _learn(
                 return membership
         except (OSError, *FAULTS) as error:
             troubles[address] = explain_at(address, error)
+        finally:
+            asked.discard(address)
         await asyncio.sleep(RETRY_SECONDS)

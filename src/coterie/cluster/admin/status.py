@@ -55,7 +55,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     nodes: list[NodeState]
     locks: list[LockState]
     health: int
-    reason: str = ""  # why there is no quorum
+    reason: str = ""  # why there is no quorum, or what is missing though there is one
     truncated: bool = False  # nodes know more locks than they list
     locks_left_out: int = 0  # at least so many
 
@@ -97,7 +97,7 @@ def _cluster_state(
         states,
         known,
         _health(membership, states),
-        _why_no_quorum(membership, states),
+        _why_no_quorum(membership, states) or _why_degraded(states),
         left_out > 0,
         left_out,
     )
@@ -202,14 +202,9 @@ def _left_out(states: list[NodeState]) -> int:
 
 def _health(membership: Membership, states: list[NodeState]) -> int:
     """Judge; until all programs are back at a node, the next one should not be restarted."""
-    reports = [state.report for state in states if state.report is not None]
     if _why_no_quorum(membership, states):
         return NO_QUORUM
-    complete = len(reports) == len(states) and all(
-        not report.abstains_seconds and all(session.connected for session in report.sessions)
-        for report in reports
-    )
-    return HEALTHY if complete else DEGRADED
+    return DEGRADED if _why_degraded(states) else HEALTHY
 
 
 def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
@@ -227,6 +222,20 @@ def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
         if report.abstains_seconds
     }
     return f"no quorum votes: {no_votes(abstentions, troubles)}"
+
+
+def _why_degraded(states: list[NodeState]) -> str:
+    """Say what is not as it should be; empty if all nodes vote and all programs are there."""
+    reasons = []
+    for state in states:
+        report = state.report
+        if report is None:
+            reasons.append(f"{state.name}: {state.trouble}")
+        elif report.abstains_seconds:
+            reasons.append(f"{state.name} abstains: {report.abstains_because}")
+        elif away := sum(not session.connected for session in report.sessions):
+            reasons.append(f"{state.name} has lost {away} of {len(report.sessions)} programs")
+    return "; ".join(reasons)
 
 
 async def _survey(

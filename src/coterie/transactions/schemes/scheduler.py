@@ -150,6 +150,10 @@ class Scheduler(msgspec.Struct, array_like=True):
         True  # one that has only read here ends here when it is prepared
     )
 
+    # A write of what was read for update is as good at the end as at once: others are kept away meanwhile, or
+    # do not see it before in any case. Where stamps decide, each moment brings more readers that refuse it.
+    write_may_wait: ClassVar[bool] = True
+
     active: dict[Name, Active] = {}
 
     # Requests

@@ -105,7 +105,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         """Set a key when the transaction commits; the answer is `Accepted`."""
         site, request = site_of(key, step.sites), Write(key, value)
         course = self._permit(name, request, step)
-        if course.holds(request, site):
+        if step.scheduler.write_may_wait and course.holds(request, site):
             step.answer(Accepted(name))
         else:
             self._ask(course, [site], request, step)

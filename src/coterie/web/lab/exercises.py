@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -62,39 +63,48 @@ class ExercisePages:
 
     async def goal(self, request: Request) -> Response:
         """Judge whether the goal of a lesson's page is reached."""
-        return await self._judge(request, GoalQuestion, lambda x: judge_goal(self._laboratory, x))
+        return await self._judge(
+            request, GoalQuestion, lambda x, _: judge_goal(self._laboratory, x)
+        )
 
     async def answer(self, request: Request) -> Response:
         """Judge the answer to a question of a lesson's page."""
         return await self._judge(
-            request, AnswerQuestion, lambda x: judge_answer(self._laboratory, x)
+            request, AnswerQuestion, lambda x, _: judge_answer(self._laboratory, x)
         )
 
     async def challenge(self, request: Request) -> Response:
         """Score a run as an answer to a challenge."""
-        return await self._judge(request, ChallengeQuestion, lambda x: score(self._laboratory, x))
+        return await self._judge(
+            request, ChallengeQuestion, functools.partial(score, self._laboratory)
+        )
 
     async def hint(self, request: Request) -> Response:
         """Find a shortest way to the goal of a challenge."""
-        return await self._judge(request, ChallengeQuestion, lambda x: hint(self._laboratory, x))
+        return await self._judge(
+            request, ChallengeQuestion, functools.partial(hint, self._laboratory)
+        )
 
     async def graph(self, request: Request) -> Response:
         """Judge a wait-for graph."""
-        return await self._judge(request, TextQuestion, lambda x: judge_graph(x.text))
+        return await self._judge(request, TextQuestion, lambda x, _: judge_graph(x.text))
 
     async def history(self, request: Request) -> Response:
         """Judge a schedule of transactions."""
-        return await self._judge(request, TextQuestion, lambda x: judge_schedule(x.text))
+        return await self._judge(request, TextQuestion, lambda x, _: judge_schedule(x.text))
 
     async def coterie(self, request: Request) -> Response:
         """Judge quorums."""
-        return await self._judge(request, TextQuestion, lambda x: judge_quorums(x.text))
+        return await self._judge(request, TextQuestion, lambda x, _: judge_quorums(x.text))
 
     async def _judge(
-        self, request: Request, kind: type[T], judge: Callable[[T], object]
+        self,
+        request: Request,
+        kind: type[T],
+        judge: Callable[[T, Callable[[], bool]], object],
     ) -> Response:
-        """Answer a question in its turn; no newer one cancels it."""
+        """Answer a question in its turn; no newer one cancels it, only the end of the program."""
         asked = await read(request, kind)
         if isinstance(asked, Refusal):
             return answer(asked)
-        return answer(await self._searches.queue(lambda _: judge(asked)))
+        return answer(await self._searches.queue(lambda closed: judge(asked, closed)))

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 
 from coterie.deadlock.explanation import describe, explain
-from coterie.deadlock.graph_file import parse_graph
 from coterie.diagram.wait_for import draw_wait_for
-from coterie.errors import CoterieError
 from coterie.lab.address import Refusal
-
-if TYPE_CHECKING:
-    from coterie.deadlock.wait_for import Graph
-
-NODES_MAX = 60
+from coterie.lab.graph import read_graph
 
 
 class NodeVerdict(msgspec.Struct, frozen=True):
@@ -44,12 +36,9 @@ class GraphAnswer(msgspec.Struct, frozen=True):
 
 def judge_graph(text: str) -> GraphAnswer | Refusal:
     """Find the deadlocks of a graph, as `coterie deadlock` reads it, and explain each once."""
-    try:
-        graph: Graph[Any] = parse_graph(text)
-    except CoterieError as error:
-        return Refusal(str(error))
-    if len(graph.nodes()) > NODES_MAX:
-        return Refusal(f"a graph on a page has at most {NODES_MAX} processes")
+    graph = read_graph(text)
+    if isinstance(graph, Refusal):
+        return graph
     stuck = set(graph.deadlocked())
     nodes = [
         NodeVerdict(

@@ -44,11 +44,13 @@ class LabPages:
         self._trace = trace
         self._searches = Searches()
         self._checks = Searches()  # which take minutes: no other page waits for one
+        self._simulations = Searches()  # which cannot be stopped on the way
 
     def close(self) -> None:
         """Stop what is searched, so that the program can end."""
         self._searches.close()
         self._checks.close()
+        self._simulations.close()
 
     def routes(self) -> list[Route]:
         """Return the page and the addresses that it asks."""
@@ -58,7 +60,7 @@ class LabPages:
             Route("/api/catalogue", self.catalogue),
             *ExercisePages(self._laboratory, self._searches).routes(),
             *(Route(f"/api/{each.__name__}", each, methods=["POST"]) for each in questions),
-            *SimulatePages(self._searches).routes(),
+            *SimulatePages(self._simulations).routes(),
             *CheckPages(self._checks).routes(),
             *RecordPages(self._trace).routes(),
         ]
@@ -75,7 +77,10 @@ class LabPages:
     async def play(self, request: Request) -> Response:
         """Play a run."""
         asked = await read(request, Question)
-        return answer(asked if isinstance(asked, Refusal) else self._laboratory.play(asked))
+        if isinstance(asked, Refusal):
+            return answer(asked)
+        # Quick, but not so quick that all other pages should wait for it.
+        return answer(await asyncio.to_thread(self._laboratory.play, asked))
 
     async def fates(self, request: Request) -> Response:
         """Search what a place in a run leads to."""

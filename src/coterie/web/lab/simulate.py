@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class SimulatePages:
-    """Runs simulations for pages, in the thread of the searches: one at a time."""
+    """Runs simulations for pages, one at a time, in a thread that is there for them alone."""
 
     def __init__(self, searches: Searches) -> None:
         """Begin with nothing remembered."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
@@ -101,6 +101,8 @@ class Gap:
 
 class StampOrdered(Scheduler):
     """Decides requests by stamps, keeps those that wait, and decides them again."""
+
+    write_may_wait: ClassVar[bool] = False
 
     patience: int = PATIENCE
     latest_begun: Stamp = BEGINNING
