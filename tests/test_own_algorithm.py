@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import contextlib
 import io
 import json
@@ -18,7 +19,7 @@ import pytest
 
 import coterie as coterie_package
 from coterie.catalogue import algorithm, every_algorithm, load, source_of
-from coterie.catalogue.loader import installed
+from coterie.catalogue.loader import installed, read
 from coterie.cli import run
 from coterie.errors import UsageError
 from coterie.lab.address import Refusal
@@ -281,6 +282,12 @@ def test_a_file_that_has_changed_is_imported_again(tmp_path: Path) -> None:
     assert load(str(file)) is first
     file.write_text(own("int = 3"))
     assert load(str(file)).process is not first.process
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "marked.py"
+    path.write_bytes(codecs.BOM_UTF8 + b"# nothing\n")
+    assert read(path) == "# nothing\n"
 
 
 def test_the_catalogue_is_measured_with_entries_that_take_no_time() -> None:

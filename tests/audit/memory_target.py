@@ -25,6 +25,7 @@ class MemoryTarget:
         self.calls_left = calls_max
         self.refuses = refuses
         self.is_removed = False
+        self.lost_answers = 0  # of the commits that follow
         self.sessions = 0
         self.began = asyncio.Event()
 
@@ -57,8 +58,10 @@ class MemorySession:
 
     def __init__(self, target: MemoryTarget) -> None:
         self._target = target
+        self._is_broken = False
 
     async def begin(self) -> None:
+        assert not self._is_broken
         await self._target.call()
 
     async def read(self, key: str) -> str | None:
@@ -85,6 +88,10 @@ class MemorySession:
 
     async def commit(self) -> None:
         await self._target.call()
+        if self._target.lost_answers:
+            self._target.lost_answers -= 1
+            self._is_broken = True
+            raise Unavailable("memory: it does not answer")
         if self._target.refuses:
             raise Aborted("always")
 

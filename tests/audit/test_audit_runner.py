@@ -96,3 +96,23 @@ def test_a_store_that_refuses_everything_ends_the_audit() -> None:
     with pytest.raises(Unavailable, match="refused 100 times"):
         asyncio.run(audited(target))
     assert target.is_removed
+
+
+def test_no_transaction_goes_on_after_a_failure() -> None:
+    async def main() -> set[asyncio.Task[None]]:
+        target = MemoryTarget(calls_max=15)  # in the first round, while one of it makes a pause
+        with pytest.raises(Unavailable, match="memory: it is gone"):
+            await audited(target, PLAN._replace(workloads=["bank"], clients=4))
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert not asyncio.run(main())
+
+
+def test_a_commit_without_an_answer_has_an_unknown_outcome_and_the_audit_goes_on() -> None:
+    target = MemoryTarget()
+    target.lost_answers = 3
+    runner = asyncio.run(audited(target))
+    tallies = verdict_of(runner, target).workloads
+    assert sum(tally.unknown for tally in tallies) == 3
+    assert sum(tally.committed for tally in tallies) >= 197
+    assert target.sessions == 0

@@ -168,6 +168,11 @@ def test_an_interrupt_removes_the_table(database: Path) -> None:
     assert tables(database) == ["other"]
 
 
+def test_a_database_of_redis_has_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", "redis://127.0.0.1:1/notanumber"]) == 64
+    assert "redis://host:6379/0, got 'notanumber'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -64,6 +64,13 @@ def test_a_search_that_shows_nothing_is_not_verified(
             ),
         ),
         (
+            ["token-ring", "-N", "2", "--entries", "any"],
+            (
+                "every wait ends, if every step that stays possible is taken at last;"
+                " during one wait others enter at most once"
+            ),
+        ),
+        (
             ["raymond", "--entries", "any"],
             (
                 "every wait ends, if every step that stays possible is taken at last;"

@@ -186,7 +186,9 @@ class Naive:
             yield from (depth for state, depth in self.depths.items() if state not in good)
 
     def starves(self) -> bool:
-        """Return whether a process waits on in some fair run."""
+        """Return whether a process waits on in some fair run, which may end."""
+        if any(Phase.WAITING in self.phases(each) for each in self.depths if each not in self.busy):
+            return True
         numbers = {state: number for number, state in enumerate(self.depths)}
         graph: Graph = [
             [(step, numbers[new]) for step, new in self.moves.get(state, []) if step != "fault"]

@@ -65,6 +65,26 @@ def halves(verdict: Verdict) -> tuple[list[Any], list[Any]]:
     return records[:middle], records[middle + 1 : -1]
 
 
+class Never(Mutex[Payload]):
+    """Grants no entry, and sends nothing."""
+
+    def acquire(self, out: Outbox[Payload]) -> None:
+        pass
+
+    def release(self, out: Outbox[Payload]) -> None:
+        pass
+
+    def receive(self, sender: ProcessId, message: Payload, out: Outbox[Payload]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("entries", [1, None])
+def test_a_run_that_ends_while_a_process_waits_is_fair(entries: int | None) -> None:
+    verdict = check([Never(1), Never(2)], entries=entries, properties=(PROGRESS,))
+    assert (verdict.verdict, verdict.property) == ("violated", "no deadlock")
+    assert verdict.depth == 1
+
+
 @pytest.mark.parametrize("name", STARVING)
 def test_with_a_number_of_entries_every_wait_ends(name: str) -> None:
     verdict = check(STARVING[name](), entries=2, channel=Channel.FIFO)

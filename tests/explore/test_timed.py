@@ -217,5 +217,5 @@ def test_the_explorer_without_a_clock_refuses_those_who_need_one() -> None:
 def test_time_is_counted_in_whole_ticks() -> None:
     with pytest.raises(UsageError, match=r"whole ticks here, got 1\.5"):
         check_timed(patients(1.5))
-    with pytest.raises(UsageError, match="one tick or more"):
+    with pytest.raises(UsageError, match="delays must satisfy 1 <= LOW <= HIGH, got"):
         check_timed(patients(1), delays=(0, 1))

@@ -6,6 +6,7 @@ from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
 from coterie.transactions.history import Outcome, identity
+from coterie.transactions.isolation import GUARANTEES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -16,17 +17,22 @@ if TYPE_CHECKING:
     Relation = set[tuple[int, int]]
 
 
-def kept(history: History, level: str, *, sessions: bool = False) -> bool:
-    """Try every choice of those of unknown outcome that count, and every order."""
+def kept(history: History, level: str, *, sessions: bool = False) -> bool | None:
+    """Try every choice of those of unknown outcome that count, and every order.
+
+    Of a guarantee nothing is said (None) where a read saw what no committed state has.
+    """
     transactions = list(history.transactions.values())
     committed = [t for t in transactions if t.outcome is Outcome.COMMITTED]
     unknown = [t for t in transactions if t.outcome is Outcome.UNKNOWN]
+    is_clean = False
     for count in range(len(unknown) + 1):
         for chosen in combinations(unknown, count):
             counted = sorted([*committed, *chosen], key=lambda t: t.first)
             reads = resolved(counted)
             if reads is None:
                 continue
+            is_clean = True
             earlier = succession(counted) if sessions else set()
             if level == "snapshot-isolation":
                 if any(snapshots(counted, reads, order, earlier) for order in moments(counted)):
@@ -36,7 +42,7 @@ def kept(history: History, level: str, *, sessions: bool = False) -> bool:
                 for order in permutations(range(len(counted)))
             ):
                 return True
-    return False
+    return None if not is_clean and level in GUARANTEES else False
 
 
 def resolved(counted: Sequence[Transaction]) -> Reads | None:
@@ -99,8 +105,9 @@ def agrees(
     """Hold an order of commits against the axiom of a level, as it is written."""
     place = {number: index for index, number in enumerate(order)}
     wr = {(writer, reader) for reader, _, writer in reads if writer is not None}
-    needed = wr | (so if level not in RELAXED else set())
-    if not in_version_order(counted, order) or any(place[a] > place[b] for a, b in needed):
+    writing = {number for number, transaction in enumerate(counted) if written(transaction)}
+    needed = wr | ordered(level, so, wr, writing)
+    if not in_version_order(counted, order) or any(place[a] >= place[b] for a, b in needed):
         return False
     if level == "read-committed":
         return True
@@ -124,7 +131,15 @@ def closed(relation: Relation) -> Relation:
     return relation
 
 
-RELAXED = ("read-your-writes", "monotonic-reads", "writes-follow-reads")
+def ordered(level: str, so: Relation, wr: Relation, writing: set[int]) -> Relation:
+    """Return what the order of commits has to respect of the sessions (Terry and others, 1994)."""
+    if level == "monotonic-writes":
+        return {(one, other) for one, other in so if one in writing and other in writing}
+    if level == "writes-follow-reads":
+        return {(source, writer) for source, writer in after(wr, so) if writer in writing}
+    return set() if level in GUARANTEES else so
+
+
 VISIBLE: dict[str, Callable[[Relation, Relation], Relation]] = {
     "read-atomic": lambda so, wr: so | wr,
     "causal": lambda so, wr: closed(so | wr),

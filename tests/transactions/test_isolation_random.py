@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from coterie.transactions.history import Event, History
-from coterie.transactions.isolation import GUARANTEES, LEVELS, judge_levels
+from coterie.transactions.isolation import GUARANTEES, LEVELS, judge_levels, levels
 from tests.transactions.level_oracle import kept
 from tests.transactions.serial_oracle import serializable
 
@@ -70,7 +70,54 @@ def test_the_histories_differ_at_every_level() -> None:
     """A level at which all or none of them pass would show nothing."""
     judged = [judge_levels(small(seed), sessions=True) for seed in range(300)]
     for name in (*LEVELS, *GUARANTEES):
-        assert {levels[name] for levels in judged} == {True, False}, name
+        assert {levels[name] for levels in judged} >= {True, False}, name
     judged = [judge_levels(small(seed)) for seed in range(1500)]
     for lower, upper in itertools.pairwise(LEVELS):
         assert any(levels[lower] and not levels[upper] for levels in judged), (lower, upper)
+
+
+def test_sessions_that_read_from_each_other_and_write_later() -> None:
+    """A reads what B writes later, and B what A writes later: no write has another before it."""
+    history = History()
+    for event in (
+        Event("T1", "read", "x", 4, session="A"),
+        Event("T3", "read", "y", 2, session="B"),
+        Event("T2", "write", "y", 2, session="A"),
+        Event("T4", "write", "x", 4, session="B"),
+        *(Event(name, "commit") for name in ("T1", "T3", "T2", "T4")),
+    ):
+        history.add(event)
+    judged = judge_levels(history, sessions=True)
+    assert judged["monotonic-writes"] is True
+    assert judged["writes-follow-reads"] is False
+
+
+def test_of_guarantees_nothing_is_said_where_a_read_was_dirty() -> None:
+    history = History()
+    for event in (
+        Event("aborted", "write", "x", 1),
+        Event("reader", "read", "x", 1, session="a"),
+        Event("aborted", "abort"),
+        Event("reader", "commit"),
+    ):
+        history.add(event)
+    judged = judge_levels(history, sessions=True)
+    assert {judged[name] for name in LEVELS} == {False}
+    assert {judged[name] for name in GUARANTEES} == {None}
+
+
+def test_a_level_that_was_too_hard_holds_if_a_stronger_one_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A write skew keeps snapshot isolation, so it keeps also what there was no room to judge."""
+    monkeypatch.setattr(levels, "LARGEST", 0)
+    history = History()
+    for event in (
+        *(Event(name, "read", key, None) for name in ("a", "b") for key in "xy"),
+        Event("a", "write", "x", 1),
+        Event("b", "write", "y", 2),
+        *(Event(name, "commit") for name in ("a", "b")),
+    ):
+        history.add(event)
+    judged = judge_levels(history)
+    assert [judged[name] for name in LEVELS] == [True, True, True, True, False]

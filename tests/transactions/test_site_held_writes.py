@@ -85,6 +85,13 @@ def test_what_is_too_large_to_wait_is_sent_with_what_was_held_back() -> None:
     assert (sites.value(3, B), sites.value(3, B2)) == (b"1", large)
 
 
+def test_small_writes_are_sent_before_they_are_too_many() -> None:
+    """Also one of an empty key without a value takes room in a message."""
+    visit = Visit(2, updated={""})
+    most = course.HELD_BYTES_MAX
+    assert sum(visit.holds(Write("", None)) for _ in range(most)) < most
+
+
 def test_a_transaction_sees_what_it_has_written_and_what_is_held_back() -> None:
     sites = world(sites=3)
     name = updated(sites, {B: b"1"})

@@ -126,6 +126,22 @@ def test_sessions_are_kept_where_they_count() -> None:
     assert levels["monotonic-reads"]
 
 
+def test_a_cycle_is_found_behind_which_many_stand() -> None:
+    """Hundreds that ended before read what a client wrote, which it misses itself."""
+    told = history(("A", "write", "x", "a"))
+    for name in range(301):
+        told.add(Event(name, "read", "x", "a"))
+        told.add(Event(name, "commit"))
+    for event in (
+        Event("A", "commit", session="ann"),
+        Event("B", "read", "x", None, session="ann"),
+        Event("B", "commit"),
+    ):
+        told.add(event)
+    (anomaly,) = check(told, sessions=True).anomalies
+    assert (anomaly.name, set(anomaly.cycle)) == ("G-single-session", {"A", "B"})
+
+
 def test_a_transaction_is_of_one_session() -> None:
     told = History()
     told.add(Event("T1", "begin", session="ann"))

@@ -93,40 +93,59 @@ class Runner:
         enough = self._plan.transactions is not None and begun >= self._plan.transactions
         return enough or system.now() >= self._end
 
-    async def _run_round(self, number: int, sessions: Sequence[Session]) -> None:
+    async def _run_round(self, number: int, sessions: list[Session]) -> None:
         workload = self._plan.workloads[number % len(self._plan.workloads)]
         random = Random(f"{self._plan.seed}/{number}")  # the same rounds for the same seed
         made = WORKLOADS[workload](f"{number}/", random)
         if made.keys:
-            await self._fill(workload, sessions[0], made, random)
+            await self._fill(workload, sessions, made, random)
         meeting = Meeting(len(made.scripts))
-        await asyncio.gather(
-            *(
-                self._transact(workload, session, script, meeting, random)
-                for session, script in zip(sessions, made.scripts, strict=False)
-            )
-        )
+        # After an error none may go on: what it wrote would come after all was removed.
+        async with asyncio.TaskGroup() as group:
+            for place, script in enumerate(made.scripts):
+                group.create_task(
+                    self._transact(
+                        workload, sessions, place, script, meeting=meeting, random=random
+                    )
+                )
         self.rounds[workload] += 1
 
-    async def _fill(self, workload: str, session: Session, made: Round, random: Random) -> None:
+    async def _fill(
+        self, workload: str, sessions: list[Session], made: Round, random: Random
+    ) -> None:
         for _ in range(ATTEMPTS):
-            if await self._transact(workload, session, made.fill, Meeting(1), random):
+            if await self._transact(
+                workload, sessions, 0, made.fill, meeting=Meeting(1), random=random
+            ):
                 return
         raise Unavailable(f"{self._target}: a write of new keys was refused {ATTEMPTS} times")
 
     async def _transact(
-        self, workload: str, session: Session, script: Script, meeting: Meeting, random: Random
+        self,
+        workload: str,
+        sessions: list[Session],
+        place: int,
+        script: Script,
+        *,
+        meeting: Meeting,
+        random: Random,
     ) -> bool:
-        """Run one transaction and write down its end; return whether it committed.
+        """Run one transaction in the session at a place and write down its end; return whether it committed.
 
-        Where a commit fails for another reason than others, its outcome stays unknown.
+        Where a commit has no answer, its outcome stays unknown, and a new session takes the place.
         """
+        session = sessions[place]
         name = self.recorder.begin(workload)
         client = Client(session, self.recorder, name, meeting, random)
         try:
             await session.begin()
             await script(client)
-            await session.commit()
+            try:
+                await session.commit()
+            except Unavailable:
+                sessions[place] = await self._target.session(self._plan.level)
+                await session.close()
+                return False
         except Aborted:
             self.recorder.add(name, "abort")
             await session.abort()

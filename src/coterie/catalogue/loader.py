@@ -162,7 +162,7 @@ def _import_file(path: Path, source: str | None) -> ModuleType:
 def read(path: str | Path) -> str:
     """Return the text of a file; raise `UsageError` if there is none."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"no such file: {path}") from None
     except (OSError, UnicodeDecodeError) as error:

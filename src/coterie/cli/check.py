@@ -133,34 +133,38 @@ def command(
     search = {name: options.pop(name) for name in SEARCH_OPTIONS}
     names = list(algorithms()) if everything else [str(algorithm)]
     choices = [choose(name, SIZE if size is None else size, variant, options) for name in names]
+    searches = [(choice, search) for choice in choices]
     if size is None and not any(options.values()) and not any(map(search.get, WORLD_OPTIONS)):
         pairs = zip(names, choices, strict=True)
-        choices = [_where_it_fails(name, choice, search) for name, choice in pairs]
+        searches = [_where_it_fails(name, choice, search) for name, choice in pairs]
     if everything:  # a search with a clock is long unless its bounds are chosen with care
-        choices = [choice for choice in choices if not needs_clock(choice.build())]
+        searches = [pair for pair in searches if not needs_clock(pair[0].build())]
     verdicts = []
-    for choice in choices:
-        verdict = _search(choice, **search)
+    for choice, bounds in searches:
+        verdict = _search(choice, **bounds)
         verdicts.append(verdict)
         if output == "table":
             _print(choice, verdict)
         if trace_file and verdict.counterexample:
             write_trace(verdict.counterexample, trace_file)
     if output == "json":
-        facts = [_facts(*pair) for pair in zip(choices, verdicts, strict=True)]
+        facts = [
+            _facts(choice, verdict) for (choice, _), verdict in zip(searches, verdicts, strict=True)
+        ]
         print_json(facts if everything else facts[0])
     if opened:
         _open(verdicts)
     return _exit_status(verdicts)
 
 
-def _where_it_fails(name: str, choice: Choice, search: dict[str, Any]) -> Choice:
+def _where_it_fails(
+    name: str, choice: Choice, search: dict[str, Any]
+) -> tuple[Choice, dict[str, Any]]:
     """Choose the smallest setting known to refute a flawed variant; others are left as they are."""
     setup = choice.setup
     flaw = choice.algorithm.variant(setup.variant).flaw
     if flaw is None:
-        return choice
-    search |= {"entries": str(flaw.entries), "crashes": flaw.crashes}
+        return choice, search
     options: dict[str, object] = {
         "-N": flaw.size,
         "--entries": flaw.entries,
@@ -169,7 +173,8 @@ def _where_it_fails(name: str, choice: Choice, search: dict[str, Any]) -> Choice
     options |= {f"--{parameter}": value for parameter, value in flaw.parameters.items()}
     words = " ".join(f"{option} {value}" for option, value in options.items())
     click.echo(f"{choice.algorithm.name}, {setup.variant}: known to fail with {words}", err=True)
-    return choose(name, flaw.size, setup.variant, dict(flaw.parameters))
+    bounds = {"entries": str(flaw.entries), "crashes": flaw.crashes}
+    return choose(name, flaw.size, setup.variant, dict(flaw.parameters)), search | bounds
 
 
 def _open(verdicts: Sequence[Verdict]) -> None:
@@ -278,7 +283,8 @@ def _overtaking(verdict: Verdict) -> str:
         return ""
     if verdict.overtaking == "unbounded":
         return "; during one wait others enter any number of times"
-    return f"; during one wait others enter at most {verdict.overtaking} times"
+    times = "once" if verdict.overtaking == 1 else f"{verdict.overtaking} times"
+    return f"; during one wait others enter at most {times}"
 
 
 def _title(choice: Choice) -> str:

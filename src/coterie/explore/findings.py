@@ -71,7 +71,10 @@ class Inspector:
 
     @property
     def liveness(self) -> str:
-        """What every fair run is sure to come to, once all states were seen and nothing was found."""
+        """What every fair run is sure to come to, once all states were seen and nothing was found.
+
+        A timer that is set again and again counts as a step that stays possible.
+        """
         said = [item.name for item in self._eventually]
         said += ["every run comes to rest"] if self._settles else []
         if not said:
@@ -123,8 +126,11 @@ class Inspector:
             return
         ends = namespace(rows).flatnonzero(~busy)
         rows, ends = on_host(rows.take(ends, axis=1)), on_host(ends)
-        for item in self.possible:
-            owed = self._judge.owed(item.predicate, rows)
+        # A run that ends is fair, as no step stays possible. ENTRY and PROGRESS owe the same: once is enough.
+        promised = [item.predicate for item in self.possible]
+        promised += [item.predicate for item in self._eventually]
+        for predicate in dict.fromkeys(promised):
+            owed = self._judge.owed(predicate, rows)
             stuck = np.flatnonzero(owed.any(axis=0))
             if stuck.size:
                 places = np.flatnonzero(owed[:, stuck[0]]).tolist()

@@ -36,7 +36,7 @@ from coterie.simulate.sample import (
 from coterie.trace import Header, Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from coterie.catalogue import Algorithm, Costs, Setup
     from coterie.process import ProcessId
@@ -77,31 +77,22 @@ class Measure(msgspec.Struct, frozen=True):
         }
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All costs of one mutex with so many processes."""
+class BesideTheory(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured of one algorithm with so many processes, beside the formulas."""
 
     algorithm: str
     variant: str
     processes: int
-    seeds: int
-    idle: Measure  # messages per entry, one requester at a time, each another than the last
-    again: Measure  # messages per entry when the same process enters again
-    saturated: Measure  # messages per entry, everyone always wants in
-    client_delay: Measure  # the longest seen; a mean under other conditions than theory assumes
-    synchronisation_delay: Measure | None  # likewise; None without a second requester
-    messages_by_kind: dict[str, int]  # of the saturated run of the first seed
-    waiting_mean: float  # in the saturated run
 
     @property
     def costs(self) -> dict[str, Measure | None]:
         """All measures by name."""
-        return {
-            "messages_idle": self.idle,
-            "messages_again": self.again,
-            "messages_saturated": self.saturated,
-            "client_delay": self.client_delay,
-            "synchronisation_delay": self.synchronisation_delay,
-        }
+        raise NotImplementedError
+
+    @property
+    def extent(self) -> dict[str, Any]:
+        """How many seeds were measured, and under which workload if one was chosen."""
+        return {"seeds": 1, "workload": None}
 
     @property
     def judged(self) -> bool:
@@ -115,7 +106,46 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one flat row per cost, as a data frame takes them."""
-        return _rows(self, self.costs, workload=None)
+        about = {
+            "algorithm": self.algorithm,
+            "variant": self.variant,
+            "processes": self.processes,
+            **self.extent,
+        }
+        return [
+            {**about, "cost": name, **cost.to_dict()}
+            for name, cost in self.costs.items()
+            if cost is not None
+        ]
+
+
+class Comparison(BesideTheory, frozen=True, kw_only=True):
+    """All costs of one mutex with so many processes."""
+
+    seeds: int
+    idle: Measure  # messages per entry, one requester at a time, each another than the last
+    again: Measure  # messages per entry when the same process enters again
+    saturated: Measure  # messages per entry, everyone always wants in
+    client_delay: Measure  # the longest seen; a mean under other conditions than theory assumes
+    synchronisation_delay: Measure | None  # likewise; None without a second requester
+    messages_by_kind: dict[str, int]  # of the saturated run of the first seed
+    waiting_mean: float  # in the saturated run
+
+    @property
+    def extent(self) -> dict[str, Any]:
+        """How many seeds were measured."""
+        return {"seeds": self.seeds, "workload": None}
+
+    @property
+    def costs(self) -> dict[str, Measure | None]:
+        """All measures by name."""
+        return {
+            "messages_idle": self.idle,
+            "messages_again": self.again,
+            "messages_saturated": self.saturated,
+            "client_delay": self.client_delay,
+            "synchronisation_delay": self.synchronisation_delay,
+        }
 
     def _repr_html_(self) -> str:
         """List the costs beside theory where a notebook shows it."""
@@ -131,12 +161,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class LoadComparison(msgspec.Struct, frozen=True, kw_only=True):
+class LoadComparison(BesideTheory, frozen=True, kw_only=True):
     """What one mutex costs under a workload, in means over seeds, beside the formulas."""
 
-    algorithm: str
-    variant: str
-    processes: int
     seeds: int
     workload: str
     messages: Measure  # per entry
@@ -148,6 +175,11 @@ class LoadComparison(msgspec.Struct, frozen=True, kw_only=True):
     load_max: Interval | None  # messages sent and received by the busiest process
 
     @property
+    def extent(self) -> dict[str, Any]:
+        """How many seeds were measured, and under which workload."""
+        return {"seeds": self.seeds, "workload": self.workload}
+
+    @property
     def costs(self) -> dict[str, Measure | None]:
         """All measures by name."""
         return {
@@ -155,20 +187,6 @@ class LoadComparison(msgspec.Struct, frozen=True, kw_only=True):
             "client_delay": self.client_delay,
             "synchronisation_delay": self.synchronisation_delay,
         }
-
-    @property
-    def judged(self) -> bool:
-        """Whether theory speaks of the conditions that something was measured under."""
-        return any(cost.judged for cost in self.costs.values() if cost)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether everything measured and judged is what theory says."""
-        return all(cost.agrees for cost in self.costs.values() if cost and cost.judged)
-
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """Return one flat row per cost, as a data frame takes them."""
-        return _rows(self, self.costs, workload=self.workload)
 
     def _repr_html_(self) -> str:
         """List the costs beside theory where a notebook shows it."""
@@ -182,12 +200,9 @@ class LoadComparison(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
+class ElectionComparison(BesideTheory, frozen=True, kw_only=True):
     """The messages of one election algorithm with so many processes, the highest having crashed."""
 
-    algorithm: str
-    variant: str
-    processes: int
     best: Measure  # when one process notices: the fewest, over all that may
     worst: Measure  # ... the most
     together: Measure  # when all processes notice at once
@@ -201,20 +216,6 @@ class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
             "messages_together": self.together,
         }
 
-    @property
-    def judged(self) -> bool:
-        """Whether theory speaks of the conditions that something was measured under."""
-        return any(cost.judged for cost in self.costs.values() if cost)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether everything measured and judged is what theory says."""
-        return all(cost.agrees for cost in self.costs.values() if cost and cost.judged)
-
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """Return one flat row per cost, as a data frame takes them."""
-        return _rows(self, self.costs, workload=None)
-
     def _repr_html_(self) -> str:
         """List the messages beside theory where a notebook shows it."""
         return _table(
@@ -225,25 +226,6 @@ class ElectionComparison(msgspec.Struct, frozen=True, kw_only=True):
                 "messages, all notice": self.together,
             },
         )
-
-
-def _rows(
-    comparison: Comparison | LoadComparison | ElectionComparison,
-    costs: Mapping[str, Measure | None],
-    workload: str | None,
-) -> list[dict[str, Any]]:
-    about = {
-        "algorithm": comparison.algorithm,
-        "variant": comparison.variant,
-        "processes": comparison.processes,
-        "seeds": 1 if isinstance(comparison, ElectionComparison) else comparison.seeds,
-        "workload": workload,
-    }
-    return [
-        {**about, "cost": name, **cost.to_dict()}
-        for name, cost in costs.items()
-        if cost is not None
-    ]
 
 
 def _table(title: str, measures: dict[str, Measure | None]) -> str:

@@ -1,8 +1,9 @@
 """Latencies as a user writes them: `1`, `uniform:0.5,1.5`, `matrix:1,40;40,1`, or a file of delays.
 
 `parse_latency` opens no file, so that it may read what a page asks for; `read_latency` follows the
-name of a file, which the user of this machine has typed. A file that ends in `.csv` holds a square of delays, a row for each sender and in it a number for each
-receiver, separated by commas. Blank lines, and all behind a `#`, are left out.
+name of a file, which the user of this machine has typed. A file that ends in `.csv` holds a square of
+delays, a row for each sender and in it a number for each receiver, separated by commas. Blank lines, and
+all behind a `#`, are left out.
 """
 
 from __future__ import annotations

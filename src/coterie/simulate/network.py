@@ -45,7 +45,8 @@ class Uniform:
 
     def __post_init__(self) -> None:
         """Refuse bounds that are crossed or go back in time."""
-        _require(0 <= self.low <= self.high, "uniform bounds must satisfy 0 <= LOW <= HIGH", self)
+        bounds = f"{self.low:g},{self.high:g}"
+        _require(0 <= self.low <= self.high, "uniform:LOW,HIGH needs 0 <= LOW <= HIGH", bounds)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""
@@ -83,7 +84,9 @@ class LogNormal:
 
     def __post_init__(self) -> None:
         """Refuse what is no log-normal distribution."""
-        _require(self.median > 0 and self.sigma >= 0, "MEDIAN must be > 0 and SIGMA >= 0", self)
+        shape = f"{self.median:g},{self.sigma:g}"
+        demand = "lognormal:MEDIAN,SIGMA needs MEDIAN > 0 and SIGMA >= 0"
+        _require(self.median > 0 and self.sigma >= 0, demand, shape)
 
     def sampler(self, random: Random) -> Sampler:
         """Return the function that draws a delay for (sender, receiver)."""

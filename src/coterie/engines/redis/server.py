@@ -49,10 +49,6 @@ def make_engine(url: str) -> QueueEngine:
         raise UsageError(
             f"{parsed.scheme}://{parsed.shown}: locks are kept by one server; for several machines use coterie://"
         )
-    if parsed.path and not parsed.path.isdigit():
-        raise UsageError(
-            f"{parsed.scheme}://{parsed.shown}: the number of a database may follow, got {parsed.path!r}"
-        )
     return QueueEngine(RedisServer(parsed), deadlock_detection=parsed.detects)
 
 
@@ -62,7 +58,12 @@ class RedisServer:
     lease_min = LEASE_SECONDS_MIN
 
     def __init__(self, url: ServerUrl) -> None:
-        """Remember where it is."""
+        """Remember where it is; raise `UsageError` where a path is not the number of a database."""
+        if url.path and not url.path.isdecimal():
+            raise UsageError(
+                f"{url.scheme}://{url.shown}: expected the number of a database after the address, as in"
+                f" {url.scheme}://host:6379/0, got {url.path!r}"
+            )
         self.lease = max(url.lease, self.lease_min)
         self._url = url
         self._warned = False

@@ -74,9 +74,7 @@ def check_timed(
         delays = _declared_delays(processes)
         handling = int(min(process.handling_max() for process in processes))
     if not 1 <= delays[0] <= delays[1]:
-        raise UsageError(
-            f"a message takes one tick or more, and at most as many as at least: {delays}"
-        )
+        raise UsageError(f"delays must satisfy 1 <= LOW <= HIGH, got {delays[0]} and {delays[1]}")
     asking = set(requesters) if requesters is not None else {process.me for process in processes}
     seats = [seat(process, entries if process.me in asking else 0) for process in processes]
     world = TickingWorld(seats, Bounds(*delays, crashes, returns, handling))

@@ -49,7 +49,8 @@ def judge_levels(
         return dict.fromkeys((*LEVELS, *guarantees), True)
     observation = observe(history)
     if observation.dirty:
-        return dict.fromkeys((*LEVELS, *guarantees), False)
+        # The guarantees speak of what was committed, and of these reads it is not known what they saw.
+        return dict.fromkeys(LEVELS, False) | dict.fromkeys(guarantees)
     levels: dict[str, bool | None] = dict.fromkeys((*LEVELS[:-1], *guarantees), True)
     for part in parts(observation, sessions=sessions):
         _judge(part, levels)
@@ -64,13 +65,20 @@ def judge_levels(
 def _judge(part: Part, levels: dict[str, bool | None]) -> None:
     """Lower what is said of each level to what holds in this part."""
     views = Views(part) if part.size <= LARGEST else None
+    answers: dict[str, bool | None] = {}
     below: bool | None = True
     for name in LEVELS[:-1]:
-        if levels[name] is not False:
-            answer = below and _answer(name, part, views)
-            if answer is not True:
-                levels[name] = answer
-        below = False if levels[name] is False else below
+        if below is False or levels[name] is False:
+            answers[name] = below = False
+        elif (answer := _answer(name, part, views)) is not None:
+            answers[name] = below = answer
+        else:
+            answers[name] = None
+    above: bool | None = None
+    for name in reversed(answers):
+        above = True if above else answers[name]  # each level includes those before it
+        if above is not True:
+            levels[name] = above
     for name in GUARANTEES:
         if levels.get(name):
             levels[name] = _answer(name, part, views)

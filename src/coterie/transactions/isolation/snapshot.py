@@ -93,11 +93,11 @@ def _chained(
 
 
 def _follow(number: int | None, successors: dict[int | None, int]) -> list[int]:
-    chain: list[int] = []
+    chain: dict[int, None] = {}
     while number in successors and successors[number] not in chain:
         number = successors[number]
-        chain.append(number)
-    return chain
+        chain[number] = None
+    return list(chain)
 
 
 def _is_sound(part: Part, versions: dict[Key, list[int]]) -> bool:

@@ -8,7 +8,7 @@ versions, and where one is stated it is a part of what is certain.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from coterie.transactions.serializability.dependencies import serial_order
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from coterie.transactions.history import Key
     from coterie.transactions.isolation.part import Part
+
+    Pairs: TypeAlias = Iterator[tuple[int, int]]
 
 DEMANDS_MAX = 5_000_000  # pairs after which a level is given up
 
@@ -29,11 +31,12 @@ class Views:
     """Which transactions of a part each one has to see, as sets in bits, by level."""
 
     def __init__(self, part: Part) -> None:
-        """Collect what each has read from, and what came before it in its session."""
+        """Collect what each has read from, what came before it in its session, and which ones write."""
         self.part = part
         self._writers: dict[Key, int] = {
             key: sum(1 << number for number in numbers) for key, numbers in part.writers()
         }
+        self._writing = {number for _, numbers in part.writers() for number in numbers}
         self.read_from = [0] * part.size
         for reader, _, writer in part.readings:
             if writer is not None:
@@ -44,12 +47,13 @@ class Views:
 
     def holds(self, level: str) -> bool:
         """Return whether a level or guarantee of `BY_LEVEL` holds."""
-        with_sessions, view = BY_LEVEL[level]
-        pairs = list(self.part.certain(sessions=with_sessions))
-        order, tangled = serial_order(range(self.part.size), pairs)
+        sequence, view = BY_LEVEL[level]
+        pairs = [*self.part.certain(sessions=False), *sequence(self)]
+        nodes = range(2 * self.part.size)  # the latter half: see `behind_reads`
+        order, tangled = serial_order(nodes, pairs)
         if tangled:
             return False
-        seen = view(self, order)
+        seen = view(self, [node for node in order if node < self.part.size])
         for reader, key, writer in self.part.readings:
             rivals = seen[reader] & self._writers.get(key, 0) & ~(1 << reader)
             if writer is None:
@@ -59,8 +63,43 @@ class Views:
             pairs += ((rival, writer) for rival in _members(rivals & ~(1 << writer)))
             if len(pairs) > DEMANDS_MAX:
                 raise TooManyError
-        _, tangled = serial_order(range(self.part.size), pairs)
+        _, tangled = serial_order(nodes, pairs)
         return not tangled
+
+    # What the order of commits has to respect besides
+
+    def free(self) -> Pairs:
+        """Leave the transactions of a session in any order."""
+        return iter(())
+
+    def as_begun(self) -> Pairs:
+        """Keep all transactions of a session in order."""
+        return ((earlier, number) for number, earlier in self.part.before.items())
+
+    def as_written(self) -> Pairs:
+        """Keep those of a session that write in order."""
+        latest: dict[int, int] = {}  # that writes, before each in its session
+        for number, earlier in self.part.before.items():
+            found = earlier if earlier in self._writing else latest.get(earlier)
+            if found is None:
+                continue
+            latest[number] = found
+            if number in self._writing:
+                yield found, number
+
+    def behind_reads(self) -> Pairs:
+        """Put one that writes behind all from which it or others of its session before it have read.
+
+        A node of its own stands for what a transaction and those before it have read.
+        """
+        size = self.part.size
+        for reader, _, writer in self.part.readings:
+            if writer is not None:
+                yield writer, size + reader
+        for number, earlier in self.part.before.items():
+            yield size + earlier, size + number
+            if number in self._writing:
+                yield size + earlier, number
 
     # What each has to see
 
@@ -74,7 +113,8 @@ class Views:
         past = [0] * self.part.size
         for number in order:
             mine = direct[number]
-            for one in _members(direct[number]):
+            nearest = [self.part.before[number]] if number in self.part.before else []
+            for one in (*_members(self.read_from[number]), *nearest):  # they saw the rest
                 mine |= past[one]
             past[number] = mine
         return past
@@ -97,14 +137,14 @@ class Views:
         return [_union(known, sources) for sources in self.read_from]
 
 
-# Whether the order of commits has to be that of the sessions, and what each has to see.
-BY_LEVEL: dict[str, tuple[bool, Callable[[Views, list[int]], list[int]]]] = {
-    "read-atomic": (True, Views.atomic),
-    "causal": (True, Views.causal),
-    "read-your-writes": (False, Views.own),
-    "monotonic-reads": (False, Views.met),
-    "monotonic-writes": (True, Views.in_sequence),
-    "writes-follow-reads": (False, Views.followed),
+# What the order of commits has to respect of the sessions, and what each has to see.
+BY_LEVEL: dict[str, tuple[Callable[[Views], Pairs], Callable[[Views, list[int]], list[int]]]] = {
+    "read-atomic": (Views.as_begun, Views.atomic),
+    "causal": (Views.as_begun, Views.causal),
+    "read-your-writes": (Views.free, Views.own),
+    "monotonic-reads": (Views.free, Views.met),
+    "monotonic-writes": (Views.as_written, Views.in_sequence),
+    "writes-follow-reads": (Views.behind_reads, Views.followed),
 }
 
 

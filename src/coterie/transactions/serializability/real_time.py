@@ -8,9 +8,11 @@ transaction stands behind the one before.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from coterie.deadlock.components import cyclic_components
 from coterie.transactions.history import Outcome
 from coterie.transactions.serializability.cycles import class_name, sentence
 from coterie.transactions.serializability.dependencies import serial_order
@@ -85,20 +87,23 @@ def late(observation: Observation, edges: Sequence[Edge], demanded: Required) ->
     size = len(observation.transactions)
     pairs = [*((edge.source, edge.target) for edge in edges), *demanded.pairs]
     _, tangled = serial_order([*range(size), *range(demanded.moments)], pairs)
-    followers: dict[int, list[int]] = {}
+    followers: dict[int, list[int]] = {node: [] for node in tangled}
     for source, target in pairs:
-        followers.setdefault(source, []).append(target)
-    starts = [node for node in tangled if node < size][:STARTS]
-    cycles = [cycle for start in starts if (cycle := _cycle(start, followers))]
+        if source in followers:
+            followers[source].append(target)
+    # Also tangled are any number that stand behind a cycle, on which none of them is.
+    cyclic = sorted(itertools.chain(*cyclic_components(followers)))
+    starts = [node for node in cyclic if node < size][:STARTS]
+    cycles = [_cycle(start, followers) for start in starts]
     shortest = min(cycles, key=lambda cycle: sum(node < size for node in cycle))
     return [_anomaly(observation, edges, [node for node in shortest if node < size])]
 
 
 def _cycle(start: int, followers: dict[int, list[int]]) -> list[int]:
-    """Find a shortest way from a node back to it; none if it only stands behind a cycle."""
+    """Find a shortest way from a node back to it, of which there must be one."""
     came_from: dict[int, int] = {}
     ring = [start]
-    while ring and start not in came_from:
+    while start not in came_from:
         following = []
         for node in ring:
             for follower in followers.get(node, ()):
@@ -106,8 +111,6 @@ def _cycle(start: int, followers: dict[int, list[int]]) -> list[int]:
                     came_from[follower] = node
                     following.append(follower)
         ring = following
-    if start not in came_from:
-        return []
     path = [came_from[start]]
     while path[-1] != start:
         path.append(came_from[path[-1]])

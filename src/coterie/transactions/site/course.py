@@ -31,6 +31,9 @@ from coterie.transactions.site.messages import (
 
 DECLARED_BYTES_MAX = 1 << 20  # it goes to every site that it concerns, and to disk with each vote
 HELD_BYTES_MAX = 1 << 16  # of writes for one site; they share a message with a value of any size
+WRITE_BYTES = (
+    16  # of each write that is held, besides its key and value: many small ones are long, too
+)
 WRITTEN_BYTES_MAX = 1 << 26  # by one transaction: a site does nothing else while they go to disk
 
 
@@ -58,7 +61,7 @@ class Visit(msgspec.Struct, array_like=True):
         """
         if write.key not in self.updated:
             return False
-        size = self.held_bytes + size_of(write.key, write.value)
+        size = self.held_bytes + WRITE_BYTES + size_of(write.key, write.value)
         if size > HELD_BYTES_MAX:
             return False
         self.held.append(write)

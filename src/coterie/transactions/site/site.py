@@ -158,7 +158,10 @@ class Site(Process[Message]):
         return self.is_open(name) and bool(self.coordinator.courses[name].awaited)
 
     def takes_part(self, name: Name) -> bool:
-        """Return whether a transaction, wherever it began, has been here and not ended."""
+        """Return whether a transaction, wherever it began, has been here and not ended.
+
+        No part of the store asks: it is for those who inspect a site, such as a test of its promises.
+        """
         return name in self.resource.parts
 
     def blockers(self, name: Name) -> tuple[Name, ...]:
