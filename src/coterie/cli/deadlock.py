@@ -40,7 +40,7 @@ def command(file: BinaryIO, output: str) -> int:
     A process that is absent or null runs. {"held": ["P1"]} marks a resource and names its holders,
     and "since" beside a condition says when the wait began. Exits with 1 if there is a deadlock.
     """  # noqa: D301 - Click needs the character itself
-    with naming(file.name, "deadlock"):
+    with naming(getattr(file, "name", "standard input"), "deadlock"):
         graph = parse_graph(_text(file))
     return show(graph, output, graph.deadlocked())
 

@@ -70,7 +70,7 @@ def command(
     content = file.read()
     gc.disable()  # there is no garbage among so many objects, and looking for it takes long
     try:
-        with naming(file.name, "history"):
+        with naming(getattr(file, "name", "standard input"), "history"):
             report = check_lines(content, real_time=real_time, sessions=sessions)
         levels = _levels(content, report, real_time=real_time, sessions=sessions)
     finally:
