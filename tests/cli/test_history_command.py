@@ -59,7 +59,8 @@ def test_a_bad_line_ends_with_64_and_its_number(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        "coterie: line 2: op must be one of begin, read, write, append, commit, abort, got 'stop'\n"
+        f"coterie: {file}: line 2: op must be one of begin, read, write, append, commit, abort, got"
+        " 'stop'; see coterie history --help\n"
     )
 
 
