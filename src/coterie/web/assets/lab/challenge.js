@@ -112,8 +112,8 @@ export function Main() {
   const solved = challenges.value.filter((page) => best.value[page.name]);
   return html`<main class="catalogue"><h2 class="wide-title">Challenges</h2>
     <p class="quiet">Bring it about in as few moves as you can. Where moves lead is hidden; a score of 1.00 is the shortest way there is.
-      What you have reached is remembered by this browser alone. An answer is its address: share it, or hand in the file, and
-      <code>coterie lab --grade FILE</code> plays it again.</p>
+      What you have reached is remembered by this browser alone. An answer is its address: share it, or hand in
+      the file, and${" "}<code>coterie lab --grade FILE</code> plays it again.</p>
     <p class="row"><strong>${solved.length} of ${challenges.value.length} reached</strong>
       ${solved.length > 0 && html`<button type="button" onClick=${exportAnswers}>save answers</button><button type="button" onClick=${() => keepBest({})}>forget all</button>`}</p>
     <div class="tiles">${challenges.value.map((page, i) => html`<${Tile} key=${page.name} page=${page} number=${i + 1} />`)}</div></main>`;
