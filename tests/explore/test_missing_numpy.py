@@ -18,6 +18,8 @@ from coterie.cli import main
 sys.exit(main())
 """
 
+EXPLORER = "the explorer needs numpy, which is not there: pip install 'coterie[explore]'"
+
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -30,14 +32,20 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "command", [["check", "maekawa"], ["lab", "--no-open", "maekawa 3"], ["tour"]]
+    ("command", "line"),
+    [
+        (["check", "maekawa"], EXPLORER),
+        (["tour"], EXPLORER),
+        (
+            ["lab", "--no-open", "maekawa 3"],
+            "pages in the browser need numpy: pip install 'coterie[web,explore]'",
+        ),
+    ],
 )
-def test_a_command_that_needs_numpy_names_the_extra(command: list[str]) -> None:
+def test_a_command_that_needs_numpy_names_the_extra(command: list[str], line: str) -> None:
     done = run(*command)
     assert done.returncode == 78
-    assert done.stderr == (
-        "coterie: the explorer needs numpy, which is not there: pip install 'coterie[explore]'\n"
-    )
+    assert done.stderr == f"coterie: {line}\n"
 
 
 @pytest.mark.parametrize(
