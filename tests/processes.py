@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import coterie
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 COTERIE = (sys.executable, "-c", "from coterie.cli import main; main()")
@@ -130,3 +130,21 @@ def children(process: subprocess.Popen[str]) -> list[int]:
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], stdout=subprocess.PIPE, check=True)
     pairs = [text.split() for text in listed.stdout.decode().splitlines()]
     return [int(pid) for pid, parent in pairs if int(parent) == process.pid]
+
+
+def interrupted(words: Sequence[str], sign: str) -> str:
+    """Run a command on a terminal, press Ctrl-C when it tells this of its progress; give its output."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([*COTERIE, *words], stdout=subprocess.PIPE, stderr=theirs, text=True)
+    os.close(theirs)
+    try:
+        told = b""
+        while sign.encode() not in told:
+            told += os.read(ours, 1000)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=BOUND_SECONDS)
+    finally:
+        kill(process)
+        os.close(ours)
+    assert process.returncode == 130
+    return out

@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from coterie.cli import run
-from tests.processes import BOUND_SECONDS, COTERIE, kill
+from tests.processes import interrupted
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "delays.csv"
 POISSON = ("compare", "maekawa", "raymond", "-N", "7", "--workload", "poisson", "--rate", "0.3")
@@ -107,22 +104,6 @@ def test_all_means_all_mutexes_where_there_is_a_workload(
 def test_an_interrupt_leaves_what_is_compared(jobs: str) -> None:
     """The first is done at once, the second would take minutes."""
     sizes = ["-N", "3,300", "--seeds", "300", "--workload", "closed", "--entries", "1"]
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [*COTERIE, "compare", "ricart-agrawala", *sizes, "--jobs", jobs, "-o", "csv"],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-    )
-    os.close(theirs)
-    try:
-        told = b""
-        while b"N = 300" not in told:
-            told += os.read(ours, 1000)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=BOUND_SECONDS)
-    finally:
-        kill(process)
-        os.close(ours)
-    assert process.returncode == 130
+    words = ["compare", "ricart-agrawala", *sizes, "--jobs", jobs, "-o", "csv"]
+    out = interrupted(words, "N = 300")
     assert {row["processes"] for row in csv.DictReader(io.StringIO(out))} == {"3"}

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.cli import run
-from tests.processes import BOUND_SECONDS, COTERIE, children, is_running, kill, until
+from tests.processes import (
+    BOUND_SECONDS,
+    COTERIE,
+    children,
+    interrupted,
+    is_running,
+    kill,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,25 +188,7 @@ LONG = ("simulate", "ricart-agrawala", "-N", "5", "--seeds", "1000000")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interrupt_leaves_a_report_on_what_is_done(jobs: str) -> None:
     """The line that tells of progress shows that some runs are done, where stderr is a terminal."""
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [*COTERIE, *LONG, "--jobs", jobs, "-o", "json"],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-    )
-    os.close(theirs)
-    try:
-        told = b""
-        while b" of 1,000,000 runs" not in told:
-            told += os.read(ours, 1000)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=BOUND_SECONDS)
-    finally:
-        kill(process)
-        os.close(ours)
-    report = json.loads(out)
-    assert process.returncode == 130
+    report = json.loads(interrupted([*LONG, "--jobs", jobs, "-o", "json"], " of 1,000,000 runs"))
     assert 0 < report["runs"] == len(report["rows"]) < 1_000_000
     seeds = [row["seed"] for row in report["rows"]]
     assert seeds == sorted(seeds)

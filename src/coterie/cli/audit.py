@@ -15,7 +15,7 @@ from coterie.audit.verdict import Verdict, judge
 from coterie.audit.workload import WORKLOADS
 from coterie.cli.common.duration import duration
 from coterie.cli.common.options import to_path
-from coterie.cli.common.output import print_json, print_table, write_file
+from coterie.cli.common.output import drawn_output_option, print_json, print_table, write_file
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.common.signals import Signals
 from coterie.diagram.lanes import draw_lanes, lanes_text
@@ -62,14 +62,7 @@ PREFIX = "coterie_audit"
     callback=to_path,
     help="Write what was recorded to a file, for coterie history.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "svg"]),
-    default="table",
-    show_default=True,
-    help="How to print the result; svg draws the smallest anomaly.",
-)
+@drawn_output_option("the smallest anomaly")
 def command(
     *,
     url: str,

@@ -10,7 +10,7 @@ import msgspec
 
 from coterie.cli.common import one_thread  # noqa: F401 - before numpy, which a long history needs
 from coterie.cli.common.options import naming, to_path
-from coterie.cli.common.output import print_json, print_table, write_file
+from coterie.cli.common.output import drawn_output_option, print_json, print_table, write_file
 from coterie.transactions.history import History, parse_history
 from coterie.transactions.serializability import check_lines
 
@@ -41,14 +41,7 @@ if TYPE_CHECKING:
     callback=to_path,
     help="Write the whole serial order to a file, one transaction a line.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "svg"]),
-    default="table",
-    show_default=True,
-    help="How to print the result; svg draws the cycles or the serial order.",
-)
+@drawn_output_option("the cycles or the serial order")
 def command(
     *, file: BinaryIO, real_time: bool, sessions: bool, order_file: Path | None, output: str
 ) -> int:

@@ -14,6 +14,7 @@ crashed, and one of the others notices, or all of them do.
 from __future__ import annotations
 
 import html
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -85,9 +86,9 @@ class BesideTheory(msgspec.Struct, frozen=True, kw_only=True):
     processes: int
 
     @property
+    @abstractmethod
     def costs(self) -> dict[str, Measure | None]:
         """All measures by name."""
-        raise NotImplementedError
 
     @property
     def extent(self) -> dict[str, Any]:

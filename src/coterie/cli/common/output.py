@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -10,9 +10,11 @@ import msgspec
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
 
 output_option = click.option(
     "-o",
@@ -31,6 +33,18 @@ rows_option = click.option(
     show_default=True,
     help="How to print the result: csv has one line per run.",
 )
+
+
+def drawn_output_option(what: str) -> Callable[[Command], Command]:
+    """Make the option of a command whose result can be drawn as well."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "svg"]),
+        default="table",
+        show_default=True,
+        help=f"How to print the result; svg draws {what}.",
+    )
 
 
 def write_file(path: Path, text: str) -> None:
