@@ -15,7 +15,7 @@ from coterie.cluster.classic.record import RecordedCluster, record_cluster
 from coterie.cluster.classic.tape import RECORDS_MAX, Recording
 from coterie.cluster.config import convert, load
 from coterie.diagram.lifelines import Condition, history
-from coterie.lab.recorded import show_recorded
+from coterie.lab.trials.recorded import show_recorded
 from coterie.scenario.replay import replay
 from coterie.trace import AnyRecord, Called, Delivered, Sent, Started, parse_trace
 from tests.cluster.local_cluster import document

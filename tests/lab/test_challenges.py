@@ -9,7 +9,7 @@ import pytest
 
 from coterie.lab.address import Refusal, code_of
 from coterie.lab.attempt import NOT_JUDGED, Task
-from coterie.lab.challenge import (
+from coterie.lab.exercises.challenge import (
     ChallengeQuestion,
     Score,
     challenges,

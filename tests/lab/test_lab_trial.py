@@ -11,9 +11,9 @@ from coterie.catalogue import algorithms
 from coterie.cli import run
 from coterie.lab.address import Refusal
 from coterie.lab.laboratory import Laboratory
-from coterie.lab.measure import MeasureQuestion, measure
 from coterie.lab.questions import Position, Question
-from coterie.lab.trial import EVENTS_MAX, ForkQuestion, TrialAnswer, TrialQuestion, Trials
+from coterie.lab.trials.measure import MeasureQuestion, measure
+from coterie.lab.trials.trial import EVENTS_MAX, ForkQuestion, TrialAnswer, TrialQuestion, Trials
 
 
 def simulated(first: str, **choices: object) -> TrialAnswer:

@@ -12,7 +12,7 @@ from coterie.lab.address import Refusal
 from coterie.lab.bound import Bound
 from coterie.lab.laboratory import SUPERSEDED, Laboratory
 from coterie.lab.questions import Question
-from coterie.lab.verdict import CheckAnswer, CheckQuestion, run_check
+from coterie.lab.trials.verdict import CheckAnswer, CheckQuestion, run_check
 from coterie.lab.violation import Stopped
 
 if TYPE_CHECKING:

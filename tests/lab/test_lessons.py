@@ -8,9 +8,8 @@ import pytest
 from coterie.errors import ConfigError
 from coterie.lab.address import Refusal
 from coterie.lab.attempt import NOT_JUDGED
-from coterie.lab.editors import reaches
-from coterie.lab.laboratory import Laboratory
-from coterie.lab.lesson import (
+from coterie.lab.exercises.editors import reaches
+from coterie.lab.exercises.lesson import (
     AnswerQuestion,
     GoalQuestion,
     Verdict,
@@ -19,7 +18,8 @@ from coterie.lab.lesson import (
     lessons,
     parse_lesson,
 )
-from coterie.lab.quantity import measure
+from coterie.lab.exercises.quantity import measure
+from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Position, Question
 
 LABORATORY = Laboratory(60_000)

@@ -11,7 +11,7 @@ import msgspec
 from coterie.cli.common.output import print_json, print_table
 from coterie.errors import CoterieError, UsageError
 from coterie.lab.address import Refusal
-from coterie.lab.challenge import (
+from coterie.lab.exercises.challenge import (
     BUDGET_MILLISECONDS,
     ChallengeQuestion,
     Score,

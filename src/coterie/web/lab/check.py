@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from coterie.lab.address import Refusal
 from coterie.lab.laboratory import SUPERSEDED
-from coterie.lab.verdict import CheckQuestion, run_check
+from coterie.lab.trials.verdict import CheckQuestion, run_check
 from coterie.lab.violation import Stopped
 from coterie.web.lab.exchange import answer, page_of, read
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from coterie.explore import Progress
-    from coterie.lab.verdict import CheckAnswer
+    from coterie.lab.trials.verdict import CheckAnswer
     from coterie.web.lab.searches import Searches
 
 

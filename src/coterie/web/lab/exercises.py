@@ -9,10 +9,16 @@ import msgspec
 from starlette.routing import Route
 
 from coterie.lab.address import Refusal
-from coterie.lab.challenge import ChallengeQuestion, challenges, hint, score
-from coterie.lab.lesson import AnswerQuestion, GoalQuestion, judge_answer, judge_goal, lessons
+from coterie.lab.exercises.challenge import ChallengeQuestion, challenges, hint, score
+from coterie.lab.exercises.lesson import (
+    AnswerQuestion,
+    GoalQuestion,
+    judge_answer,
+    judge_goal,
+    lessons,
+)
+from coterie.lab.exercises.schedule import judge_schedule
 from coterie.lab.quorums import judge_quorums
-from coterie.lab.schedule import judge_schedule
 from coterie.web.app import Json
 from coterie.web.lab.exchange import answer, read
 from coterie.web.lab.graphs import judge_graph

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from coterie.lab.address import Refusal
-from coterie.lab.recorded import UntilQuestion, show_recorded
-from coterie.lab.trial import fork_trace
+from coterie.lab.trials.recorded import UntilQuestion, show_recorded
+from coterie.lab.trials.trial import fork_trace
 from coterie.web.lab.exchange import answer, read
 
 if TYPE_CHECKING:

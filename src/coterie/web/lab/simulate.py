@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 from starlette.routing import Route
 
 from coterie.lab.address import Refusal
-from coterie.lab.measure import MeasureQuestion, measure
-from coterie.lab.trial import ForkQuestion, TrialQuestion, Trials
+from coterie.lab.trials.measure import MeasureQuestion, measure
+from coterie.lab.trials.trial import ForkQuestion, TrialQuestion, Trials
 from coterie.web.lab.exchange import answer, read
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ line of a scenario, moves, and directives:
     @limit 6               in at most so many moves, those that are given included
     @allow crashes 1       what could happen beside one entry of each process; several by commas
     @solution a; b; c      moves that reach the goal from where the page begins
-    @ask WORDS = MEASURE   a question; `coterie.lab.quantity` lists what can be asked for
+    @ask WORDS = MEASURE   a question; `coterie.lab.exercises.quantity` lists what can be asked for
 
 A block `graph`, `history` or `coterie` has the text of that editor instead, a `@goal` that
-`coterie.lab.editors` lists, a `@require` of `coterie.lab.requirement` for what of the text has to
+`coterie.lab.exercises.editors` lists, a `@require` of `coterie.lab.exercises.requirement` for what of the text has to
 stay, and below `@solution` a text that reaches the goal.
 """
 
@@ -23,10 +23,10 @@ import msgspec
 
 from coterie.errors import ConfigError
 from coterie.lab.bound import Bound
-from coterie.lab.editors import GOALS
+from coterie.lab.exercises.editors import GOALS
+from coterie.lab.exercises.quantity import check_quantity
+from coterie.lab.exercises.requirement import REQUIREMENTS
 from coterie.lab.goal import parse_goal
-from coterie.lab.quantity import check_quantity
-from coterie.lab.requirement import REQUIREMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.errors import ConfigError
 from coterie.lab.address import Refusal
 from coterie.lab.attempt import NOT_JUDGED
-from coterie.lab.causality import happened_before
+from coterie.lab.exercises.causality import happened_before
 from coterie.lab.questions import Question
 from coterie.trace import Sent
 

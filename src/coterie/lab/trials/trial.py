@@ -12,12 +12,12 @@ from coterie.catalogue import Costs, algorithm
 from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError, UsageError
 from coterie.lab.address import TEXT_MAX, Address, Refusal, write_address
-from coterie.lab.columns import Columns, columns_of
 from coterie.lab.fork import address_of
-from coterie.lab.outcome import explain_outcome
 from coterie.lab.quorums import LISTED_IDS_MAX
 from coterie.lab.recent import Recent
 from coterie.lab.run import SIZE_MAX
+from coterie.lab.trials.columns import Columns, columns_of
+from coterie.lab.trials.outcome import explain_outcome
 from coterie.process import Channel
 from coterie.scenario.play import read_first_line
 from coterie.simulate import (

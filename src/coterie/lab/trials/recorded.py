@@ -8,9 +8,9 @@ import msgspec
 
 from coterie.errors import CoterieError
 from coterie.lab.address import Refusal
-from coterie.lab.columns import Columns, columns_of
 from coterie.lab.run import SIZE_MAX
-from coterie.lab.trial import fork_trace
+from coterie.lab.trials.columns import Columns, columns_of
+from coterie.lab.trials.trial import fork_trace
 from coterie.scenario.replay import replay
 
 if TYPE_CHECKING:

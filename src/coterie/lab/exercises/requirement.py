@@ -9,8 +9,8 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from coterie.lab.exercises.schedule import parse_schedule
 from coterie.lab.quorums import parse_quorums
-from coterie.lab.schedule import parse_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

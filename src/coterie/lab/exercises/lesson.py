@@ -1,7 +1,7 @@
 """Lessons: one idea a page, something to begin with, and a goal that the laboratory checks.
 
 A lesson is a Markdown file in `lessons`. Its first heading is the title, each further one a page, as
-`coterie.lab.page` reads it.
+`coterie.lab.exercises.page` reads it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from coterie.lab.address import Refusal
-from coterie.lab.editors import reaches
+from coterie.lab.exercises.editors import reaches
+from coterie.lab.exercises.page import Editor, Page, parse_pages
+from coterie.lab.exercises.quantity import measure
+from coterie.lab.exercises.requirement import kept
 from coterie.lab.goal import parse_goal
-from coterie.lab.page import Editor, Page, parse_pages
-from coterie.lab.quantity import measure
 from coterie.lab.questions import Question
-from coterie.lab.requirement import kept
 
 if TYPE_CHECKING:
     from coterie.lab.laboratory import Laboratory
@@ -78,7 +78,7 @@ class Verdict(msgspec.Struct, frozen=True):
 @functools.cache
 def lessons() -> dict[str, Lesson]:
     """Read all lessons, in the order in which they are meant to be read."""
-    folder = resources.files("coterie.lab") / "lessons"
+    folder = resources.files("coterie.lab.exercises") / "lessons"
     return {
         name: parse_lesson(name, (folder / f"{name}.md").read_text(encoding="utf-8"))
         for name in ORDER

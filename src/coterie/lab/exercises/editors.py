@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from coterie.deadlock.explanation import explain
 from coterie.lab.address import Refusal
-from coterie.lab.graph import read_graph
+from coterie.lab.exercises.graph import read_graph
+from coterie.lab.exercises.schedule import judge_schedule
 from coterie.lab.quorums import judge_quorums
-from coterie.lab.schedule import judge_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ import msgspec
 
 from coterie.lab.address import Address, Refusal, read_address
 from coterie.lab.attempt import Attempt, Task
+from coterie.lab.exercises.page import Page, parse_pages
 from coterie.lab.goal import parse_goal
-from coterie.lab.page import Page, parse_pages
 from coterie.lab.questions import Question
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Score(msgspec.Struct, frozen=True):
 @functools.cache
 def challenges() -> dict[str, Page]:
     """Read all challenges, the easy ones first."""
-    text = (resources.files("coterie.lab") / "challenges.md").read_text(encoding="utf-8")
+    text = (resources.files("coterie.lab.exercises") / "challenges.md").read_text(encoding="utf-8")
     return {page.name: page for page in parse_pages("challenges", text)}
 
 
