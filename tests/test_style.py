@@ -60,7 +60,7 @@ ONLY_SUBCLASSES = {
     "coterie.mutex.quorum.maekawa.displaced.Displaced": VARIANT,
     "coterie.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
-    "coterie.stack.election.Leaders": "a workload beside the same one with more kinds of faults",
+    "coterie.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
     "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
 }
 
