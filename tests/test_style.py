@@ -378,7 +378,7 @@ def test_what_runs_in_the_simulated_stack_asks_one_module_for_its_system() -> No
 
 
 def test_importing_coterie_needs_msgspec_alone() -> None:
-    for path in [*SOURCE.glob("*.py"), *(SOURCE / "simulate").glob("*.py")]:
+    for path in [*SOURCE.glob("*.py"), *(SOURCE / "simulate").rglob("*.py")]:
         for node in TREES[path].body:
             if isinstance(node, ast.Import):
                 assert not {alias.name for alias in node.names} & {"numpy", "click"}, path
