@@ -39,6 +39,7 @@ from coterie.mutex.quorum.leased.frames import (
     Release,
     Reply,
     Request,
+    Revoke,
     SessionName,
     Stale,
     Term,
@@ -375,6 +376,17 @@ class Voter(msgspec.Struct, array_like=True):
         tenure.told = 1 if more else 0
         grant = Grant(lock, claim.number, tenure.low, tenure.high, more)
         self._post(claim.participant, grant)
+
+    def revoke(self, lock: str, out: Outbox[Frame]) -> None:
+        """Tell the owners of the vote that an operator has ended their holds.
+
+        The vote stays theirs until they give it back, or their leases run out: only then have they
+        stopped counting it (11.3).
+        """
+        ballot = self.ballots.get(lock)
+        for tenure in ballot.owners if ballot is not None else ():
+            self._post(tenure.claim.participant, Revoke(lock, tenure.claim.number))
+        self._finish([], out)
 
     # Numbers: section 7
 
