@@ -16,7 +16,7 @@ from tests.cluster.local_cluster import document, running, url_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from coterie.locks.coordinator import Coordinator
+    from coterie import Coordinator
 
 PROGRAMS = 10
 
