@@ -60,15 +60,15 @@ def chart(panels: Sequence[Panel], *, title: str = "", columns: int = 2) -> str:
     columns = min(columns, len(panels))
     top = 52.0 if title else 16.0
     sheet = Sheet()
+    width = 2 * MARGIN + columns * (PLOT_WIDTH + LEFT) + (columns - 1) * GAP
     if title:
-        sheet.text(MARGIN, 34, title, font_size=15, font_weight="600")
+        sheet.headline(MARGIN, 34, title, width - 2 * MARGIN, size=15)
     for index, panel in enumerate(panels):
         row, column = divmod(index, columns)
         x = MARGIN + LEFT + column * (PLOT_WIDTH + LEFT + GAP)
         y = top + ABOVE + row * (PLOT_HEIGHT + ABOVE + BELOW)
         _PanelDrawing(sheet, panel, names, x, y).draw()
     rows = math.ceil(len(panels) / columns)
-    width = 2 * MARGIN + columns * (PLOT_WIDTH + LEFT) + (columns - 1) * GAP
     bottom = top + rows * (PLOT_HEIGHT + ABOVE + BELOW) + 8
     bottom += draw_legend(sheet, MARGIN + LEFT, bottom, width - 2 * MARGIN - LEFT, _legend(names))
     return sheet.finish(width, bottom + 14, title or ", ".join(panel.title for panel in panels))
@@ -116,7 +116,8 @@ class _PanelDrawing:
 
     def _draw_axes(self) -> None:
         sheet, small = self.sheet, 10.5
-        sheet.text(self.left, self.top - 14, self.panel.title, font_size=12.5, font_weight="600")
+        title, room = self.panel.title, self.right - self.left
+        sheet.headline(self.left, self.top - 14, title, room, size=12.5)
         ends = self.y_axis.low, self.y_axis.high
         for tick in log_ticks(*ends) if self.panel.log_y else linear_ticks(*ends, 4):
             y = self.y_axis.place(tick)
