@@ -14,6 +14,7 @@ A page asks for output by a marker; what stands between it and the end marker is
     <!-- scenario: maekawa-basic -->                     the diagram of a file of tests/scenarios,
                                                          with its transcript folded below
     <!-- moving: maekawa-basic -->                       the diagram alone, as it happens
+    <!-- drawing: coteries-plane -->                     what docs/drawings/coteries_plane.py draws
     <!-- end -->
 """
 
@@ -21,6 +22,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import html
+import importlib
 import io
 import re
 import shlex
@@ -42,7 +45,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 LOOK = 200  # milliseconds, at each place of a live run
 BLOCK = re.compile(
-    r"(<!-- (run|source|scenario|moving)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (run|source|scenario|moving|drawing)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)",
+    re.DOTALL,
 )
 
 LIFELINE = re.compile(
@@ -122,6 +126,10 @@ def record_page(page: Path) -> dict[Path, str]:
             return fenced("console", f"$ {argument}\n{output_of(argument, folder)}")
         if kind == "source":
             return fenced("python", source_of(argument))
+        if kind == "drawing":
+            picture = DOCS / "pictures" / f"{argument}.svg"
+            pictures[picture] = drawing_of(argument)
+            return f"![{title_of(pictures[picture])}]({up_to_docs(page)}pictures/{picture.name})\n"
         text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
         trace = perform(text).trace
         if kind == "moving":
@@ -130,13 +138,31 @@ def record_page(page: Path) -> dict[Path, str]:
             return f"![{trace.header.title}]({picture.relative_to(page.parent)})\n"
         picture = DOCS / "pictures" / f"{argument}.svg"
         pictures[picture] = space_time(trace)
-        up = "../" * len(page.parent.relative_to(DOCS).parts)
-        return (
-            f"![Space-time diagram of the scenario]({up}pictures/{picture.name})\n\n{folded(text)}"
-        )
+        name = f"{up_to_docs(page)}pictures/{picture.name}"
+        return f"![Space-time diagram of the scenario]({name})\n\n{folded(text)}"
 
     text = BLOCK.sub(fill, page.read_text(encoding="utf-8"))
     return {page: text, **pictures}
+
+
+def up_to_docs(page: Path) -> str:
+    return "../" * len(page.parent.relative_to(DOCS).parts)
+
+
+def drawing_of(name: str) -> str:
+    """Return what a module of docs/drawings draws."""
+    if str(ROOT) not in sys.path:  # as it is where this file is run as a script
+        sys.path.append(str(ROOT))
+    module = importlib.import_module(f"docs.drawings.{name.replace('-', '_')}")
+    drawing: str = module.draw()
+    return drawing
+
+
+def title_of(picture: str) -> str:
+    """Return the title of a picture, for readers who do not see it."""
+    found = re.search(r"<title>(.+?)</title>", picture)
+    assert found is not None
+    return html.unescape(found[1])
 
 
 def moving(picture: str) -> str:

@@ -114,6 +114,21 @@ def test_a_transcript_is_folded_below_its_picture(
     assert recorded[tmp_path / "pictures" / "lamport-plain.svg"].startswith("<svg")
 
 
+def test_each_drawing_is_on_a_page() -> None:
+    modules = (ROOT / "docs" / "drawings").glob("*.py")
+    drawings = {path.stem.replace("_", "-") for path in modules} - {"figure"}
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert drawings == set(re.findall(r"<!-- drawing: (.+?) -->", text))
+
+
+def test_pictures_bring_their_own_paper() -> None:
+    """So they read on dark pages: the paper is white or follows the reader, never what lies below."""
+    for path in (ROOT / "docs").rglob("*.svg"):
+        picture = path.read_text(encoding="utf-8")
+        paper = re.search(r"<rect x=\"0.5\" y=\"0.5\"[^>]* fill=\"#ffffff\"", picture)
+        assert paper is not None, path.name
+
+
 def without_code(page: Path) -> str:
     return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
