@@ -13,6 +13,7 @@ A page asks for output by a marker; what stands between it and the end marker is
     <!-- source: src/coterie/locks/held.py#Held.ensure -->   one method
     <!-- scenario: maekawa-basic -->                     the diagram of a file of tests/scenarios,
                                                          with its transcript folded below
+    <!-- picture: maekawa-circle -->                     ... with a link to it, where there are many
     <!-- moving: maekawa-basic -->                       the diagram alone, as it happens
     <!-- drawing: coteries-plane -->                     what docs/drawings/coteries_plane.py draws
     <!-- end -->
@@ -45,7 +46,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 LOOK = 200  # milliseconds, at each place of a live run
 BLOCK = re.compile(
-    r"(<!-- (run|source|scenario|moving|drawing)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)",
+    r"(<!-- (run|source|scenario|picture|moving|drawing)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
 
@@ -138,8 +139,13 @@ def record_page(page: Path) -> dict[Path, str]:
             return f"![{trace.header.title}]({picture.relative_to(page.parent)})\n"
         picture = DOCS / "pictures" / f"{argument}.svg"
         pictures[picture] = space_time(trace)
-        name = f"{up_to_docs(page)}pictures/{picture.name}"
-        return f"![Space-time diagram of the scenario]({name})\n\n{folded(text)}"
+        up = up_to_docs(page)
+        if kind == "picture":
+            transcript = f"{up}../tests/scenarios/{argument}.txt"
+            return f"![{trace.header.title}]({up}pictures/{picture.name})\n\n[Its transcript]({transcript})\n"
+        return (
+            f"![Space-time diagram of the scenario]({up}pictures/{picture.name})\n\n{folded(text)}"
+        )
 
     text = BLOCK.sub(fill, page.read_text(encoding="utf-8"))
     return {page: text, **pictures}

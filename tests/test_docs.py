@@ -114,6 +114,23 @@ def test_a_transcript_is_folded_below_its_picture(
     assert recorded[tmp_path / "pictures" / "lamport-plain.svg"].startswith("<svg")
 
 
+def test_a_picture_links_its_transcript(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "algorithms" / "page.md"
+    page.parent.mkdir()
+    page.write_text("<!-- picture: ring-suspicion -->\n<!-- end -->\n", encoding="utf-8")
+    monkeypatch.setattr(recorder, "DOCS", tmp_path)
+    recorded = recorder.record_page(page)
+    title = "Two false suspicions: the list without the leader is the last to come round"
+    assert recorded[page] == (
+        "<!-- picture: ring-suspicion -->\n"
+        f"![{title}](../pictures/ring-suspicion.svg)\n\n"
+        "[Its transcript](../../tests/scenarios/ring-suspicion.txt)\n"
+        "<!-- end -->\n"
+    )
+
+
 def test_each_drawing_is_on_a_page() -> None:
     modules = (ROOT / "docs" / "drawings").glob("*.py")
     drawings = {path.stem.replace("_", "-") for path in modules} - {"figure"}
