@@ -10,7 +10,7 @@ A page asks for output by a marker; what stands between it and the end marker is
     <!-- run in examples: coterie check naive.py -->     ... in that folder, not that of the page
     <!-- source: src/coterie/errors.py -->               a file
     <!-- source: src/coterie/errors.py#LockLost -->      one class or function of it
-    <!-- source: src/coterie/locks/held.py#Held.ensure -->   one method
+    <!-- source: src/coterie/locks/held.py#Held.ensure Held.valid -->   some methods
     <!-- scenario: maekawa-basic -->                     the diagram of a file of tests/scenarios,
                                                          with its transcript folded below
     <!-- picture: maekawa-circle -->                     ... with a link to it, where there are many
@@ -183,17 +183,21 @@ def moving(picture: str) -> str:
 
 
 def source_of(argument: str) -> str:
-    """Return a file, or the definition in it that follows a `#`, with its decorators."""
-    path, _, name = argument.partition("#")
+    """Return a file, or the definitions in it that follow a `#`, with their decorators."""
+    path, _, names = argument.partition("#")
     text = (ROOT / path).read_text(encoding="utf-8")
-    if not name:
+    if not names:
         return text
-    found: ast.AST = ast.parse(text)
-    for part in name.split("."):
-        found = definition(found, part, argument)
-    assert isinstance(found, Definition)
-    first = min(node.lineno for node in [found, *found.decorator_list])
-    return textwrap.dedent("\n".join(text.splitlines()[first - 1 : found.end_lineno]))
+    module, lines = ast.parse(text), text.splitlines()
+    shown = []
+    for name in names.split():
+        found: ast.AST = module
+        for part in name.split("."):
+            found = definition(found, part, argument)
+        assert isinstance(found, Definition)
+        first = min(node.lineno for node in [found, *found.decorator_list])
+        shown.append(textwrap.dedent("\n".join(lines[first - 1 : found.end_lineno])))
+    return "\n\n\n".join(shown)  # as the formatter, which reads pages too, wants it
 
 
 def definition(scope: ast.AST, name: str, argument: str) -> Definition:

@@ -72,9 +72,10 @@ class Square(Shape):
         ("shapes.py#Square", SQUARE),
         ("shapes.py#Square.area", "@property\ndef area(self) -> int:\n    return self.side**2"),
         ("shapes.py#draw", "async def draw() -> None: ..."),
+        ("shapes.py#draw Square", f"async def draw() -> None: ...\n\n\n{SQUARE}"),
     ],
 )
-def test_a_marker_names_a_file_or_one_definition_of_it(
+def test_a_marker_names_a_file_or_definitions_of_it(
     argument: str,
     shown: str,
     recorder: ModuleType,
