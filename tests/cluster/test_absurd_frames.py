@@ -44,6 +44,7 @@ from coterie.locks.leases.frames import (
     Owners,
     Standing,
 )
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -296,7 +297,7 @@ class Asked:
     def __init__(self, asking: queries.Queries) -> None:
         self.membership = convert(document(3)).membership
         self.lease = self.membership.settings.lease
-        self.participant = participant(self.membership.settings, 1)
+        self.participant = participant(founding(self.membership.settings), 1)
         self.questions: list[FindOwners] = []
         self._asking = asking
 

@@ -14,6 +14,7 @@ from coterie import system
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, Unavailable
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import Voter
 
@@ -77,7 +78,7 @@ except OSError:
     pass
 for bound in (b"17", b"18"):
     storage.save(bound)
-storage.remember("configuration", Voter(Settings(3)), {})
+storage.remember("configuration", Voter(founding(Settings(3))), {})
 os.close(taken.pop())
 print(storage.load()[0].decode(), storage.recall("configuration") is not None)
 """
@@ -137,7 +138,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def remember(storage: Storage) -> Voter:
-    voter = Voter(Settings(3), clock=7)
+    voter = Voter(founding(Settings(3)), clock=7)
     storage.remember("configuration", voter, {"identity": "label"})
     return voter
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from coterie.errors import MisuseError
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -39,7 +40,7 @@ class Client:
     """A participant whose frames are answered by hand."""
 
     def __init__(self, settings: Settings = THREE) -> None:
-        self.part = participant(settings, 1)
+        self.part = participant(founding(settings), 1)
         self.now = 0.0
         self.nonces = dict.fromkeys((1, 2, 3), 1)
         self.seqs = dict.fromkeys((1, 2, 3), 0)

@@ -21,8 +21,7 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from coterie.engines.file import byte_lock
-from coterie.engines.file.directory import READ
+from coterie.engines.file.directory import READ, byte_lock
 from coterie.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.file import byte_lock, hole
+from coterie.engines.file.directory import byte_lock, hole
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory import Folder

@@ -18,8 +18,7 @@ import struct
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.file import byte_lock
-from coterie.engines.file.directory import READ
+from coterie.engines.file.directory import READ, byte_lock
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory import Folder

@@ -24,7 +24,7 @@ from coterie.trace import (
 )
 
 if TYPE_CHECKING:
-    from coterie.stack.network import Connection, Pipe, Socket
+    from coterie.stack.world.network import Connection, Pipe, Socket
     from coterie.trace import AnyRecord
 
 RECORDS_KEPT = 3_000  # the latest: what leads to a violation stands at the end

@@ -16,16 +16,16 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coterie.stack.machine import Machine, Process, as_current
-from coterie.stack.network import Network
-from coterie.stack.recorder import Recorder
+from coterie.stack.world.machine import Machine, Process, as_current
+from coterie.stack.world.network import Network
+from coterie.stack.world.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from types import TracebackType
     from typing import Self
 
-    from coterie.stack.network import Pipe, Socket
+    from coterie.stack.world.network import Pipe, Socket
 
 TURN_SECONDS = 20e-6  # at least, and three times that at most
 LONG_TURN_SHARE = 0.001

@@ -13,16 +13,16 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from coterie import system
-from coterie.stack.disk import Disk
-from coterie.stack.loop import Loop
-from coterie.stack.system import SimulatedSystem
+from coterie.stack.world.disk import Disk
+from coterie.stack.world.loop import Loop
+from coterie.stack.world.system import SimulatedSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
-    from coterie.stack.network import Listener, Socket
     from coterie.stack.world import World
+    from coterie.stack.world.network import Listener, Socket
 
 READING_SECONDS = 0.5e-6  # that it takes to read a clock: without it a loop over a clock never ends
 YEAR_2026 = 1_767_225_600.0

@@ -1,7 +1,7 @@
 """Measured costs beside those of theory, for any algorithm of the catalogue.
 
 A message to oneself is free, and messages per entry are those of a run divided by its entries.
-`coterie.simulate.sample` describes the runs. Over several seeds the messages per entry are a mean with
+`coterie.simulate.compare.sample` describes the runs. Over several seeds the messages per entry are a mean with
 its confidence interval, and the delays the longest seen, since theory bounds them.
 
 Under other conditions than the formulas assume, all costs are means with intervals; the formulas stand
@@ -23,9 +23,7 @@ from coterie.catalogue import Cost, ElectionCosts
 from coterie.errors import ConfigError
 from coterie.process import ElectionUser
 from coterie.scenario.world import Manual
-from coterie.simulate.interval import Interval, interval_of
-from coterie.simulate.monitors import ViolationError
-from coterie.simulate.sample import (
+from coterie.simulate.compare.sample import (
     AS_ASSUMED,
     costs_of,
     draw_sample,
@@ -34,6 +32,8 @@ from coterie.simulate.sample import (
     run_workload,
     take_sample,
 )
+from coterie.simulate.interval import Interval, interval_of
+from coterie.simulate.monitors import ViolationError
 from coterie.trace import Header, Sent
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from coterie.catalogue import Algorithm, Costs, Setup
     from coterie.process import ProcessId
+    from coterie.simulate.compare.sample import Conditions, Sample
     from coterie.simulate.metrics import Result, Summary
-    from coterie.simulate.sample import Conditions, Sample
 
 NOTICERS_MAX = 20  # processes that are tried as the one to notice a crash
 SEEDS_OF_A_MEAN = 20  # at least: one run cannot say how far it is from the mean of theory

@@ -19,8 +19,7 @@ from coterie.simulate.compare import (
     sum_up,
     sum_up_load,
 )
-from coterie.simulate.metrics import Result
-from coterie.simulate.sample import (
+from coterie.simulate.compare.sample import (
     AS_ASSUMED,
     Conditions,
     Sample,
@@ -28,6 +27,7 @@ from coterie.simulate.sample import (
     run_workload,
     take_sample,
 )
+from coterie.simulate.metrics import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coterie.cluster.join import join
 from coterie.errors import Unavailable
 from coterie.stack.faults import ALL
-from coterie.stack.workload import Workload
+from coterie.stack.workloads.workload import Workload
 from coterie.stack.world import ViolationError
 
 if TYPE_CHECKING:
     from coterie.locks import Coordinator
-    from coterie.stack.machine import Process
     from coterie.stack.scene import Scene
+    from coterie.stack.world.machine import Process
 
 ENDS = (  # of processes and machines, and delays that no node takes for an end
     "kill",

@@ -39,6 +39,8 @@ from coterie.transactions.schemes.span import Span
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from coterie.process import ProcessId
+
 
 class Read(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
     """Read a key."""
@@ -212,3 +214,16 @@ class Sacrifice(Payload, frozen=True):
 
 Aside: TypeAlias = Want | Promise | Collect | Collected | Sacrifice  # beside the protocol
 Message: TypeAlias = Ask | Reply | Prepare | Vote | Decide | Acknowledge | Inquire | Pending | Aside
+
+
+# What the name of a transaction says: it is the stamp with which the transaction began.
+
+
+def coordinator_of(name: Name) -> ProcessId:
+    """Return the site where a transaction began, which coordinates it."""
+    return int(name.rpartition(".")[2])
+
+
+def time_of(name: Name) -> LogicalTime:
+    """Return the time at which a transaction began."""
+    return int(name.partition(".")[0])

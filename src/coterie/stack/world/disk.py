@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from coterie.stack.machine import Process
+    from coterie.stack.world.machine import Process
 
 SYNC_SECONDS = 0.0002  # of a good disk, and twice that at most
 

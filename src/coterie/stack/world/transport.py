@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coterie.stack.loop import Loop
-    from coterie.stack.network import Listener, Socket
+    from coterie.stack.world.loop import Loop
+    from coterie.stack.world.network import Listener, Socket
 
 HIGH_WATER = 64 * 1024  # as asyncio has it
 SPLIT_SHARE = 0.05  # of readings that end in the middle of what has arrived

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from coterie.stack.syncer import SimulatedSyncer
+from coterie.stack.world.syncer import SimulatedSyncer
 
 if TYPE_CHECKING:
-    from coterie.stack.machine import Process
+    from coterie.stack.world.machine import Process
 
 
 class SimulatedSystem:

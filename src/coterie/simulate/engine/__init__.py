@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from coterie import trace
 from coterie.errors import ProtocolError
 from coterie.process import Channel, SeatCodec, encode, line_of, seat
-from coterie.simulate.detector import Detector
+from coterie.simulate.engine.detector import Detector
+from coterie.simulate.engine.outbox import GroupOutbox
+from coterie.simulate.engine.schedule import Schedule
 from coterie.simulate.faults import Restart
 from coterie.simulate.monitors import ViolationError, no_such_receiver
 from coterie.simulate.network import Constant, Links
-from coterie.simulate.outbox import GroupOutbox
-from coterie.simulate.schedule import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from coterie.process import Event, Outbox, Process, ProcessId, Seat
+    from coterie.simulate.engine.observer import Observer
     from coterie.simulate.faults import Fault
     from coterie.simulate.metrics import Stopped
     from coterie.simulate.network import Network
-    from coterie.simulate.observer import Observer
     from coterie.simulate.workload import Action
 
     Forwarder: TypeAlias = Callable[[ProcessId, Sequence[ProcessId], Any], None]

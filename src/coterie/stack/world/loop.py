@@ -8,14 +8,14 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
-from coterie.stack.transport import Server, Transport
+from coterie.stack.world.transport import Server, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
-    from coterie.stack.machine import Process
-    from coterie.stack.network import Listener, Socket
+    from coterie.stack.world.machine import Process
+    from coterie.stack.world.network import Listener, Socket
 
 Ts = TypeVarTuple("Ts")
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from coterie.stack.machine import Process
+    from coterie.stack.world.machine import Process
 
 
 class SimulatedSyncer:

@@ -35,11 +35,17 @@ import weakref
 from _thread import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from coterie.engines.file import byte_lock
-from coterie.engines.file.board import LIFE_BITS, LIFE_OFFSET, SHARES, Board, programs, read_board
-from coterie.engines.file.directory import BOARDS, LINES, plain
-from coterie.engines.file.line import RECORD, Line, Waiter, first_in, remove
-from coterie.engines.file.pipes import (
+from coterie.engines.file.directory import BOARDS, LINES, byte_lock, plain
+from coterie.engines.file.directory.board import (
+    LIFE_BITS,
+    LIFE_OFFSET,
+    SHARES,
+    Board,
+    programs,
+    read_board,
+)
+from coterie.engines.file.directory.line import RECORD, Line, Waiter, first_in, remove
+from coterie.engines.file.directory.pipes import (
     BELL,
     LIFE,
     Bells,
@@ -48,7 +54,7 @@ from coterie.engines.file.pipes import (
     make_pipe,
     open_life,
 )
-from coterie.engines.file.tokens import Cell, Tokens
+from coterie.engines.file.directory.tokens import Cell, Tokens
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory import Directory, Folder
@@ -593,7 +599,7 @@ def open_words(folder: Folder, path: str) -> int:
         try:
             words = plain(os.open(WORDS, OPEN_WORDS, dir_fd=folder.descriptor), path)
         except FileNotFoundError:
-            from coterie.engines.file.legacy import take_over  # noqa: PLC0415 - seldom needed
+            from coterie.engines.file.directory.legacy import take_over  # noqa: PLC0415 - seldom needed
 
             take_over(folder, os.path.dirname(path))
             _create(folder)

@@ -10,15 +10,15 @@ import errno
 from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
-from coterie.stack.transport import Transport
+from coterie.stack.world.transport import Transport
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
     from random import Random
 
-    from coterie.stack.machine import Machine, Process
     from coterie.stack.world import World
+    from coterie.stack.world.machine import Machine, Process
 
 WINDOW_BYTES = 256 * 1024  # that one pipe takes before they are read
 LOCAL_SECONDS = 30e-6  # between two processes of one machine
