@@ -48,7 +48,7 @@ def draw() -> str:
     assert one.stamp not in other.past
     assert other.stamp not in one.past
     assert all(earlier < event.stamp for event in events for earlier in event.past)
-    sheet = Sheet(themed=True)
+    sheet = Sheet()
     heading(
         sheet,
         MARGIN,

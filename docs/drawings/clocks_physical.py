@@ -87,7 +87,7 @@ def draw() -> str:
         for readings in zip(*ahead.values(), strict=True)
     ]
     assert max(difference for _, difference in spread) < BOUND
-    sheet = Sheet(themed=True)
+    sheet = Sheet()
     heading(
         sheet,
         MARGIN,

@@ -19,7 +19,7 @@ def draw() -> str:
     diagonal = (1, 5, 9)
     assert grid.without(diagonal) is None
     assert grid.without(diagonal[:2]) is not None
-    sheet = Sheet(themed=True)
+    sheet = Sheet()
     _panel(sheet, 0, {grid.quorum_for(5): BLUE})
     _panel(sheet, 1, {first: BLUE, second: ORANGE})
     _panel(sheet, 2, {}, diagonal)

@@ -29,7 +29,7 @@ def draw() -> str:
     alive = plane.without(failed)
     assert alive is not None
     (common,) = first & second
-    sheet = Sheet(themed=True)
+    sheet = Sheet()
     colours = dict(zip(plane.quorums, LINES, strict=True))
     _panel(sheet, 0, plane, colours)
     _panel(sheet, 1, plane, {first: BLUE, second: ORANGE})

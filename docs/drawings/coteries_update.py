@@ -22,7 +22,7 @@ FAILURES = (1, 5)  # of example 1 of the paper
 def draw() -> str:
     coterie: Coterie = projective_plane(2)
     table = UpdateTable.cyclic(coterie.members)
-    sheet = Sheet(themed=True)
+    sheet = Sheet()
     heading(
         sheet,
         MARGIN,

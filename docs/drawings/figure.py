@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 MARGIN = 24.0
 RADIUS = 15.0  # of a member
 BLUE, ORANGE = PALETTE[0], PALETTE[1]
-ON_COLOUR = "white"  # not the paper, which a dark page turns dark
 
 
 def heading(sheet: Sheet, x: float, y: float, title: str, *notes: str) -> None:
@@ -33,7 +32,7 @@ def member(
     if down:
         look = {"fill": PALE, "stroke": ALARM, "stroke_dasharray": "3 3"}
     sheet.add("circle", cx=x, cy=y, r=RADIUS, stroke_width=1.4, **look)
-    ink = ALARM if down else ON_COLOUR if colour else INK
+    ink = ALARM if down else PAPER if colour else INK
     sheet.text(x, y + 4.5, str(name), text_anchor="middle", font_size=13, fill=ink)
     if down:
         sheet.cross(x + RADIUS, y - RADIUS, 5, stroke=ALARM, stroke_width=2.4)
@@ -48,7 +47,7 @@ def shared(sheet: Sheet, place: Point, name: object, colours: tuple[str, str]) -
         )
         sheet.add("path", d=f"{half}Z", fill=colour)
     sheet.text(
-        x, y + 4.5, str(name), text_anchor="middle", font_size=13, font_weight="700", fill=ON_COLOUR
+        x, y + 4.5, str(name), text_anchor="middle", font_size=13, font_weight="700", fill=PAPER
     )
 
 

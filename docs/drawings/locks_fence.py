@@ -17,7 +17,7 @@ FIRST, SECOND = 33, 34  # tokens
 
 
 def draw() -> str:
-    sheet = Sheet(themed=True)
+    sheet = Sheet()
     heading(
         sheet,
         MARGIN,

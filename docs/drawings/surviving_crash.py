@@ -38,7 +38,7 @@ class Two(Workload):
 
 
 def draw() -> str:
-    sheet = Sheet(themed=True)
+    sheet = Sheet()
     published, repaired = _run("published"), _run("repaired")
     (violated,) = history(published).violations
     assert not history(repaired).violations

@@ -33,7 +33,7 @@ LOCKED, DOUBT = (5.0, "#f2c46d"), (13.0, ORANGE)
 
 
 def draw() -> str:
-    sheet = Sheet(themed=True)
+    sheet = Sheet()
     plain = _run([])
     _panel(sheet, 92.0, plain, 9.5)
     told = next(
