@@ -62,6 +62,7 @@ import os, resource, sys
 from pathlib import Path
 from coterie.cluster.runtime.descriptors import raise_limit
 from coterie.cluster.voter.storage import Storage
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import Voter
 

@@ -118,7 +118,8 @@ class Config(msgspec.Struct, frozen=True):
 
     def options(self, name: str) -> NodeOptions:
         """Return what concerns one node."""
-        self.membership.voter(name)
+        if name not in self.nodes:
+            self.membership.voter(name)  # says which there are
         return self.nodes[name]
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.voter.host import VoterHost
 
+SPARE = "it is a spare: coterie cluster add, or replace, makes it a voter"
 RESTARTED = "it has restarted, and votes that it gave before may still count"
 ADVICE = (
     "start the nodes that are missing; or, if this cluster is new and no program holds a lock of it,"
@@ -24,6 +25,8 @@ ADVICE = (
 def abstention(voting: VoterHost) -> Abstention:
     """Say for how long a node gives no votes, and why; for 0 seconds and no reason normally."""
     voter = voting.voter
+    if not voting.votes:
+        return Abstention(math.inf, SPARE)
     if not voter.abstains():
         return Abstention(0.0, "")
     if voting.recovers:

@@ -1,9 +1,11 @@
-"""The one number that a voter keeps on disk, and its memory over an orderly restart.
+"""What a voter keeps on disk, the identity of that disk, and its memory over an orderly restart.
 
-`bound` says that no token above it was ever handed out. It is durable before what it covers leaves:
-a new file is written and synced, takes the name, and the directory is synced. A checksum tells a
-file that lost its end from one that was written so: half a number would be a smaller one. `memory` is written
-by an orderly end and taken away before the next start serves, so it is never used twice; it counts
+`bound` says that no token above it was ever handed out, and once the configuration has a number also
+what was decided, promised and accepted. It is durable before what rests on it leaves: a new file is
+written and synced, takes the name, and the directory is synced. A checksum tells a file that lost its
+end from one that was written so: half a number would be a smaller one. `identity` is drawn when the
+directory is made: a node that comes back without it is another voter. `memory` is written by an
+orderly end and taken away before the next start serves, so it is never used twice; it counts
 only in the run of the machine and the time namespace that wrote it, whose clock its times are
 readings of.
 """
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _checksum(number: bytes) -> bytes:
-    return b"%08x\n" % zlib.crc32(number)
+OLD = " old"  # after the identity of a directory that was written before there were identities
+
+
+def _checksum(value: bytes) -> bytes:
+    return b"%08x\n" % zlib.crc32(value)
 
 
 class Memory(msgspec.Struct, frozen=True, array_like=True):
@@ -49,6 +54,9 @@ class Storage:
         self._folder = folder
         self._bound = folder / "bound"
         self._memory = folder / "memory"
+        self._identity = folder / "identity"
+        self.identity = ""  # of this directory, when it is open
+        self.is_old = False  # it was written before directories had identities
         self._lock = FolderLock(folder, "node")
         self._reserve = Reserve()  # so that connections cannot keep a bound from being saved
 
@@ -56,6 +64,21 @@ class Storage:
         """Make the directory, and make sure that no other process runs this node."""
         self._lock.take()
         self._reserve.fill()
+        self.identity = self._read_identity()
+
+    def _read_identity(self) -> str:
+        """Return the identity of the directory, or draw one if it has none yet."""
+        try:
+            identity = self._identity.read_text(encoding="ascii").strip()
+        except (FileNotFoundError, UnicodeDecodeError):
+            identity = ""
+        self.is_old = identity.endswith(OLD)
+        if not identity:
+            self.is_old = self._bound.exists()
+            identity = system.secret(16).hex()
+            mark = OLD if self.is_old else ""
+            replace(self._identity, f"{identity}{mark}\n".encode())
+        return identity.removesuffix(OLD)
 
     def close(self) -> None:
         """Let another process have the directory."""
@@ -63,23 +86,23 @@ class Storage:
         self._lock.release()
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
-        """Return the bound, empty if there is none; nothing is ever appended to it."""
+        """Return what was saved, empty if there is nothing; nothing is ever appended to it."""
         try:
-            bound = self._bound.read_bytes()
+            content = self._bound.read_bytes()
         except FileNotFoundError:
             return b"", ()
-        number, _, checksum = bound.partition(b" ")
-        if not number.isdigit() or checksum != _checksum(number):
+        value, _, checksum = content.rpartition(b" ")
+        if not value or checksum != _checksum(value):
             raise ConfigError(
-                f"{self._bound} is damaged, so tokens that only grow cannot be promised; remove"
-                " it, and the node starts from the time of day, as with a new disk"
+                f"{self._bound} is damaged, so tokens that only grow cannot be promised; move the"
+                f" directory {self._folder} away, and the node starts as with a new disk"
             )
-        return number, ()
+        return value, ()
 
-    def save(self, bound: bytes) -> None:
-        """Make the bound durable."""
+    def save(self, value: bytes) -> None:
+        """Make a value durable."""
         with self._reserve.lent():
-            replace(self._bound, bound + b" " + _checksum(bound))
+            replace(self._bound, value + b" " + _checksum(value))
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""

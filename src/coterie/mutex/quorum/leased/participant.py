@@ -68,6 +68,18 @@ class Unwanted(Event, frozen=True):
     lock: str
 
 
+class Learnt(Event, frozen=True):
+    """There is a newer configuration: its voters have to be called, to ask them for our holds."""
+
+    configuration: Configuration
+
+
+class Forgotten(Event, frozen=True):
+    """There is nothing more to say to a voter of an earlier configuration."""
+
+    voter: ProcessId
+
+
 class Moved(Event, frozen=True):
     """From now on votes are counted by this configuration."""
 
@@ -312,9 +324,9 @@ class Participant(msgspec.Struct, array_like=True):
         self._check_clock(out)
         match frame:
             case NewConfiguration(configuration):
-                self._learn(configuration)
+                self._learn(configuration, out)
             case Stale(configuration):
-                self._learn(configuration)
+                self._learn(configuration, out)
                 if configuration.number <= self.configuration.number:
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
@@ -684,7 +696,7 @@ class Participant(msgspec.Struct, array_like=True):
 
     # Configurations: section 19
 
-    def _learn(self, configuration: Configuration) -> None:
+    def _learn(self, configuration: Configuration, out: Outbox[Frame]) -> None:
         """19.4: hear of a configuration; to know it binds to nothing."""
         newest = self.configuration if self.next is None else self.next
         if configuration.number <= newest.number:
@@ -696,6 +708,7 @@ class Participant(msgspec.Struct, array_like=True):
         for bid in self.bids.values():
             known = {share.voter for share in bid.shares}
             bid.shares += [Share(voter) for voter in self.sessions.voters if voter not in known]
+        out.tell(Learnt(configuration))
 
     def _bring_up(self, voter: ProcessId, number: int, out: Outbox[Frame]) -> None:
         """19.4: give a voter that is behind what we know, and then what it has not taken."""
@@ -753,7 +766,6 @@ class Participant(msgspec.Struct, array_like=True):
         for lock, bid in sorted(self.bids.items()):
             self._leave_voters(lock, bid)
             bid.cut(out.now + self.settings.lease)
-        self._forget_strangers()
         until = [self._valid_until(bid) for _, bid in self._holds()]
         self.sound_until = min(until, default=math.inf)
         self.standing = []  # all locks are looked at again, by the new rule
@@ -769,11 +781,13 @@ class Participant(msgspec.Struct, array_like=True):
                 self.sessions.uplink(voter).locks.remove(lock)
                 bid.drop(voter)
 
-    def _forget_strangers(self) -> None:
+    def _forget_strangers(self, out: Outbox[Frame]) -> None:
         """Forget voters of earlier configurations, as soon as nothing is left to say to them."""
         strangers = self.sessions.forget_strangers()
         for bid in self.bids.values() if strangers else ():
             bid.shares = [share for share in bid.shares if share.voter not in strangers]
+        for voter in strangers:
+            out.tell(Forgotten(voter))
 
     # The end of a step
 
@@ -800,6 +814,8 @@ class Participant(msgspec.Struct, array_like=True):
             self._try_to_move(self.next, out)
         self._check_voters(out)
         self.sessions.flush(out)
+        if len(self.sessions.voters) > len(self.sessions.seats):
+            self._forget_strangers(out)
         self._arm(self.sessions.deadline(out.now, self.armed), out)
 
     def _finish_call(self, lock: str, out: Outbox[Frame]) -> None:
