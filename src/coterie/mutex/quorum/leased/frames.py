@@ -103,8 +103,12 @@ class Inquire(Body, frozen=True):
     level: Level
 
 
+class Revoke(Body, frozen=True):
+    """An operator has ended your hold: stop, and give the vote back."""
+
+
 UpBody: TypeAlias = Request | Yield | Release | Raise
-DownBody: TypeAlias = Grant | Raised | Inquire
+DownBody: TypeAlias = Grant | Raised | Inquire | Revoke
 
 # Frames
 

@@ -39,6 +39,7 @@ from coterie.mutex.quorum.leased.frames import (
     Release,
     Reply,
     Request,
+    Revoke,
     SessionName,
     Stale,
     Term,
@@ -376,6 +377,17 @@ class Voter(msgspec.Struct, array_like=True):
         grant = Grant(lock, claim.number, tenure.low, tenure.high, more)
         self._post(claim.participant, grant)
 
+    def revoke(self, lock: str, out: Outbox[Frame]) -> None:
+        """Tell the owners of the vote that an operator has ended their holds.
+
+        The vote stays theirs until they give it back, or their leases run out: only then have they
+        stopped counting it (11.3).
+        """
+        ballot = self.ballots.get(lock)
+        for tenure in ballot.owners if ballot is not None else ():
+            self._post(tenure.claim.participant, Revoke(lock, tenure.claim.number))
+        self._finish([], out)
+
     # Numbers: section 7
 
     def raise_floor(self, floor: int) -> None:
@@ -429,7 +441,10 @@ class Voter(msgspec.Struct, array_like=True):
             if mine.is_same(configuration):
                 self._note(mine.noted(configuration), out)
             return
-        if configuration.number < self.number or not self._concerns(configuration):
+        if configuration.number < self.number:
+            return
+        if not self._concerns(configuration):
+            self._stand_aside()
             return
         self.configuration = configuration
         self.succession = Succession()
@@ -447,14 +462,22 @@ class Voter(msgspec.Struct, array_like=True):
         self._arm(self.abstains_until, out)
 
     def _concerns(self, configuration: Configuration) -> bool:
-        """Return whether it is for this disk; one that never voted waits until it is a member.
+        """Return whether it is for this disk; one that is in no decision yet has to be a member.
 
         A node that has lost its disk is called as before and has another identity, so it is not the
         voter that is meant: it has forgotten what that one has promised and given.
         """
-        if self.configuration is not None or not self.identity:
+        if self.number > 0 or not self.identity:
             return True
         return any(member.identity == self.identity for member in configuration.members)
+
+    def _stand_aside(self) -> None:
+        """Become a spare: the voter that this node was taken for is another one."""
+        self.configuration = None
+        self.abstains_until = NEVER
+        self.sessions.clear()
+        self.ballots.clear()
+        self.delayed.clear()
 
     def _note(self, noted: Configuration, out: Outbox[Frame]) -> None:
         if noted != self.configuration:
@@ -524,7 +547,7 @@ class Voter(msgspec.Struct, array_like=True):
                     out.send(changer, promise)
             case Accept(_, successor):
                 if self._decides(changer, successor.number - 1, out):
-                    answer = self.succession.accept(frame, self._present())
+                    answer = self.succession.accept(frame, self._present(), self.protocol)
                     self._save(out)
                     out.send(changer, answer)
 
