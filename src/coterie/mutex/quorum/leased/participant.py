@@ -18,16 +18,20 @@ from coterie.errors import MisuseError, ProtocolError
 from coterie.mutex.quorum.leased.bid import Bid, Share, State
 from coterie.mutex.quorum.leased.configuration import Configuration
 from coterie.mutex.quorum.leased.frames import (
+    Ack,
+    Answer,
     Behind,
     DownBody,
     Downward,
     Frame,
     Grant,
     Inquire,
+    Nack,
     NewConfiguration,
     Raise,
     Raised,
     Release,
+    Reply,
     Request,
     Revoke,
     Stale,
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
 
     from coterie.coteries import Coterie
     from coterie.mutex.quorum.leased.configuration import Rule
-    from coterie.mutex.quorum.leased.frames import Ack, Answer, Nack, Reply
     from coterie.mutex.quorum.leased.sessions import Loss
 
 PARTICIPANT = "participant"  # the one timer of this part
@@ -275,14 +278,15 @@ class Participant(msgspec.Struct, array_like=True):
         # hold can move to the next configuration, voters of that have to be asked for it.
         if now >= sound_until or token <= self.configuration.floor or self.next is not None:
             return False
-        sound: list[ProcessId] = []
-        for share, uplink in zip(bid.shares, self.sessions.uplinks, strict=True):
+        shares, sound = bid.shares, []
+        for place, uplink in enumerate(self.sessions.uplinks):
+            share = shares[place]
             vote = share.vote
             # With now < sound_until <= lease, the vote is leased now (lease lemma, 11.2). This is
             # what stops a process that has slept past its leases from using a cached lock.
             if vote and vote.low <= token <= vote.high and uplink.lease >= sound_until:
                 sound.append(share.voter)
-        return len(sound) == len(bid.shares) or self.quorums.contains_quorum(sound)
+        return len(sound) == len(shares) or self.quorums.contains_quorum(sound)
 
     # What it can be asked
 
@@ -325,6 +329,8 @@ class Participant(msgspec.Struct, array_like=True):
             raise ProtocolError(f"process {voter} is not a voter, and sent {frame}")
         self._check_clock(out)
         match frame:
+            case Reply() | Ack() | Answer() | Nack():
+                self._take(voter, frame, out)
             case NewConfiguration(configuration):
                 self._learn(configuration, out)
             case Stale(configuration):
@@ -333,8 +339,6 @@ class Participant(msgspec.Struct, array_like=True):
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
                 self._bring_up(voter, number, out)
-            case _:
-                self._take(voter, frame, out)
         self._finish(out)
 
     def _take(

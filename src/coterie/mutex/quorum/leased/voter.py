@@ -91,7 +91,7 @@ class Voter(msgspec.Struct, array_like=True):
     def settings(self) -> Settings:
         """Times and policy, by its own configuration."""
         assert self.configuration is not None, "a spare has no sessions, and gives no votes"
-        return self.configuration.settings
+        return self.configuration.rule.parts[0].settings
 
     @property
     def number(self) -> int:
@@ -199,7 +199,7 @@ class Voter(msgspec.Struct, array_like=True):
         ceiling = self._ceiling(out.now)
         before = self.clock
         self._merge(min(frame.clock, ceiling))
-        if link.is_overdue(out.now - self.settings.hedge):
+        if link.is_overdue(out.now - settings.hedge):
             self._send(link, link.unacked, out)
         taken = False
         if isinstance(frame, Data) and link.takes(frame.seq):
@@ -516,6 +516,8 @@ class Voter(msgspec.Struct, array_like=True):
         A frame that is refused renews nothing and does nothing.
         """
         mine = self.configuration
+        if mine is not None and frame.number == frame.known == mine.rule.number:
+            return mine.rule
         if mine is None or frame.number > mine.number:
             out.send(sender, Behind(self.number))
             return None
