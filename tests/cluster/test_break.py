@@ -57,6 +57,7 @@ def test_the_holder_hears_of_it_and_the_next_in_line_has_a_larger_token() -> Non
             with pytest.raises(LockLost, match="coterie break"):
                 await holder
             held = await waiter
+            assert held is not None
             assert held.token > tokens[0]
             await held.release()
 

@@ -10,7 +10,7 @@ import msgspec
 from coterie import system
 from coterie.aio import Tasks
 from coterie.cluster.admin.connection import ask_condition
-from coterie.cluster.change.forming import form
+from coterie.cluster.change.formation import form
 from coterie.cluster.membership import parse_address
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import Reached

@@ -601,12 +601,9 @@ class Voter(msgspec.Struct, array_like=True):
         """End a step: give the votes that are free, and send; `answer` gets a frame in any case."""
         self._schedule(touched, out)
         if answer is not None and not answer.pending:
-            ack, grace = answer.delivered, self.abstains()
-            until, number = answer.until, answer.number
-            out.send(
-                answer.peer,
-                Ack(answer.session, ack, self.clock, answer.echo, grace, until, number),
-            )
+            session, ack, number = answer.session, answer.delivered, answer.number
+            grace = self.abstains()
+            out.send(answer.peer, Ack(session, ack, self.clock, answer.echo, grace, number))
         for participant in self.dirty:
             link = self.sessions[participant]
             while link.pending:
@@ -624,7 +621,6 @@ class Voter(msgspec.Struct, array_like=True):
                 link.echo,
                 self.abstains(),
                 letter.bodies,
-                link.until,
                 link.number,
             )
             out.send(link.peer, reply)
