@@ -186,8 +186,8 @@ class Caller:
             return legible(f"this is node {welcome.node!r} where {self._node!r} was expected")
         if mine.protocol > welcome.protocol:
             return (
-                f"it speaks protocol {welcome.protocol}, and configuration {mine.number} of the"
-                f" cluster asks for protocol {mine.protocol}: run a newer version of coterie there"
+                f"it speaks protocol {welcome.protocol} at most, and the cluster asks for protocol"
+                f" {mine.protocol} now: run a newer version of coterie there"
             )
         if mine.configuration:
             reason = mine.objection(welcome.configuration, welcome.number)

@@ -85,7 +85,9 @@ class Voter(msgspec.Struct, array_like=True):
     succession: Succession = field(default_factory=Succession)  # to its configuration
     abstention: float = 0.0  # for how long it gives no votes after a start; on stable storage
     identity: str = ""  # of its disk
-    protocol: int = 0  # the highest version that its software speaks
+    protocol: int = 0  # the highest version that its software speaks, and its participants
+    slowest: str = ""  # the participant that speaks no higher one; empty: it is its own software
+    is_old: bool = False  # its disk was written before disks had identities
 
     @property
     def settings(self) -> Settings:
@@ -564,7 +566,15 @@ class Voter(msgspec.Struct, array_like=True):
 
     def _condition(self) -> Condition:
         lagging = sum(link.number < self.number for link in self.sessions.values())
-        return Condition(self.configuration, lagging, self.abstains(), self.identity, self.protocol)
+        return Condition(
+            self.configuration,
+            lagging,
+            self.abstains(),
+            self.identity,
+            self.protocol,
+            self.slowest,
+            self.is_old,
+        )
 
     def _has_finished(self, number: int) -> bool:
         """19.6: return whether no participant counts a vote of ours by this number, ever again.
