@@ -29,8 +29,8 @@ from coterie.scenario import perform
 from coterie.scenario.replay import replay
 from coterie.simulate import Plan
 from coterie.simulate.compare import compare
+from coterie.simulate.compare.sweep import Contender
 from coterie.simulate.monitors import ViolationError
-from coterie.simulate.sweep import Contender
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:

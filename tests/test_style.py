@@ -52,7 +52,6 @@ VARIANT = "a published variant beside the algorithm, which it differs from in on
 ONLY_SUBCLASSES = {
     "coterie.election.bully.Bully": VARIANT,
     "coterie.election.ring.Ring": VARIANT,
-    "coterie.errors.Unavailable": "errors are a tree that users catch by",
     "coterie.mutex.permission.centralized.coordinator.Centralized": VARIANT,
     "coterie.mutex.permission.lamport.Lamport": VARIANT,
     "coterie.mutex.quorum.fault_tolerant.process.FaultTolerant": VARIANT,
@@ -60,7 +59,7 @@ ONLY_SUBCLASSES = {
     "coterie.mutex.quorum.maekawa.displaced.Displaced": VARIANT,
     "coterie.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
-    "coterie.stack.election.Leaders": "a workload beside the same one with more kinds of faults",
+    "coterie.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
     "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
 }
 
@@ -86,21 +85,24 @@ ROOMS = {
     "catalogue": "errors process",
     "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client"
     " cluster.runtime cluster.voter cluster.wire coterie deadlock diagram engines errors explore"
-    " lab locks process scenario simulate stack system trace transactions transactions.isolation"
-    " transactions.serializability transactions.trials web",
+    " lab locks process scenario simulate stack stack.workloads stack.world system trace"
+    " transactions transactions.isolation transactions.serializability transactions.trials web",
     "clocks": "errors process",
     "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
     " process",
-    "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks",
+    "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks mutex"
+    " system",
+    "cluster.change": "cluster cluster.admin cluster.runtime cluster.voter cluster.wire errors"
+    " mutex system",
     "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
     " process system trace",
-    "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
+    "cluster.client": "aio cluster cluster.admin cluster.runtime cluster.voter cluster.wire"
     " deadlock.service errors locks mutex system",
     "cluster.runtime": "alarm errors process system",
     "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
     " transactions.schemes transactions.site transactions.store",
-    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors locks"
-    " mutex system telemetry",
+    "cluster.voter": "aio cluster cluster.admin cluster.change cluster.runtime cluster.wire"
+    " deadlock.service errors locks mutex system telemetry",
     "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
     "deadlock": "diagram errors",
@@ -118,8 +120,11 @@ ROOMS = {
     "process": "errors",
     "scenario": "catalogue errors process trace",
     "simulate": "catalogue errors process scenario trace",
-    "stack": "catalogue cluster cluster.classic cluster.store cluster.voter errors locks process"
-    " system trace transactions transactions.serializability",
+    "stack": "catalogue errors process stack.workloads stack.world transactions"
+    " transactions.serializability",
+    "stack.workloads": "catalogue cluster cluster.classic cluster.store cluster.voter errors"
+    " locks stack stack.world",
+    "stack.world": "system trace",
     "sync": "aio errors locks system",
     "system": "syncer",
     "tasks": "cluster locks",
@@ -329,7 +334,7 @@ def test_no_room_defines_a_class_twice() -> None:
 def room(module: str) -> str:
     """Name the room of a module: the first level, and the second where a room has rooms."""
     parts = module.split(".")[1:]
-    if len(parts) > 1 and parts[0] in ("cluster", "deadlock", "transactions"):
+    if len(parts) > 1 and parts[0] in ("cluster", "deadlock", "stack", "transactions"):
         inner = SOURCE.joinpath(*parts[:2])
         return ".".join(parts[:2]) if inner.is_dir() else parts[0]
     return parts[0] if parts else "coterie"
@@ -380,7 +385,7 @@ def test_what_runs_in_the_simulated_stack_asks_one_module_for_its_system() -> No
 
 
 def test_importing_coterie_needs_msgspec_alone() -> None:
-    for path in [*SOURCE.glob("*.py"), *(SOURCE / "simulate").glob("*.py")]:
+    for path in [*SOURCE.glob("*.py"), *(SOURCE / "simulate").rglob("*.py")]:
         for node in TREES[path].body:
             if isinstance(node, ast.Import):
                 assert not {alias.name for alias in node.names} & {"numpy", "click"}, path

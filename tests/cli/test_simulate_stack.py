@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.cli import run
-from coterie.stack import campaign
-from coterie.stack.workload import Line
+from coterie.stack.workloads.catalogue import WORKLOADS
+from coterie.stack.workloads.locks import Line
 from coterie.stack.world import ViolationError, memory
 from tests.processes import BOUND_SECONDS, COTERIE, children, is_running, kill, until
 
@@ -58,7 +58,7 @@ class Broken(Line):
 def test_a_campaign_that_fails_leaves_a_picture_and_the_command_that_shows_it_again(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(campaign.WORKLOADS, "line", Broken)
+    monkeypatch.setitem(WORKLOADS, "line", Broken)
     monkeypatch.chdir(tmp_path)
     assert run(["simulate-stack", "--seed", "7", "--seeds", "2", "--workload", "line"]) == 1
     printed = capsys.readouterr().out

@@ -44,6 +44,7 @@ from coterie.locks.leases.frames import (
     Owners,
     Standing,
 )
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -89,7 +90,7 @@ def answered(*frames: msgspec.Struct) -> tuple[bool, bool]:
         connection.use(lambda _: None)
         admitted.append(hello)
 
-    greeter = Greeter(CREDENTIALS, "a", "a start", lambda: 5, admit)
+    greeter = Greeter(lambda: CREDENTIALS, "a", "a start", lambda: 5, admit)
     connection = Connection(greeter.greet)
     connection.connection_made(Wire())
     for frame in frames:
@@ -202,7 +203,10 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
         lines[connection] = hello
 
     async def main() -> list[int]:
-        liar = Listener(config, "a", "a start", lambda: next(clocks), admit)
+        mine = config.membership.credentials(b"")
+        liar = Listener(
+            config, "a", "a start", lambda: next(clocks), admit, credentials=lambda: mine
+        )
         await liar.open()
         nodes = [Node(config, name, new_cluster=True) for name in ("b", "c")]
         for node in nodes:
@@ -245,7 +249,7 @@ def test_a_configuration_that_makes_no_sense_is_not_believed() -> None:
         except (ProtocolError, msgspec.ValidationError):
             refused += 1
         else:
-            participant(learnt.settings, 1)
+            participant(learnt.configuration, 1)
     assert refused > 50
 
 
@@ -274,7 +278,11 @@ def voter() -> VoterHost:
     def fail(error: OSError) -> None:
         raise error
 
-    voting = VoterHost(convert(document(1)).membership, "a", None, fail, new_cluster=True)
+    def reach(name: str, address: str, done: Any) -> None:
+        raise AssertionError(f"{name} at {address} is not called here: {done}")
+
+    membership = convert(document(1)).membership
+    voting = VoterHost(membership, "a", None, fail, reach=reach, new_cluster=True)
     voting.start()
     return voting
 
@@ -296,7 +304,7 @@ class Asked:
     def __init__(self, asking: queries.Queries) -> None:
         self.membership = convert(document(3)).membership
         self.lease = self.membership.settings.lease
-        self.participant = participant(self.membership.settings, 1)
+        self.participant = participant(founding(self.membership.settings), 1)
         self.questions: list[FindOwners] = []
         self._asking = asking
 

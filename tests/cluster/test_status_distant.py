@@ -16,7 +16,7 @@ from coterie.stack.world import World
 
 if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph
-    from coterie.stack.machine import Process
+    from coterie.stack.world.machine import Process
 
 NODES = ("a", "b", "c")
 URL = "coterie://" + ",".join(f"{name}:7400" for name in NODES)

@@ -13,10 +13,10 @@ import pytest
 
 import coterie
 from coterie import LockLost, MisuseError, Unavailable
-from coterie.engines.file import byte_lock, waiting_room, words
-from coterie.engines.file.directory import Directory
-from coterie.engines.file.line import Line
-from coterie.engines.file.words import Word, Words
+from coterie.engines.file import waiting_room
+from coterie.engines.file.directory import Directory, byte_lock, words
+from coterie.engines.file.directory.line import Line
+from coterie.engines.file.directory.words import Word, Words
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.engines.file.directory import Directory
-from coterie.engines.file.words import Seat, Words
+from coterie.engines.file.directory.words import Seat, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.engines.file import board, engine, parties
+from coterie.engines.file import engine, parties
+from coterie.engines.file.directory import board
 from coterie.engines.file.status import DirectoryState, inspect, inspect_waits
 from coterie.errors import Unavailable
 from tests.locks.memory import in_loop

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
-from coterie.engines.file import legacy
+from coterie.engines.file.directory import legacy
 from coterie.errors import ConfigError
 from tests.locks.memory import in_loop
 

@@ -12,7 +12,7 @@ import pytest
 
 import coterie
 from coterie.engines.file import engine, waiting_room
-from coterie.engines.file.words import Words
+from coterie.engines.file.directory.words import Words
 from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie import ConfigError
-from coterie.engines.file import byte_lock, tokens
-from coterie.engines.file.directory import Directory
-from coterie.engines.file.tokens import CELL, HEADER, MAGIC, RESERVED_AT_ONCE, Cell, Tokens
+from coterie.engines.file.directory import Directory, byte_lock, tokens
+from coterie.engines.file.directory.tokens import (
+    CELL,
+    HEADER,
+    MAGIC,
+    RESERVED_AT_ONCE,
+    Cell,
+    Tokens,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,11 +18,11 @@ import pytest
 import coterie
 from coterie.deadlock.condition import any_of
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
-from coterie.engines.file.board import SLOT_BYTES
 from coterie.engines.file.directory import COMMON, Directory
+from coterie.engines.file.directory.board import SLOT_BYTES
+from coterie.engines.file.directory.wait_board import Notice, read_wait
+from coterie.engines.file.directory.words import Word, Words
 from coterie.engines.file.status import inspect
-from coterie.engines.file.wait_board import Notice, read_wait
-from coterie.engines.file.words import Word, Words
 from tests.locks.memory import in_loop
 from tests.processes import BOUND_SECONDS, kill, line, until
 

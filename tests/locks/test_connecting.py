@@ -83,7 +83,7 @@ def test_importing_coterie_imports_neither_asyncio_nor_numpy() -> None:
 
 def test_a_lock_of_this_machine_needs_neither_an_event_loop_nor_any_package(tmp_path: Path) -> None:
     program = (
-        "import sys; from coterie.engines.file.words import Words;"
+        "import sys; from coterie.engines.file.directory.words import Words;"
         " from coterie.engines.file.directory import directory_at, folder_of;"
         f" words = Words(directory_at(folder_of('file:{tmp_path}/locks')), 'host:1');"
         " seat = words.try_acquire('a'); assert seat.token > 0; seat.release(); words.close();"

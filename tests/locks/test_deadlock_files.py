@@ -11,8 +11,8 @@ from coterie.deadlock.condition import any_of
 from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
 from coterie.engines.file.directory import Directory
+from coterie.engines.file.directory.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.engine import FileEngine
-from coterie.engines.file.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.waits import WaitBoard
 from coterie.errors import DeadlockDetected
 from tests.cluster.local_cluster import Program

@@ -26,6 +26,7 @@ from coterie.explore import (
     not_waiting,
 )
 from coterie.mutex.quorum.leased.bid import State
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import Beat, Data, Frame
 from coterie.mutex.quorum.leased.participant import PARTICIPANT, participant
 from coterie.mutex.quorum.leased.process import LOCK, Leased
@@ -155,7 +156,7 @@ class Timeless(Leased):
         for name in self.voter.sessions:
             out.cancel_timer(f"expire {name}")
         self.marks.clear()
-        self.voter = Voter(self.voter.settings)
+        self.voter = Voter(self.voter.configuration)
         self.voter.start(f"{self.me}.{self.starts}", out)
 
 
@@ -238,8 +239,8 @@ def cluster(
     return [
         Timeless(
             me,
-            participant(settings, (me - 1) % settings.voters + 1),
-            Voter(settings) if me <= settings.voters else None,
+            participant(founding(settings), (me - 1) % settings.voters + 1),
+            Voter(founding(settings)) if me <= settings.voters else None,
             lapses=(lapses or {}).get(me, 0),
             reboots=(reboots or {}).get(me, 0),
             participants=clients,

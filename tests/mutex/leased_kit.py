@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PACKAGE = "coterie.mutex.quorum.leased"
-ORDER = "settings frames votes sessions ballot bid participant voter process"
+ORDER = (
+    "settings configuration frames votes saved succession sessions ballot bid participant voter"
+    " changer process"
+)
 _aliases = itertools.count()
 
 
@@ -25,6 +28,8 @@ class Kit:
             name: importlib.import_module(f"{PACKAGE}.{name}") for name in ORDER.split()
         }
         self.settings: Any = found["settings"]
+        self.configuration: Any = found["configuration"]
+        self.changer: Any = found["changer"]
         self.frames: Any = found["frames"]
         self.participant: Any = found["participant"]
         self.voter: Any = found["voter"]

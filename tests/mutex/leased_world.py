@@ -110,6 +110,7 @@ class World:
         self.plan = Plan(profile, Random(f"{profile}/{seed}"))
         self.plan.draw(self.kit)
         self.plan.settings = replace(self.plan.settings, lock_delay=lock_delay)
+        self.founding = self.kit.configuration.founding(self.plan.settings)
         self.modes = Random(f"modes/{profile}/{seed}")  # of its own: it draws nothing else
         self.plan.sharing = self.modes.choice((0.0, 0.0, 0.5, 0.8)) if sharing is None else sharing
         self.writers = Random(f"writers/{profile}/{seed}")  # the same
@@ -189,12 +190,10 @@ class World:
         node.name = f"{node.me}.{node.incarnation}"
         node.timers, node.inbox, node.rings = {}, [], []
         if node.me in self.voters:
-            node.part = self.kit.voter.Voter(self.plan.settings)
+            node.part = self.kit.voter.Voter(self.founding)
         else:
             home = self.random.randint(1, self.plan.voters)
-            node.part = self.kit.participant.participant(
-                self.plan.settings, home, self._lease(node)
-            )
+            node.part = self.kit.participant.participant(self.founding, home, self._lease(node))
         self.step(node, partial(node.part.start, node.name))
 
     def _lease(self, node: Node) -> float | None:

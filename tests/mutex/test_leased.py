@@ -10,6 +10,7 @@ import pytest
 
 from coterie.errors import ConfigError, CoterieError, ProtocolError, UsageError
 from coterie.explore import check
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import Data, Probe, Reply, SessionName
 from coterie.mutex.quorum.leased.participant import Acquired, Participant, participant
 from coterie.mutex.quorum.leased.process import Leased
@@ -105,9 +106,13 @@ class Pump:
     """Voters and clients with perfect links; counts what travels."""
 
     def __init__(self, settings: Settings, clients: int) -> None:
-        self.parts: dict[int, Any] = {me: Voter(settings) for me in range(1, settings.voters + 1)}
+        self.parts: dict[int, Any] = {
+            me: Voter(founding(settings)) for me in range(1, settings.voters + 1)
+        }
         self.clients = range(settings.voters + 1, settings.voters + clients + 1)
-        self.parts |= {me: participant(settings, me % settings.voters + 1) for me in self.clients}
+        self.parts |= {
+            me: participant(founding(settings), me % settings.voters + 1) for me in self.clients
+        }
         self.under_way: deque[tuple[int, int, Any]] = deque()
         self.messages = self.frames = 0
         self.inside: int | None = None

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import ProtocolError
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Beat,
@@ -25,9 +26,9 @@ from coterie.mutex.quorum.leased.frames import (
     Release,
     Reply,
     Request,
+    Session,
     SessionName,
     UpBody,
-    Upward,
     Yield,
 )
 from coterie.mutex.quorum.leased.participant import Acquired, Participant, participant
@@ -38,7 +39,7 @@ from coterie.process import Outbox
 SETTINGS = Settings(3, lease=10.0)
 HONEST, LIAR, LATER = 11, 12, 13  # where frames of participants come from
 LOCK = "lock"
-decode_upward = msgspec.msgpack.Decoder(Upward).decode
+decode_upward = msgspec.msgpack.Decoder(Session).decode
 decode_downward = msgspec.msgpack.Decoder(Downward).decode
 
 integers = st.one_of(
@@ -56,7 +57,7 @@ class Voters:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.voters = [Voter(SETTINGS) for _ in range(3)]
+        self.voters = [Voter(founding(SETTINGS)) for _ in range(3)]
         self.participants: dict[int, Participant] = {}
         self.names: dict[int, str] = {}
         self.tokens: list[int] = []
@@ -65,7 +66,7 @@ class Voters:
 
     def add(self, where: int, name: str) -> Participant:
         self.names[where] = name
-        part = self.participants[where] = participant(SETTINGS, 1)
+        part = self.participants[where] = participant(founding(SETTINGS), 1)
         self.step(where, part.start, name)
         return part
 
@@ -149,7 +150,7 @@ def body_field(draw: Any, name: str) -> Any:
 
 @pytest.mark.slow
 @settings(max_examples=300)
-@given(st.lists(st.tuples(st.integers(1, 3), frames(Upward, "liar")), max_size=8))
+@given(st.lists(st.tuples(st.integers(1, 3), frames(Session, "liar")), max_size=8))
 def test_whatever_a_program_sends_the_others_still_acquire(sent: list[tuple[int, Any]]) -> None:
     world = Voters()
     first = world.entry(HONEST, "honest")
@@ -217,7 +218,7 @@ def test_many_absurd_numbers_in_one_frame_cost_no_more_than_one() -> None:
 
 def test_a_clock_that_is_behind_catches_up_in_leaps_and_not_at_once() -> None:
     """A node that was away for years comes to vote with the others; a flood of frames is slow."""
-    voter = Voter(SETTINGS)
+    voter = Voter(founding(SETTINGS))
     session = SessionName("p", 1)
     shown = []
     for now in (0.0, 0.1, 0.2, LEAP_PAUSE, LEAP_PAUSE + 0.1):
@@ -238,7 +239,7 @@ def test_an_answer_to_what_was_not_sent_yet_renews_no_lease() -> None:
 
 
 def test_an_acknowledgement_of_what_was_never_sent_is_ignored() -> None:
-    part = participant(Settings(1), 1)
+    part = participant(founding(Settings(1)), 1)
     out: Outbox[Any] = Outbox(HONEST, 1.0)
     part.start("p", out)
     part.acquire(LOCK, out)

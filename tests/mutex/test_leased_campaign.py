@@ -90,21 +90,19 @@ MUTANTS: dict[str, Rule] = {
     ),
     "restarted voter votes at once": Rule(
         Voter,
-        "if out.saved or self.cautious:",
+        "if (out.saved or self.cautious) and self.configuration is not None:",
         "if self.cautious:",
         "crash",
         first=22,
     ),
     "restarted voter forgets its token floor": Rule(
         Voter,
-        'self.bound = self.floor = self.clock = int(out.saved or b"0")',
-        'self.bound = int(out.saved or b"0")',
+        "self.bound = self.floor = self.clock = saved.bound",
+        "self.bound = saved.bound",
         "crash",
         first=22,
     ),
-    "bound is not what was handed out": Rule(
-        Voter, "str(self.bound).encode()", 'b"1"', "crash", first=22
-    ),
+    "bound is not what was handed out": Rule(Voter, "saved.encode()", 'b"1"', "crash", first=22),
     "revocation does not raise the floor to the end of the interval": Rule(
         Voter,
         "self._take_back(ballot, tenure, tenure.high)",
@@ -144,17 +142,17 @@ MUTANTS: dict[str, Rule] = {
         first=6,
     ),
     "voter expires a session sooner than its own lease": Rule(
-        Voter,
-        "self.settings.expiry_of(link.lease)",
-        "0.8 * link.lease",
+        Downlink,
+        "settings.expiry_of(lease)",
+        "0.8 * lease",
         "pause",
         mixed=True,
         first=15,
     ),
     "participant counts another lease than it has told": Rule(
         Sessions,
-        "out.now, self.settings.lease)",
-        "out.now, 1.25 * self.settings.lease)",
+        "out.now, self.settings.lease, self.number)",
+        "out.now, 1.25 * self.settings.lease, self.number)",
         "pause",
         mixed=True,
         first=6,
@@ -346,7 +344,8 @@ def test_a_kept_lock_is_not_taken_again_by_who_wakes_up_after_its_leases(whole: 
     kit = Kit() if whole else broken(*WITHOUT_A_LOOK)
     frames = kit.frames
     session = frames.SessionName("p", 1, "v/1")
-    part = kit.participant.participant(kit.settings.Settings(1, lease=10.0), 1)
+    configuration = kit.configuration.founding(kit.settings.Settings(1, lease=10.0))
+    part = kit.participant.participant(configuration, 1)
 
     def at(now: float, handler: Any, *arguments: Any) -> list[str]:
         out: Outbox[Any] = Outbox(9, now)

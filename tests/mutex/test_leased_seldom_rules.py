@@ -31,7 +31,7 @@ def at(now: float, handler: Any, *arguments: Any, saved: bytes = b"") -> Outbox[
 
 
 def voter_of(kit: Kit, saved: bytes = b"", **settings: Any) -> Any:
-    voter = kit.voter.Voter(kit.settings.Settings(1, **settings))
+    voter = kit.voter.Voter(kit.configuration.founding(kit.settings.Settings(1, **settings)))
     at(0.0, voter.start, "v", saved=saved)
     return voter
 
@@ -62,7 +62,8 @@ def obeys_no_bye_of_another_session(kit: Kit) -> bool:
 def kept(kit: Kit) -> Any:
     """Make a participant of three voters that keeps a lock with votes leased until 10."""
     frames = kit.frames
-    part = kit.participant.participant(kit.settings.Settings(3, lease=10.0), 1)
+    configuration = kit.configuration.founding(kit.settings.Settings(3, lease=10.0))
+    part = kit.participant.participant(configuration, 1)
     at(0.0, part.start, "p")
     at(0.0, part.acquire, "a")
     for voter in (1, 2, 3):
@@ -122,8 +123,8 @@ RULES = {
     "abstention of a lease": Rule(
         abstains_for_an_expiry,
         Voter,
-        "out.now + self.settings.expiry + self.settings.lock_delay",
-        "out.now + self.settings.lease + self.settings.lock_delay",
+        "self.abstains_until = out.now + self.abstention",
+        "self.abstains_until = out.now + self.settings.lease + self.settings.lock_delay",
     ),
     "a goodbye of another session is obeyed": Rule(
         obeys_no_bye_of_another_session,

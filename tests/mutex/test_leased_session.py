@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coterie.errors import ProtocolError
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import (
     Ack,
     Answer,
@@ -44,7 +45,7 @@ def at(now: float, handler: Any, *arguments: Any) -> list[Any]:
 
 def client() -> Participant:
     """Make a participant that has asked its only voter for lock a at time 0."""
-    part = participant(ONE, 1)
+    part = participant(founding(ONE), 1)
     at(0, part.start, "p")
     assert at(0, part.acquire, "a") == [Data(OPENING, 1, 0, 1, 0, (ASK,))]
     return part
@@ -61,7 +62,7 @@ def granted(echo: float = 0, seq: int = 1, session: SessionName = OPEN) -> Reply
 
 
 def voter() -> Voter:
-    part = Voter(ONE)
+    part = Voter(founding(ONE))
     at(0, part.start, "v")
     return part
 
@@ -255,7 +256,7 @@ def test_a_session_expires_when_nothing_was_heard_for_the_lease_with_its_allowan
 
 
 def test_a_participant_with_a_shorter_lease_says_so_when_it_opens_a_session() -> None:
-    part = participant(ONE, 1, 5.0)
+    part = participant(founding(ONE), 1, 5.0)
     at(0, part.start, "p")
     opening, term = at(0, part.acquire, "a")
     assert isinstance(opening, Data)

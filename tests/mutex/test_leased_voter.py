@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import (
     Beat,
     Bye,
@@ -33,7 +34,7 @@ class Box:
 
     def __init__(self, settings: Settings = SETTINGS, disk: bytes = b"", now: float = 0) -> None:
         self.disk = disk
-        self.voter = Voter(settings)
+        self.voter = Voter(founding(settings))
         self.now = now
         self.seqs: dict[str, int] = {}
         self.saves: list[bytes] = []
@@ -276,7 +277,7 @@ def test_a_voter_that_has_saved_nothing_has_given_no_vote_and_need_not_abstain()
 
 
 def test_a_voter_whose_storage_was_replaced_abstains() -> None:
-    voter = Voter(SETTINGS, cautious=True)
+    voter = Voter(founding(SETTINGS), cautious=True)
     voter.start("v", Outbox(1, 3.0))
     assert voter.abstains_until == 13
 

@@ -12,14 +12,14 @@ from coterie.catalogue import Costs, algorithm, exactly
 from coterie.errors import UsageError
 from coterie.simulate import Exponential, Uniform, read_matrix
 from coterie.simulate.compare import Comparison, LoadComparison, compare, compare_load
+from coterie.simulate.compare.sample import Conditions
+from coterie.simulate.compare.sweep import Contender, compare_all
 from coterie.simulate.monitors import ViolationError
-from coterie.simulate.sample import Conditions
-from coterie.simulate.sweep import Contender, compare_all
 from tests.simulate.test_latency import EXAMPLE
 
 if TYPE_CHECKING:
     from coterie.catalogue import Setup
-    from coterie.simulate.sweep import AnyComparison
+    from coterie.simulate.compare.sweep import AnyComparison
 
 NAIMI, MAEKAWA = algorithm("naimi-trehel"), algorithm("maekawa")
 

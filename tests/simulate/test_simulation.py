@@ -25,7 +25,7 @@ from coterie.simulate import (
     Simulation,
     Uniform,
 )
-from coterie.simulate.outbox import GroupOutbox
+from coterie.simulate.engine.outbox import GroupOutbox
 from coterie.trace import Header
 from tests.harness import build
 from tests.simulate.toys import Note, Postman, Server

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    from coterie.stack.machine import Process
     from coterie.stack.world import World
+    from coterie.stack.world.machine import Process
 
 
 class Ear(asyncio.Protocol):

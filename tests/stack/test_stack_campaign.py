@@ -63,8 +63,8 @@ def test_promises_hold_where_one_kind_of_fault_comes_again_and_again(workload: s
 def test_to_wait_for_a_long_hold_is_no_fault(
     monkeypatch: pytest.MonkeyPatch, workload: str
 ) -> None:
-    monkeypatch.setattr("coterie.stack.workload.END_SECONDS", 4)
-    monkeypatch.setattr("coterie.stack.workload.END_LEASES", 1)
+    monkeypatch.setattr("coterie.stack.workloads.workload.END_SECONDS", 4)
+    monkeypatch.setattr("coterie.stack.workloads.workload.END_LEASES", 1)
     for seed in range(6):
         outcome = run_plan(draw(seed, workload).keeping([]))[0]
         assert not outcome.violation, f"{outcome.command}: {outcome.text}"

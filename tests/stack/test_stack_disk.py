@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from coterie.stack.machine import Process
+    from coterie.stack.world.machine import Process
 
 
 def after_power_loss(seed: int, write: Callable[[Path], None]) -> dict[str, bytes]:

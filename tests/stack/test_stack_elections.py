@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.stack.campaign import elections, run_seed
-from coterie.stack.election import ElectionMonitor
-from coterie.stack.machine import Process
+from coterie.stack.workloads.election import ElectionMonitor
 from coterie.stack.world import ViolationError, World
+from coterie.stack.world.machine import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

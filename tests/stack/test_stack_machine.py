@@ -15,7 +15,7 @@ from coterie.stack.world import World
 from tests.stack.echo import run_alone
 
 if TYPE_CHECKING:
-    from coterie.stack.machine import Process
+    from coterie.stack.world.machine import Process
 
 
 def test_sleeping_takes_virtual_time_alone() -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from coterie.stack.machine import Process
 from coterie.stack.monitors import (
     AccusationMonitor,
     HistoryMonitor,
@@ -16,6 +15,7 @@ from coterie.stack.monitors import (
     OrderMonitor,
 )
 from coterie.stack.world import ViolationError, World
+from coterie.stack.world.machine import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

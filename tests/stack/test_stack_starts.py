@@ -14,7 +14,7 @@ from tests.stack.echo import run_alone
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.stack.machine import Process
+    from coterie.stack.world.machine import Process
 
 SEEDS = range(24)
 HISTORY: tuple[tuple[bytes, list[bytes]], ...] = (

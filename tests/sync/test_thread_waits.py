@@ -14,8 +14,8 @@ import coterie
 from coterie import MisuseError
 from coterie.engines.file import waiting_room
 from coterie.engines.file.directory import Directory
-from coterie.engines.file.line import Line
-from coterie.engines.file.words import Words
+from coterie.engines.file.directory.line import Line
+from coterie.engines.file.directory.words import Words
 from coterie.sync.loop import Loop
 
 if TYPE_CHECKING:

@@ -24,16 +24,16 @@ from coterie.cli.simulate.workers import workers
 from coterie.errors import UsageError
 from coterie.simulate import read_latency, to_csv
 from coterie.simulate.compare import Comparison, ElectionComparison, LoadComparison, Measure
+from coterie.simulate.compare.sample import Conditions
+from coterie.simulate.compare.sweep import Contender, compare_all
 from coterie.simulate.network import check_size
-from coterie.simulate.sample import Conditions
-from coterie.simulate.sweep import Contender, compare_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from coterie.simulate import Interval
-    from coterie.simulate.sweep import AnyComparison
+    from coterie.simulate.compare.sweep import AnyComparison
 
 
 @click.command("compare", cls=AlgorithmCommand)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.explore.tables.moves import Faults
+from coterie.explore.tables.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

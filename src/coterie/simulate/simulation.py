@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from coterie.errors import ConfigError, MisuseError, UsageError
 from coterie.process import Entered, Mutex, MutexUser
 from coterie.simulate.engine import Engine
+from coterie.simulate.engine.observer import Observer
 from coterie.simulate.faults import check_faults
 from coterie.simulate.monitors import ViolationError
 from coterie.simulate.network import Network
-from coterie.simulate.observer import Observer
 from coterie.simulate.workload import Workload
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from coterie import trace
     from coterie.process import Event, Process, ProcessId
+    from coterie.simulate.engine.observer import Order
     from coterie.simulate.faults import Fault
     from coterie.simulate.metrics import Result, Stopped
     from coterie.simulate.monitors import Violation
-    from coterie.simulate.observer import Order
     from coterie.simulate.workload import Action
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
 from coterie.process import Election, Mutex
-from coterie.stack.election import ApartLeaders, Leaders
 from coterie.stack.faults import draw_faults, inject
 from coterie.stack.monitors import AccusationMonitor
 from coterie.stack.plan import LEASES, Plan, generator
 from coterie.stack.scene import Scene
-from coterie.stack.workload import WORKLOADS as USES
-from coterie.stack.workload import Workload, node_names, program_names
+from coterie.stack.workloads.catalogue import WORKLOADS
+from coterie.stack.workloads.workload import node_names, program_names
 from coterie.stack.world import ViolationError, World
 from coterie.transactions.catalogue import schemes
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 LEASE_DELAYS = 20  # one way, that a lease of classic nodes is longer than
 FAULT_SECONDS_LEASES = 8  # in which faults begin
-WORKLOADS: dict[str, type[Workload]] = {**USES, "leaders": Leaders, "leaders-apart": ApartLeaders}
 
 
 @dataclass(frozen=True)

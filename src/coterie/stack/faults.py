@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coterie.stack.disk import SYNC_SECONDS
 from coterie.stack.plan import Fault, generator
+from coterie.stack.world.disk import SYNC_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

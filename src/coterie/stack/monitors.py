@@ -10,15 +10,15 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.stack.machine import observed
 from coterie.stack.world import ViolationError
+from coterie.stack.world.machine import observed
 from coterie.transactions.history import Event, History
 from coterie.transactions.serializability import check
 
 if TYPE_CHECKING:
     from coterie.locks import Holding
-    from coterie.stack.machine import Process
     from coterie.stack.world import World
+    from coterie.stack.world.machine import Process
 
 
 ACCUSATION = "refused: "  # how a node logs that it will not have a connection

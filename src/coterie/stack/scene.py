@@ -14,9 +14,9 @@ from coterie.stack.monitors import LockMonitor
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from coterie.stack.machine import Process
     from coterie.stack.plan import Plan
     from coterie.stack.world import World
+    from coterie.stack.world.machine import Process
 
 RESTART_SECONDS = 0.5  # after a process has ended by an error, as a supervisor would
 

@@ -26,7 +26,7 @@ from coterie.locks.url import choose_url, scheme_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.engines.file.words import Seat, Words
+    from coterie.engines.file.directory.words import Seat, Words
 
 WATCH_SECONDS = 0.25  # between two looks whether the lock is lost
 FOREVER = float("inf")
@@ -187,7 +187,7 @@ def _open(url: str | None) -> Words | None:
             directory_at,
             folder_of,
         )
-        from coterie.engines.file.words import ReplacedError, Words  # noqa: PLC0415 - as above
+        from coterie.engines.file.directory.words import ReplacedError, Words  # noqa: PLC0415 - as above
 
         pid = os.getpid()
         try:
@@ -217,7 +217,7 @@ def _hold(words: Words, request: Request) -> int | None:
 
 def _acquire(words: Words, request: Request) -> dict[str, Seat] | None:
     """Take all locks; None, with nothing held, if one of them is not free."""
-    from coterie.engines.file.words import ReplacedError  # noqa: PLC0415 - not on Windows
+    from coterie.engines.file.directory.words import ReplacedError  # noqa: PLC0415 - not on Windows
 
     seats: dict[str, Seat] = {}
     try:

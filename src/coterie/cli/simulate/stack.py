@@ -19,7 +19,8 @@ from coterie.cli.common.output import number, output_option, print_json, write_f
 from coterie.cli.common.progress import ProgressLine
 from coterie.cli.simulate.workers import workers
 from coterie.errors import UsageError
-from coterie.stack.campaign import WORKLOADS, Outcome, draw, run_plan, run_seed, shrink
+from coterie.stack.campaign import Outcome, draw, run_plan, run_seed, shrink
+from coterie.stack.workloads.catalogue import WORKLOADS
 from coterie.stack.world import memory
 
 if TYPE_CHECKING:

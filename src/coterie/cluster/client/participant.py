@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from coterie.aio import Tasks
+from coterie.cluster.membership import check_decided
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import no_votes
@@ -15,8 +18,17 @@ from coterie.cluster.voter.frames import Abstention, GetAbstention
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.errors import NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
-from coterie.mutex.quorum.leased.frames import Ack, Answer, Downward, Nack, Reply
-from coterie.mutex.quorum.leased.participant import participant
+from coterie.mutex.quorum.leased.frames import (
+    Ack,
+    Answer,
+    Behind,
+    Downward,
+    Nack,
+    NewConfiguration,
+    Reply,
+    Stale,
+)
+from coterie.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,11 +39,14 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.handshake import Identity
+    from coterie.coteries import Coterie
     from coterie.mutex.quorum.leased.frames import Frame
     from coterie.mutex.quorum.leased.participant import Participant
     from coterie.process import Event, Outbox, ProcessId
     from coterie.telemetry.text import Metric
 
+
+logger = logging.getLogger("coterie.cluster")
 
 UNEXPLAINED = Abstention(math.inf, "it has not said why")
 
@@ -57,17 +72,24 @@ class Line(Protocol):
     def send(self, frame: msgspec.Struct) -> None:
         """Send a frame."""
 
+    async def stop(self) -> None:
+        """Call the voter no more."""
+
 
 class Lines(Protocol):
     """Makes the line to each voter."""
 
     def line(
         self,
+        membership: Membership,
         voter: ProcessId,
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
-        """Make a line. It passes on each frame, and the voter's clock at each new connection."""
+        """Make a line to a voter of this configuration.
+
+        It passes on each frame, and the voter's clock at each new connection.
+        """
 
 
 class Upcalls(NamedTuple):
@@ -129,22 +151,24 @@ class ParticipantHost:
         """
         self.membership = membership
         self.identity = identity
-        self.quorums = membership.settings.quorums
-        self.participant = participant(membership.settings, home, lease)
+        self.participant = participant(membership.configuration, home, lease)
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self._upcalls = upcalls
         self._time = clock.RunningClock()
         self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
+        self._makes_lines = lines
+        self._tasks = Tasks()
         hosted = HostedParticipant(self.participant, identity.name)
-        self._host = Host(hosted, self._send, upcalls.tell, counts_sleep=True)
+        self._host = Host(hosted, self._send, self._hear, counts_sleep=True)
         self._host.start(clock.number())
-        self.lines = {
-            voter: lines.line(voter, partial(self.receive, voter), partial(self._connected, voter))
-            for voter in range(1, len(membership.members) + 1)
-        }
-        for line in self.lines.values():
-            line.start()
+        self.lines: dict[ProcessId, Line] = {}
+        self._call_voters(membership)
+
+    @property
+    def quorums(self) -> Coterie:
+        """The coterie by which votes are counted now."""
+        return self.participant.quorums
 
     @property
     def stock(self) -> Participant:
@@ -172,7 +196,7 @@ class ParticipantHost:
         return {
             voter: self._abstentions.get(voter, UNEXPLAINED)
             for voter in self.reachable()
-            if uplink(voter).grace
+            if voter in self.membership.seats and uplink(voter).grace
         }
 
     def ask_why(self, voters: Iterable[ProcessId]) -> None:
@@ -190,9 +214,10 @@ class ParticipantHost:
 
     def troubles(self) -> list[str]:
         """Say for each voter that is not connected why it is not."""
-        names = [member.name for member in self.membership.members]
-        lines = sorted(self.lines.items())
-        return [f"{names[voter - 1]}: {line.trouble}" for voter, line in lines if not line.is_up]
+        seats = self.membership.seats
+        lines = [(voter, line) for voter, line in sorted(self.lines.items()) if voter in seats]
+        name = self.membership.at
+        return [f"{name(voter).name}: {line.trouble}" for voter, line in lines if not line.is_up]
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
@@ -256,8 +281,7 @@ class ParticipantHost:
         quorum = f"lock {lock!r}: no quorum of cluster {self.membership.cluster!r}"
         abstaining = self.abstaining()
         if abstaining and self.reaches_a_quorum():
-            members = self.membership.members
-            named = {members[voter - 1].name: known for voter, known in abstaining.items()}
+            named = {self.membership.at(voter).name: known for voter, known in abstaining.items()}
             return NoQuorum(f"{quorum} votes ({no_votes(named, troubles)})")
         lease, paused = self.lease, self.delay()
         if paused > lease:
@@ -292,6 +316,8 @@ class ParticipantHost:
         A participant that knows the clocks of all voters asks for tokens that all of them can
         support, however far apart their numbers are after starts at different times.
         """
+        if voter not in self.participant.sessions.voters:
+            return
         self._abstentions.pop(voter, None)
         self.participant.sessions.merge(reading)
         self.age()
@@ -302,11 +328,18 @@ class ParticipantHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case Reply() | Ack() | Answer() | Nack():
+                if voter not in self.participant.sessions.voters:
+                    return  # it votes no more, and its line is being closed
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
                 uplink = self.participant.sessions.uplink(voter)
                 if uplink.grace and voter not in self._abstentions:
                     self.ask_why([voter])
+            case NewConfiguration(configuration) | Stale(configuration):
+                check_decided(configuration)
+                self._receive_about_configurations(voter, frame)
+            case Behind():
+                self._receive_about_configurations(voter, frame)
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
             case Abstention():
@@ -316,9 +349,41 @@ class ParticipantHost:
             case _:
                 raise ProtocolError(f"a {type(frame).__name__} came without a question")
 
+    def _receive_about_configurations(
+        self, voter: ProcessId, frame: NewConfiguration | Stale | Behind
+    ) -> None:
+        if voter in self.participant.sessions.voters:
+            self._host.step(self.participant.receive, voter, frame)
+
     def _send(self, voter: ProcessId, frame: Any) -> None:
-        self.sent[type(frame).__name__] += 1
-        self.lines[voter].send(frame)
+        line = self.lines.get(voter)
+        if line is not None:  # else it is sent again when there is one
+            self.sent[type(frame).__name__] += 1
+            line.send(frame)
+
+    # Configurations
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Learnt(configuration):
+                self._call_voters(self.membership.after(configuration))
+            case Moved(configuration):
+                self.membership = self.membership.after(configuration)
+                logger.info("votes are counted by configuration %d", configuration.number)
+            case Forgotten(voter):
+                self._tasks.run(self.lines.pop(voter).stop())
+                self._abstentions.pop(voter, None)
+            case _:
+                self._upcalls.tell(event)
+
+    def _call_voters(self, membership: Membership) -> None:
+        """Make a line to each voter that has none yet."""
+        for voter in membership.seats:
+            if voter not in self.lines:
+                receive, connected = partial(self.receive, voter), partial(self._connected, voter)
+                line = self._makes_lines.line(membership, voter, receive, connected)
+                self.lines[voter] = line
+                line.start()
 
 
 class InsideLine:
@@ -341,7 +406,8 @@ class InsideLine:
         self._connected = connected
         self._loop = asyncio.get_running_loop()
         hello = Hello(PROTOCOL, "", "", "participant", identity.name, identity.label, b"")
-        self._number = voting.attach(hello, _Back(receive, self._loop))
+        self._back = _Back(receive, self._loop)
+        self._number = voting.attach(hello, self._back)
 
     def start(self) -> None:
         """Begin: the voter is there."""
@@ -350,6 +416,10 @@ class InsideLine:
     def send(self, frame: Any) -> None:
         """Send a frame."""
         self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
+
+    async def stop(self) -> None:
+        """Leave the voter."""
+        self._voting.leave(self._identity, self._back)
 
 
 class _Back(NamedTuple):

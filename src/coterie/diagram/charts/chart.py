@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from coterie.diagram.charts.ticks import linear_ticks, log_ticks, tick_text
 from coterie.diagram.legend import SAMPLE, Entry, draw_legend
-from coterie.diagram.svg import FAINT, GRID, PALETTE, SOFT, Sheet
+from coterie.diagram.svg import FAINT, GRID, PALETTE, PAPER, SOFT, Sheet
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -223,10 +223,10 @@ def _mark(sheet: Sheet, x: float, y: float, index: int) -> None:
     )[index % 6]
     colour = PALETTE[index % len(PALETTE)]
     if corners is None:
-        sheet.add("circle", cx=x, cy=y, r=size, fill="#ffffff", stroke=colour, stroke_width=2)
+        sheet.add("circle", cx=x, cy=y, r=size, fill=PAPER, stroke=colour, stroke_width=2)
         return
     points = [(x + a * size * 0.9, y + b * size * 0.9) for a, b in corners]
-    sheet.polygon(points, fill="#ffffff", stroke=colour, stroke_width=2, stroke_linejoin="round")
+    sheet.polygon(points, fill=PAPER, stroke=colour, stroke_width=2, stroke_linejoin="round")
 
 
 def _legend(names: Sequence[str]) -> list[Entry]:

@@ -6,16 +6,16 @@ import math
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.service.lock_waits import Wanted
-from coterie.engines.file.words import ReplacedError
+from coterie.engines.file.directory.words import ReplacedError
 from coterie.errors import CoterieError, MisuseError
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from coterie.engines.file.directory.words import Seat, Word, Words
     from coterie.engines.file.engine import FileEngine
     from coterie.engines.file.waiting_room import WaitingRoom
-    from coterie.engines.file.words import Seat, Word, Words
     from coterie.locks.lock import Owner
 
 JOIN_AGAIN_SECONDS = 0.001

@@ -9,13 +9,12 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.service.waits import Waits, task_name
-from coterie.engines.file import byte_lock
 from coterie.engines.file.claim import FileClaim
-from coterie.engines.file.directory import Directory, directory_at, folder_of
+from coterie.engines.file.directory import Directory, byte_lock, directory_at, folder_of
+from coterie.engines.file.directory.words import ReplacedError, Words
 from coterie.engines.file.parties import line_of, party
 from coterie.engines.file.thread_wait import ThreadWait
 from coterie.engines.file.waiting_room import WaitingRoom
-from coterie.engines.file.words import ReplacedError, Words
 from coterie.errors import MisuseError, Unavailable
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.engines.file.board import ASKS, HOLDS, programs, read_board
-from coterie.engines.file.words import lent
+from coterie.engines.file.directory.board import ASKS, HOLDS, programs, read_board
+from coterie.engines.file.directory.words import lent
 
 if TYPE_CHECKING:
-    from coterie.engines.file.line import Waiter
-    from coterie.engines.file.words import Word, Words
+    from coterie.engines.file.directory.line import Waiter
+    from coterie.engines.file.directory.words import Word, Words
 
 
 def life_to_watch(words: Words, before: Waiter | None, word: Word) -> str | None:

@@ -6,10 +6,9 @@ import os
 import pwd
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.file import byte_lock
-from coterie.engines.file.board import HOLDS, WAITS, Entry, programs, read_board
-from coterie.engines.file.directory import BOARDS, READ
-from coterie.engines.file.words import WORDS, Word
+from coterie.engines.file.directory import BOARDS, READ, byte_lock
+from coterie.engines.file.directory.board import HOLDS, WAITS, Entry, programs, read_board
+from coterie.engines.file.directory.words import WORDS, Word
 from coterie.locks.engine import Party
 
 if TYPE_CHECKING:

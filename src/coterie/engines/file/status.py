@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.deadlock.wait_for import Graph
-    from coterie.engines.file.board import Entry
+    from coterie.engines.file.directory.board import Entry
 
 # An owner that waits for any one of several locks and gets one leaves the other lines a moment later;
 # after this pause it no longer looks as if it waited.

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from coterie.engines.file import waiting_room
 from coterie.engines.file.claim import FIRST_PAUSE_SECONDS, JOIN_AGAIN_SECONDS, PAUSE_SECONDS_MAX
+from coterie.engines.file.directory.pipes import open_life
 from coterie.engines.file.life import life_to_watch
-from coterie.engines.file.pipes import open_life
 
 if TYPE_CHECKING:
-    from coterie.engines.file.words import Seat, Words
+    from coterie.engines.file.directory.words import Seat, Words
     from coterie.locks.lock import Owner
 
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from coterie.engines.file.directory.pipes import MESSAGE, RINGS_AT_ONCE, open_life
 from coterie.engines.file.life import life_to_watch
-from coterie.engines.file.pipes import MESSAGE, RINGS_AT_ONCE, open_life
 
 if TYPE_CHECKING:
     import asyncio
 
     from coterie.engines.file.claim import FileClaim
-    from coterie.engines.file.line import Waiter
-    from coterie.engines.file.words import Word, Words
+    from coterie.engines.file.directory.line import Waiter
+    from coterie.engines.file.directory.words import Word, Words
 
 LOOK_AGAIN_SECONDS = 1.0
 WATCH_AFTER_SECONDS = 0.02  # most waits are over before

@@ -46,8 +46,9 @@ from coterie.transactions.site.messages import (
     Validate,
     Vote,
     Write,
+    coordinator_of,
+    time_of,
 )
-from coterie.transactions.site.names import coordinator_of, time_of
 from coterie.transactions.site.placement import site_of, sites_of, sites_of_all
 from coterie.transactions.site.records import Decided, Ended
 from coterie.transactions.site.step import RINGS_MAX

@@ -3,9 +3,11 @@
 How to embed it. `Participant` and `Voter` are values that handle any number of named locks over one
 session per pair. The program that runs them owns the sockets, the clock and the file:
 
-    part = participant(settings, home)      home: the voter whose quorum is asked first
-    part = participant(settings, home, lease)         the same with a shorter lease of its own
-    voter = Voter(settings)
+    configuration = founding(settings)      number 0; later ones are decided by the voters
+    part = participant(configuration, home) home: the voter whose quorum is asked first
+    part = participant(configuration, home, lease)    the same with a shorter lease of its own
+    voter = Voter(configuration)            or Voter(None): a spare, that may become a voter
+    changer = Changer(name, configuration, goal)
 
     part.start(name, out)        once; `name` is random and new with every process start
     voter.start(name, out)       the same; reads `out.saved`
@@ -26,11 +28,15 @@ session per pair. The program that runs them owns the sockets, the clock and the
                                  hand decide; falsy, with nothing done, where they do not
     part.close(out)              orderly end, nothing held: voters need not wait for expiry
 
-    part.receive(voter_id, frame, out)         frames Reply, Ack, Answer, Nack
-    voter.receive(peer_id, frame, out)         frames Data, Beat, Probe, Term, Bye
+    part.receive(voter_id, frame, out)         frames Reply, Ack, Answer, Nack, and Behind, Stale,
+                                               NewConfiguration; `Moved` tells of new voters
+    voter.receive(peer_id, frame, out)         frames Data, Beat, Probe, Term, Bye, and Query, Close,
+                                               Prepare, Accept, NewConfiguration of changers
+    changer.receive(voter_id, frame, out)      frames Condition, Closed, Promise, Accepted, Refused
     part.connected(voter_id, out)              a new connection stands: unanswered frames go again
     voter.connected(participant_name, out)     the same at the other end
-    part.ring(PARTICIPANT, out), voter.ring(VOTER, out)     their one timer each has run out
+    part.ring(PARTICIPANT, out), voter.ring(VOTER, out), changer.ring(CHANGER, out)
+                                               their one timer each has run out
 
     part.valid(lock, now), part.remaining(lock, now)        from the clock, not a flag
 
@@ -52,6 +58,7 @@ from typing import TYPE_CHECKING
 from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Variant, between, exactly
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.participant import participant
 from coterie.mutex.quorum.leased.process import Leased
 from coterie.mutex.quorum.leased.settings import Settings
@@ -80,11 +87,12 @@ def settings_of(setup: Setup) -> Settings:
 
 def _build(setup: Setup) -> list[Leased]:
     settings = settings_of(setup)
+    configuration = founding(settings)
     return [
         Leased(
             me,
-            participant(settings, home=(me - 1) % settings.voters + 1),
-            Voter(settings) if me <= settings.voters else None,
+            participant(configuration, home=(me - 1) % settings.voters + 1),
+            Voter(configuration) if me <= settings.voters else None,
         )
         for me in range(1, setup.size + 1)
     ]

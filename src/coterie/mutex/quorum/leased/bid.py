@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.mutex.quorum.leased.votes import NEVER, Interval, last_instant
+from coterie.process import ProcessId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.coteries import Coterie
-    from coterie.process import ProcessId
 
 
 class State(enum.IntEnum):
@@ -27,6 +27,7 @@ class State(enum.IntEnum):
 class Share(msgspec.Struct, array_like=True, gc=False):
     """What one voter has to do with a bid."""
 
+    voter: ProcessId
     vote: Interval | None = None
     raising: int = 0  # it was asked to move the interval up to this token
     frozen: float = NEVER  # the session is lost, but the vote supports the hold up to then
@@ -40,7 +41,7 @@ class Bid(msgspec.Struct, array_like=True, gc=False):
     number: int  # of the request, among all requests of this participant
     age: int  # stamp of the first issue: with the participant's name the order of requests
     stamp: int
-    shares: list[Share]  # of voters 1 and up
+    shares: list[Share]  # of the voters that there are sessions with, in the same order
     state: State = State.WAIT
     wanted: bool = False  # another participant waits
     parked: bool = False  # withdrawn until a quorum can be reached
@@ -53,22 +54,26 @@ class Bid(msgspec.Struct, array_like=True, gc=False):
 
     def share(self, voter: ProcessId) -> Share:
         """Return what a voter has to do with the bid."""
-        return self.shares[voter - 1]
+        return next(share for share in self.shares if share.voter == voter)
 
     @property
     def votes(self) -> dict[ProcessId, Interval]:
         """The votes in hand."""
-        return {voter: share.vote for voter, share in enumerate(self.shares, 1) if share.vote}
+        return {share.voter: share.vote for share in self.shares if share.vote}
 
     def supporters(self) -> list[ProcessId]:
         """List the voters whose vote is in hand and gives the right to the token of the hold."""
-        token, shares = self.token, enumerate(self.shares, 1)
-        return [voter for voter, share in shares if share.vote and share.vote.supports(token)]
+        token, shares = self.token, self.shares
+        return [share.voter for share in shares if share.vote and share.vote.supports(token)]
 
     def frozen(self) -> dict[ProcessId, float]:
         """Return the votes of lost sessions that support the hold, and until when."""
-        shares = enumerate(self.shares, 1)
-        return {voter: share.frozen for voter, share in shares if share.frozen > NEVER}
+        return {share.voter: share.frozen for share in self.shares if share.frozen > NEVER}
+
+    def cut(self, latest: float) -> None:
+        """Let what is frozen count up to this time at most."""
+        for share in self.shares:
+            share.frozen = min(share.frozen, latest)
 
     def valid_until(self, lease: Callable[[ProcessId], float], quorums: Coterie) -> float:
         """Return the time up to which the hold is ours if no further frame comes.

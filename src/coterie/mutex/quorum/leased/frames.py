@@ -1,8 +1,13 @@
-"""What travels: frames of the sessions, and the lock messages in their bodies.
+"""What travels: frames of the sessions, the lock messages in their bodies, and configurations.
 
 A session belongs to one participant and one voter and carries all their locks. Upward means from
 the participant to the voter. All lock messages that one step creates for a peer share a frame, or
 follow each other in several if they are very many.
+
+A frame of a session says in which number its participant counts, and which is the newest it knows.
+What is about configurations alone travels outside of sessions, and any process may send it.
+
+New fields stand at the end and have defaults: a decoder that does not know them skips them.
 
 The types say which values a message may have at all, and decoders refuse others. What a value means
 is checked by its receiver against what it knows.
@@ -15,6 +20,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from coterie.mutex.quorum.leased.configuration import Configuration
 from coterie.process import Payload
 
 BODIES_MAX = 10_000  # in one frame: some megabytes, however long the names are
@@ -97,8 +103,12 @@ class Inquire(Body, frozen=True):
     level: Level
 
 
+class Revoke(Body, frozen=True):
+    """An operator has ended your hold: stop, and give the vote back."""
+
+
 UpBody: TypeAlias = Request | Yield | Release | Raise
-DownBody: TypeAlias = Grant | Raised | Inquire
+DownBody: TypeAlias = Grant | Raised | Inquire | Revoke
 
 # Frames
 
@@ -126,6 +136,8 @@ class Data(Payload, frozen=True):
     clock: Number  # Lamport's
     time: float  # of sending, by the participant's clock
     bodies: Annotated[tuple[UpBody, ...], Meta(max_length=BODIES_MAX)]
+    number: Number = 0  # of the configuration in which the participant counts
+    known: Number = 0  # the newest that it knows
 
 
 class Beat(Payload, frozen=True):
@@ -135,12 +147,16 @@ class Beat(Payload, frozen=True):
     ack: Number
     clock: Number
     time: float
+    number: Number = 0
+    known: Number = 0
 
 
 class Probe(Payload, frozen=True):
     """Does the session still exist? It renews nothing."""
 
     session: SessionName
+    number: Number = 0
+    known: Number = 0
 
 
 class Term(Payload, frozen=True):
@@ -169,6 +185,7 @@ class Reply(Payload, frozen=True):
     echo: float  # the latest sending time that the voter has seen in this session
     grace: bool  # the voter has restarted and gives no votes yet
     bodies: Annotated[tuple[DownBody, ...], Meta(max_length=BODIES_MAX)]
+    number: Number = 0  # the highest that the participant has stated to count in
 
 
 class Ack(Payload, frozen=True):
@@ -179,6 +196,7 @@ class Ack(Payload, frozen=True):
     clock: Number
     echo: float
     grace: bool
+    number: Number = 0
 
 
 class Answer(Payload, frozen=True):
@@ -194,6 +212,112 @@ class Nack(Payload, frozen=True):
     session: SessionName
 
 
-Upward: TypeAlias = Data | Beat | Probe | Term | Bye
-Downward: TypeAlias = Reply | Ack | Answer | Nack
-Frame: TypeAlias = Upward | Downward
+# Configurations
+
+
+class NewConfiguration(Payload, frozen=True):
+    """This has been decided. A voter that knows no newer one adopts it; a participant notes it."""
+
+    configuration: Configuration
+
+
+class Behind(Payload, frozen=True):
+    """Your frame counts in a number that I do not know yet; this one is mine. I have ignored it."""
+
+    number: Annotated[int, Meta(ge=-1, le=NUMBER_MAX)]  # -1: none at all
+
+
+class Stale(Payload, frozen=True):
+    """Your frame counts in a number that I serve no more. I have ignored it; this one is mine."""
+
+    configuration: Configuration
+
+
+# The next number is decided by the voters of the present one: Lamport's Paxos for each number.
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """An attempt of one changer to decide a number; later rounds go before earlier ones."""
+
+    round: Number
+    changer: Name
+
+
+class Proposal(msgspec.Struct, frozen=True, array_like=True):
+    """What a voter has accepted."""
+
+    attempt: Attempt
+    configuration: Configuration
+
+
+class Query(Payload, frozen=True):
+    """What is your configuration, and how far are your participants?"""
+
+
+class Condition(Payload, frozen=True):
+    """Where a voter stands."""
+
+    configuration: Configuration | None  # None: it is a spare
+    lagging: Number  # sessions that count in an earlier number than its own
+    abstains: bool
+    identity: Name = ""  # of its disk; empty: it has none
+    protocol: Number = 0  # the highest version that its software speaks, and its participants
+
+
+class Close(Payload, frozen=True):
+    """Serve this number and all before it no more."""
+
+    number: Number
+
+
+class Closed(Payload, frozen=True):
+    """It is served no more; `finished`: and no participant counts a vote of mine by it, ever again."""
+
+    number: Number
+    finished: bool
+    bound: Number  # no token above it was handed out so far
+
+
+class Prepare(Payload, frozen=True):
+    """Promise to accept nothing of an earlier attempt as the successor of this number."""
+
+    number: Number
+    attempt: Attempt
+
+
+class Promise(Payload, frozen=True):
+    """Promised; this was accepted before, and this is what I know of my number."""
+
+    number: Number
+    attempt: Attempt
+    accepted: Proposal | None
+    configuration: Configuration
+
+
+class Accept(Payload, frozen=True):
+    """Let this be the successor of your number."""
+
+    attempt: Attempt
+    configuration: Configuration
+
+
+class Accepted(Payload, frozen=True):
+    """It is, as far as it depends on me."""
+
+    number: Number  # that of the successor
+    attempt: Attempt
+
+
+class Refused(Payload, frozen=True):
+    """I have promised a later attempt, or the proposal breaks a rule."""
+
+    number: Number
+    promised: Attempt | None
+
+
+Session: TypeAlias = Data | Beat | Probe | Term | Bye
+Downward: TypeAlias = Reply | Ack | Answer | Nack | Behind | Stale | NewConfiguration
+Ask: TypeAlias = Query | Close | Prepare | Accept  # of a changer to a voter
+Tell: TypeAlias = Condition | Closed | Promise | Accepted | Refused  # and back
+Upward: TypeAlias = Session | NewConfiguration | Ask
+Frame: TypeAlias = Session | Downward | Ask | Tell

@@ -1,5 +1,8 @@
 """A participant: the part of a program that asks for locks, holds them and keeps their votes.
 
+It counts by one configuration at a time. When it hears of a newer one it asks the voters of that one
+as well, and moves as soon as every hold is valid by both.
+
 Numbers such as 5.4 in this package are sections of docs/protocol/leased.md.
 """
 
@@ -13,16 +16,21 @@ from msgspec import field
 
 from coterie.errors import MisuseError, ProtocolError
 from coterie.mutex.quorum.leased.bid import Bid, Share, State
+from coterie.mutex.quorum.leased.configuration import Configuration
 from coterie.mutex.quorum.leased.frames import (
+    Behind,
     DownBody,
     Downward,
     Frame,
     Grant,
     Inquire,
+    NewConfiguration,
     Raise,
     Raised,
     Release,
     Request,
+    Revoke,
+    Stale,
     Yield,
 )
 from coterie.mutex.quorum.leased.sessions import Sessions
@@ -33,6 +41,9 @@ from coterie.process import Entered, Event, Outbox, ProcessId
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coterie.coteries import Coterie
+    from coterie.mutex.quorum.leased.configuration import Rule
+    from coterie.mutex.quorum.leased.frames import Ack, Answer, Nack, Reply
     from coterie.mutex.quorum.leased.sessions import Loss
 
 PARTICIPANT = "participant"  # the one timer of this part
@@ -50,6 +61,7 @@ class Lost(Event, frozen=True):
 
     lock: str
     token: int
+    revoked: bool = False  # by an operator, and not by the end of its lease
 
 
 class Unwanted(Event, frozen=True):
@@ -58,22 +70,50 @@ class Unwanted(Event, frozen=True):
     lock: str
 
 
-def participant(settings: Settings, home: ProcessId, lease: float | None = None) -> Participant:
+class Learnt(Event, frozen=True):
+    """There is a newer configuration: its voters have to be called, to ask them for our holds."""
+
+    configuration: Configuration
+
+
+class Forgotten(Event, frozen=True):
+    """There is nothing more to say to a voter of an earlier configuration."""
+
+    voter: ProcessId
+
+
+class Moved(Event, frozen=True):
+    """From now on votes are counted by this configuration."""
+
+    configuration: Configuration
+
+
+def participant(
+    configuration: Configuration, home: ProcessId, lease: float | None = None
+) -> Participant:
     """Make a participant that asks the quorum of the voter `home` first.
 
-    `lease`, if given, is shorter than that of the settings: its holds lapse sooner, and its voters
-    give its votes to others sooner.
+    `lease`, if given, is shorter than that of the configuration: its holds lapse sooner, and its
+    voters give its votes to others sooner.
     """
-    own = settings if lease is None else settings.shortened(lease)
-    return Participant(own, Sessions(own, shortened=lease is not None), home)
+    own = _own_settings(configuration.settings, lease)
+    sessions = Sessions(own, shortened=lease is not None)
+    return Participant(configuration, own, sessions, home, lease)
+
+
+def _own_settings(settings: Settings, lease: float | None) -> Settings:
+    return settings if lease is None or lease > settings.lease else settings.shortened(lease)
 
 
 class Participant(msgspec.Struct, array_like=True):
     """Any number of locks, one request at a time for each, over one session per voter."""
 
-    settings: Settings
+    configuration: Configuration  # by which it counts
+    settings: Settings  # of that, with its own lease
     sessions: Sessions
     home: ProcessId  # the voter whose quorum is asked first
+    lease: float | None = None  # its own, if it is shorter than that of all
+    next: Configuration | None = None  # the newest it knows, if it cannot count by it yet
     requests: int = 0  # made so far, over all locks
     bids: dict[str, Bid] = field(default_factory=dict)  # locks that are not idle
     cached: set[str] = field(default_factory=set)  # those of them that are kept unused
@@ -84,7 +124,7 @@ class Participant(msgspec.Struct, array_like=True):
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
         """Begin under a name that no other start of any process has had."""
-        self.sessions.start(name)
+        self.sessions.start(name, self.configuration.number, self.configuration.seats)
 
     # What the user does
 
@@ -231,18 +271,25 @@ class Participant(msgspec.Struct, array_like=True):
         timer need not be armed again.
         """
         sound_until = self.sound_until
-        if now >= sound_until:
+        # 19.7: tokens up to the floor may have been used by a number that is finished. And before a
+        # hold can move to the next configuration, voters of that have to be asked for it.
+        if now >= sound_until or token <= self.configuration.floor or self.next is not None:
             return False
         sound: list[ProcessId] = []
-        for voter, uplink in enumerate(self.sessions.uplinks, 1):
-            vote = bid.shares[voter - 1].vote
+        for share, uplink in zip(bid.shares, self.sessions.uplinks, strict=True):
+            vote = share.vote
             # With now < sound_until <= lease, the vote is leased now (lease lemma, 11.2). This is
             # what stops a process that has slept past its leases from using a cached lock.
             if vote and vote.low <= token <= vote.high and uplink.lease >= sound_until:
-                sound.append(voter)
-        return len(sound) == len(bid.shares) or self.settings.quorums.contains_quorum(sound)
+                sound.append(share.voter)
+        return len(sound) == len(bid.shares) or self.quorums.contains_quorum(sound)
 
     # What it can be asked
+
+    @property
+    def quorums(self) -> Coterie:
+        """The coterie by which it counts."""
+        return self.configuration.rule.quorums
 
     def valid(self, lock: str, now: float) -> bool:
         """Return whether the lock is ours at this time of our own clock.
@@ -274,9 +321,25 @@ class Participant(msgspec.Struct, array_like=True):
 
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
         """Handle a frame from a voter."""
-        if not 1 <= voter <= self.settings.voters:
+        if voter not in self.sessions.voters:
             raise ProtocolError(f"process {voter} is not a voter, and sent {frame}")
         self._check_clock(out)
+        match frame:
+            case NewConfiguration(configuration):
+                self._learn(configuration, out)
+            case Stale(configuration):
+                self._learn(configuration, out)
+                if configuration.number <= self.configuration.number:
+                    self.sessions.send_again(voter, out)  # we have moved since
+            case Behind(number):
+                self._bring_up(voter, number, out)
+            case _:
+                self._take(voter, frame, out)
+        self._finish(out)
+
+    def _take(
+        self, voter: ProcessId, frame: Reply | Ack | Answer | Nack, out: Outbox[Frame]
+    ) -> None:
         arrival = self.sessions.receive(voter, frame, out)
         if arrival.lost is not None:
             self._lose_session(voter, arrival.lost, out)
@@ -284,7 +347,6 @@ class Participant(msgspec.Struct, array_like=True):
             self._handle(voter, body, out)
         if arrival.renewed:
             self._retry(voter, out)
-        self._finish(out)
 
     def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """Go on over a new connection to a voter."""
@@ -311,7 +373,7 @@ class Participant(msgspec.Struct, array_like=True):
         # this very session, so the voter may give it to another participant (11.1, I2).
         if bid is None or body.number != bid.number:
             return
-        if lock not in self.sessions.uplinks[voter - 1].locks:
+        if lock not in self.sessions.uplink(voter).locks:
             return
         match body:
             case Grant(_, _, low, high, more):
@@ -320,6 +382,8 @@ class Participant(msgspec.Struct, array_like=True):
                 self._take_raised(lock, voter, high, out)
             case Inquire(_, _, level):
                 self._take_inquiry(lock, voter, level, out)
+            case Revoke():
+                self._take_revocation(lock, out)
 
     def _take_grant(
         self, lock: str, voter: ProcessId, vote: Interval, more: bool, out: Outbox[Frame]
@@ -367,6 +431,25 @@ class Participant(msgspec.Struct, array_like=True):
             bid.drop(voter)
             self.sessions.post(voter, Yield(lock, bid.number, bid.token))
 
+    def _take_revocation(self, lock: str, out: Outbox[Frame]) -> None:
+        """8.2: an operator has ended the hold. All votes go back at once, also if the user goes on.
+
+        The tokens of later holds lie above ours, so a resource that compares them refuses the user.
+        """
+        bid = self.bids[lock]
+        if bid.state is State.CACHED:
+            self._release_all(lock)
+        elif bid.state is State.HELD:
+            if not bid.lost:
+                self._lose(lock, bid, out, revoked=True)
+            self._withdraw_votes(lock)
+
+    def _lose(self, lock: str, bid: Bid, out: Outbox[Frame], *, revoked: bool = False) -> None:
+        bid.lost = True
+        bid.since = out.now
+        self.unwinds_at = min(self.unwinds_at, out.now + self.settings.unwind)
+        out.tell(Lost(lock, bid.token, revoked))
+
     def _retry(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """5.9: votes of a voter whose lease runs again count for requests that wait."""
         for lock in sorted(self.sessions.uplink(voter).locks):
@@ -383,7 +466,7 @@ class Participant(msgspec.Struct, array_like=True):
         self.sessions.clock += 1
         self.requests += 1
         stamp = self.sessions.clock
-        shares = [Share() for _ in range(self.settings.voters)]
+        shares = [Share(voter) for voter in self.sessions.voters]
         age = age or stamp
         writer = max(writer, age + 1) if writer else 0
         self.bids[lock] = Bid(self.requests, age, stamp, shares, shared=shared, writer=writer)
@@ -392,7 +475,7 @@ class Participant(msgspec.Struct, array_like=True):
     def _reconsider(self, lock: str, out: Outbox[Frame]) -> None:
         """10: ask others in place of suspects; park where no quorum can be reached, and resume."""
         bid = self.bids[lock]
-        if not self.settings.quorums.contains_quorum(self.sessions.reachable()):
+        if not self.quorums.contains_quorum(self.sessions.reachable()):
             self._withdraw_votes(lock)
             bid.parked = True
         elif bid.parked:
@@ -405,7 +488,7 @@ class Participant(msgspec.Struct, array_like=True):
         """Send the request to the voters of a quorum that have not got it."""
         asked = self.sessions.asked(lock)
         suspects = self.sessions.suspects(out.now)
-        voters = voters_to_ask(self.settings, self.home, asked, suspects)
+        voters = voters_to_ask(self.configuration.rule, self.home, asked, suspects)
         if voters:
             self._request(lock, voters)
 
@@ -414,7 +497,7 @@ class Participant(msgspec.Struct, array_like=True):
         stamp = bid.token if hold else bid.stamp
         request = Request(lock, bid.number, bid.age, stamp, hold, bid.shared, bid.writer)
         for voter in voters:
-            uplink = self.sessions.uplinks[voter - 1]
+            uplink = self.sessions.uplink(voter)
             uplink.locks.add(lock)
             uplink.pending.append(request)
 
@@ -448,15 +531,16 @@ class Participant(msgspec.Struct, array_like=True):
             self._start_request(lock, out, shared=shared, age=age, writer=writer)
 
     def _fit(self, lock: str, out: Outbox[Frame]) -> int | None:
-        return fit(self._leased_votes(lock, out), self.bids[lock].token, self.settings.quorums)
+        used = max(self.bids[lock].token, self.configuration.floor)
+        return fit(self._leased_votes(lock, out), used, self.quorums)
 
     def _leased_votes(self, lock: str, out: Outbox[Frame]) -> dict[ProcessId, Interval]:
         # A vote whose lease is over may have been given away: the voter expires the session some
         # time after (11.2), and nothing tells us before we ask.
         pairs = zip(self.bids[lock].shares, self.sessions.uplinks, strict=True)
         return {
-            voter: share.vote
-            for voter, (share, uplink) in enumerate(pairs, 1)
+            share.voter: share.vote
+            for share, uplink in pairs
             if share.vote and uplink.lease > out.now
         }
 
@@ -475,7 +559,8 @@ class Participant(msgspec.Struct, array_like=True):
         """5.4: ask the voters whose intervals end too early to move them up; the votes stay ours."""
         bid = self.bids[lock]
         votes = self._leased_votes(lock, out)
-        token = max([bid.token + 1, *(vote.low for vote in votes.values())])
+        used = max(bid.token, self.configuration.floor)
+        token = max([used + 1, *(vote.low for vote in votes.values())])
         for voter, vote in votes.items():
             share = bid.share(voter)
             if vote.high < token and share.raising != token:
@@ -496,7 +581,7 @@ class Participant(msgspec.Struct, array_like=True):
     def _leave(self, lock: str, out: Outbox[Frame]) -> None:
         """5.7: keep the votes for next time, if no other has asked and nothing went wrong."""
         bid = self.bids[lock]
-        if self._must_give_back(bid) or not self.settings.quorums.contains_quorum(bid.votes):
+        if self._must_give_back(bid) or not self.quorums.contains_quorum(bid.votes):
             self._release_all(lock)
             return
         self._cache(lock, out.now)
@@ -524,11 +609,11 @@ class Participant(msgspec.Struct, array_like=True):
         # that the next owner begins above it (11.4). Then we count none of these votes any more.
         bid = self.bids[lock]
         release = Release(lock, bid.number, bid.token)
-        for voter, uplink in enumerate(self.sessions.uplinks, 1):
+        for uplink in self.sessions.uplinks:
             if lock in uplink.locks:
                 uplink.locks.remove(lock)
                 uplink.pending.append(release)
-                bid.drop(voter)
+                bid.drop(uplink.voter)
 
     def _release_all(self, lock: str) -> None:
         """5.7: all votes go back together, and every request is withdrawn."""
@@ -539,7 +624,7 @@ class Participant(msgspec.Struct, array_like=True):
     # Validity and loss
 
     def _valid_until(self, bid: Bid) -> float:
-        return bid.valid_until(self.sessions.lease, self.settings.quorums)
+        return bid.valid_until(self.sessions.lease, self.quorums)
 
     def _check_clock(self, out: Outbox[Frame]) -> None:
         """8.1: before any input, find out which holds have lapsed; no later frame revives them.
@@ -557,10 +642,7 @@ class Participant(msgspec.Struct, array_like=True):
         for lock, bid in self._holds():
             until = self._valid_until(bid)
             if until <= out.now:
-                bid.lost = True
-                bid.since = out.now
-                self.unwinds_at = min(self.unwinds_at, out.now + self.settings.unwind)
-                out.tell(Lost(lock, bid.token))
+                self._lose(lock, bid, out)
             else:
                 self.sound_until = min(self.sound_until, until)
 
@@ -606,7 +688,7 @@ class Participant(msgspec.Struct, array_like=True):
         be lost when that voter's lease ends.
         """
         suspects = self.sessions.suspects(out.now)
-        if not self.settings.quorums.contains_quorum(set(bid.votes) - set(suspects)):
+        if not self.quorums.contains_quorum(set(bid.votes) - set(suspects)):
             self._release_all(lock)
 
     def _repair(self, lock: str, bid: Bid, out: Outbox[Frame]) -> None:
@@ -617,8 +699,9 @@ class Participant(msgspec.Struct, array_like=True):
         """
         suspects = self.sessions.suspects(out.now)
         supporters = [voter for voter in bid.supporters() if voter not in suspects]
-        if not self.settings.quorums.contains_quorum(supporters):
-            for voter in voters_to_ask(self.settings, self.home, supporters, suspects):
+        if not self.quorums.contains_quorum(supporters):
+            rule = self.configuration.rule
+            for voter in voters_to_ask(rule, self.home, supporters, suspects):
                 self._request_repair(lock, bid, voter, 1)
         elif self.settings.policy == "all":
             for voter in bid.frozen():
@@ -630,6 +713,101 @@ class Participant(msgspec.Struct, array_like=True):
             share.repair = level
             bid.repaired = True
             self._request(lock, [voter], level)
+
+    # Configurations: section 19
+
+    def _learn(self, configuration: Configuration, out: Outbox[Frame]) -> None:
+        """19.4: hear of a configuration; to know it binds to nothing."""
+        newest = self.configuration if self.next is None else self.next
+        if configuration.number <= newest.number:
+            return
+        self.next = configuration
+        self.sessions.merge(configuration.floor)
+        seats = {*self.configuration.seats, *configuration.seats}
+        self.sessions.know(configuration.number, sorted(seats))
+        for bid in self.bids.values():
+            known = {share.voter for share in bid.shares}
+            bid.shares += [Share(voter) for voter in self.sessions.voters if voter not in known]
+        out.tell(Learnt(configuration))
+
+    def _bring_up(self, voter: ProcessId, number: int, out: Outbox[Frame]) -> None:
+        """19.4: give a voter that is behind what we know, and then what it has not taken."""
+        newest = self.configuration if self.next is None else self.next
+        uplink = self.sessions.uplink(voter)
+        # Every frame on the way is refused alike. One answer suffices; heartbeats repeat it.
+        if number < newest.number and uplink.informed + self.settings.hedge / 2 <= out.now:
+            uplink.informed = out.now
+            out.send(voter, NewConfiguration(newest))
+            self.sessions.send_again(voter, out)
+
+    def _gather(self, rule: Rule, out: Outbox[Frame]) -> None:
+        """19.4: ask the voters of the next rule for what we hold and wait for.
+
+        A request keeps its number and its age, and so its place in every queue. A hold is vouched
+        for by the quorum that supports it now, and comes before all that wait.
+        """
+        suspects = self.sessions.suspects(out.now)
+        for lock, bid in sorted(self.bids.items()):
+            if bid.state is State.WAIT and not bid.parked:
+                asked = self.sessions.asked(lock)
+                self._request(lock, voters_to_ask(rule, self.home, asked, suspects))
+            elif bid.state is State.HELD and not bid.lost:
+                supporters = [voter for voter in bid.supporters() if voter not in suspects]
+                if not rule.quorums.contains_quorum(supporters):
+                    for voter in voters_to_ask(rule, self.home, supporters, suspects):
+                        self._request_support(lock, bid, voter)
+
+    def _request_support(self, lock: str, bid: Bid, voter: ProcessId) -> None:
+        """Ask a voter of the next rule to support the hold."""
+        vote = bid.share(voter).vote
+        if vote is not None and not vote.supports(bid.token):
+            # It was meant for the request from which the hold came, and does not serve it.
+            self.sessions.post(voter, Release(lock, bid.number, 0))
+            bid.drop(voter)
+        self._request_repair(lock, bid, voter, 2)
+
+    def _try_to_move(self, following: Configuration, out: Outbox[Frame]) -> None:
+        """19.4: move if every hold is valid by the next configuration as well.
+
+        Nothing forces us before that but the end of the leases, after the number was closed.
+        """
+        for _, bid in self._holds():
+            # A hold that counted by the new rule alone could meet one that others count by the old.
+            if bid.valid_until(self.sessions.lease, following.quorums) <= out.now:
+                return
+        self._move(following, out)
+
+    def _move(self, following: Configuration, out: Outbox[Frame]) -> None:
+        """19.4: count by the next configuration from now on, for all locks at once."""
+        self.configuration, self.next = following, None
+        self.settings = _own_settings(following.settings, self.lease)
+        self.sessions.know(following.number, following.seats)
+        self.sessions.move(self.settings, out.now)
+        for lock, bid in sorted(self.bids.items()):
+            self._leave_voters(lock, bid)
+            bid.cut(out.now + self.settings.lease)
+        until = [self._valid_until(bid) for _, bid in self._holds()]
+        self.sound_until = min(until, default=math.inf)
+        self.standing = []  # all locks are looked at again, by the new rule
+        for voter in self.sessions.voters:
+            self.sessions.send_again(voter, out)
+        out.tell(Moved(following))
+
+    def _leave_voters(self, lock: str, bid: Bid) -> None:
+        """Give back what lies with voters that vote no more."""
+        for voter in self.sessions.asked(lock):
+            if voter not in self.sessions.seats:
+                self.sessions.post(voter, Release(lock, bid.number, bid.token))
+                self.sessions.uplink(voter).locks.remove(lock)
+                bid.drop(voter)
+
+    def _forget_strangers(self, out: Outbox[Frame]) -> None:
+        """Forget voters of earlier configurations, as soon as nothing is left to say to them."""
+        strangers = self.sessions.forget_strangers()
+        for bid in self.bids.values() if strangers else ():
+            bid.shares = [share for share in bid.shares if share.voter not in strangers]
+        for voter in strangers:
+            out.tell(Forgotten(voter))
 
     # The end of a step
 
@@ -651,14 +829,20 @@ class Participant(msgspec.Struct, array_like=True):
         """End a step: send what it created, and arm the timer if it has to ring earlier."""
         if out.now >= self.unwinds_at:
             self._unwind(out)
+        if self.next is not None:
+            self._gather(self.next.rule, out)
+            self._try_to_move(self.next, out)
         self._check_voters(out)
         self.sessions.flush(out)
+        if len(self.sessions.voters) > len(self.sessions.seats):
+            self._forget_strangers(out)
         self._arm(self.sessions.deadline(out.now, self.armed), out)
 
     def _finish_call(self, lock: str, out: Outbox[Frame]) -> None:
         """End a call; one that sends nothing and waits for nothing leaves all else as it was."""
         bid = self.bids.get(lock)
-        if self.sessions.is_quiet() and (bid is None or bid.state is not State.WAIT):
+        is_quiet = self.sessions.is_quiet() and self.next is None
+        if is_quiet and (bid is None or bid.state is not State.WAIT):
             self._arm(math.inf, out)
         else:
             self._finish(out)

@@ -1,20 +1,36 @@
-"""The process that simulator, explorer and scenarios run: one lock, a participant and perhaps a voter."""
+"""The process that simulator, explorer and scenarios run: one lock, a participant, perhaps more.
+
+It may be a voter as well, and a changer that begins when the process starts.
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from coterie.errors import ProtocolError
+from coterie.mutex.quorum.leased.changer import CHANGER, Changer
 from coterie.mutex.quorum.leased.frames import (
+    Accept,
+    Accepted,
     Ack,
     Answer,
     Beat,
+    Behind,
     Bye,
+    Close,
+    Closed,
+    Condition,
     Data,
     Frame,
     Nack,
+    NewConfiguration,
+    Prepare,
     Probe,
+    Promise,
+    Query,
+    Refused,
     Reply,
+    Stale,
     Term,
 )
 from coterie.mutex.quorum.leased.participant import PARTICIPANT, Participant
@@ -25,13 +41,14 @@ LOCK = "lock"
 
 
 class Leased(Mutex[Frame]):
-    """A participant, and a voter if this process votes."""
+    """A participant, a voter if this process votes, and a changer if it is to change the voters."""
 
     messages: ClassVar[Any] = Frame
     channel: ClassVar[Channel] = Channel.FIFO
 
     participant: Participant
     voter: Voter | None
+    changer: Changer | None = None
 
     def start(self, out: Outbox[Frame]) -> None:
         """Take a name that no other start has, and begin; a voter reads its bound from storage."""
@@ -39,6 +56,9 @@ class Leased(Mutex[Frame]):
         self.participant.start(name, out)
         if self.voter is not None:
             self.voter.start(name, out)
+        if self.changer is not None:
+            self.changer.name = name
+            self.changer.start(out)
 
     def acquire(self, out: Outbox[Frame]) -> None:
         """Ask for the lock."""
@@ -52,16 +72,31 @@ class Leased(Mutex[Frame]):
         """Pass a frame to the part that it is for."""
         match message:
             case Data() | Beat() | Probe() | Term() | Bye():
-                if self.voter is None:
-                    raise ProtocolError(f"process {self.me} is not a voter, and got {message}")
-                self.voter.receive(sender, message, out)
-            case Reply() | Ack() | Answer() | Nack():
+                self._voter(message).receive(sender, message, out)
+            case Query() | Close() | Prepare() | Accept():
+                self._voter(message).receive(sender, message, out)
+            case Reply() | Ack() | Answer() | Nack() | Behind() | Stale():
                 self.participant.receive(sender, message, out)
+            case Condition() | Closed() | Promise() | Accepted() | Refused():
+                if self.changer is not None:
+                    self.changer.receive(sender, message, out)
+            case NewConfiguration():
+                if self.voter is not None:
+                    self.voter.receive(sender, message, out)
+                self.participant.receive(sender, message, out)
+
+    def _voter(self, message: Frame) -> Voter:
+        if self.voter is None:
+            raise ProtocolError(f"process {self.me} is not a voter, and got {message}")
+        return self.voter
 
     def ring(self, timer: str, out: Outbox[Frame]) -> None:
         """Pass a timer to the part that it belongs to."""
         if timer == PARTICIPANT:
             self.participant.ring(timer, out)
+        elif timer == CHANGER:
+            assert self.changer is not None, "only a changer arms this timer"
+            self.changer.ring(timer, out)
         else:
             assert self.voter is not None, "only a voter arms the other timer"
             self.voter.ring(timer, out)

@@ -27,7 +27,6 @@ from coterie.mutex.quorum.leased.frames import (
     Bye,
     Data,
     DownBody,
-    Downward,
     Frame,
     Nack,
     Probe,
@@ -41,7 +40,7 @@ from coterie.mutex.quorum.leased.votes import NEVER
 from coterie.process import Outbox, ProcessId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 CLOCK_MAX = 1 << 62  # that a voter is believed: as many numbers are left for requests above it
 
@@ -68,6 +67,7 @@ class Standing(enum.IntEnum):
 class Uplink(msgspec.Struct, array_like=True):
     """One session with one voter, or the place for the next one."""
 
+    voter: ProcessId
     number: int = 0  # of the session; rises with each
     is_open: bool = False
     nonce: str | None = None  # the voter's; None while opening
@@ -83,6 +83,7 @@ class Uplink(msgspec.Struct, array_like=True):
     sent: float = NEVER  # when the last frame was sent
     heard: float = NEVER  # when the last frame came
     asked: float = math.inf  # when the first heartbeat since then was sent
+    informed: float = NEVER  # when it was last sent a configuration, as it was behind
 
     def is_used(self) -> bool:
         """Return whether anything depends on the session."""
@@ -124,7 +125,7 @@ class Uplink(msgspec.Struct, array_like=True):
         self.posted = self.delivered = 0
         self.unacked = []
         self.locks = set()
-        self.lease = self.resumed = self.sent = self.heard = NEVER
+        self.lease = self.resumed = self.sent = self.heard = self.informed = NEVER
         self.asked = math.inf
 
     def pack(self, now: float) -> Parcel:
@@ -135,14 +136,17 @@ class Uplink(msgspec.Struct, array_like=True):
         self.unacked.append(parcel)
         return parcel
 
-    def accept(self, frame: Reply | Ack, now: float, lease: float) -> None:
-        """Take note of what every frame of the session says."""
+    def accept(self, frame: Reply | Ack, now: float, lease: float, number: int) -> None:
+        """Take note of what every frame of the session says; we count in this number."""
         self.nonce = frame.session.nonce
         # The echo is the time at which we sent, by our own clock: the voter restarted its expiry
         # when it handled that frame, which was later. Counted from now, the lease could outlast
         # the voter's patience by as long as the answer was on its way (11.2). What was not sent
         # yet is not believed to be answered.
-        self.lease = max(self.lease, min(frame.echo, now) + lease)
+        # Only a renewal for the number in which we count is one: the lease of an earlier number may
+        # be longer than the one for which the voter abstains by now (19.4).
+        if frame.number == number:
+            self.lease = max(self.lease, min(frame.echo, now) + lease)
         self.heard = now
         self.asked = math.inf
         self.grace = frame.grace
@@ -179,12 +183,49 @@ class Sessions(msgspec.Struct, array_like=True):
     name: str = ""  # of this participant: no other start of any process has had it
     shortened: bool = False  # the lease is shorter than that of all, and voters are to know
     clock: int = 0  # Lamport's
-    uplinks: list[Uplink] = field(default_factory=list)  # to voters 1 and up
+    voters: list[ProcessId] = field(default_factory=list)  # that there are sessions with
+    uplinks: list[Uplink] = field(default_factory=list)  # in the same order
+    number: int = 0  # of the configuration in which we count
+    known: int = 0  # of the newest that we know
+    seats: tuple[ProcessId, ...] = ()  # the voters of these two
+    retired: int = 0  # no session with a voter that was forgotten had a higher number
 
-    def start(self, name: str) -> None:
-        """Take a name, and make a place for each voter."""
+    def start(self, name: str, number: int, seats: Sequence[ProcessId]) -> None:
+        """Take a name, count in this number, and make a place for each of its voters."""
         self.name = name
-        self.uplinks = [Uplink() for _ in range(self.settings.voters)]
+        self.number = number
+        self.know(number, seats)
+
+    def know(self, number: int, seats: Sequence[ProcessId]) -> None:
+        """Tell voters from now on that we know this number; these are all voters that matter."""
+        self.known = number
+        self.seats = tuple(seats)
+        for voter in seats:
+            if voter not in self.voters:
+                self.voters.append(voter)
+                self.uplinks.append(Uplink(voter, self.retired))
+
+    def move(self, settings: Settings, now: float) -> None:
+        """Count in the newest number from now on, by these settings."""
+        self.number = self.known
+        self.settings = settings
+        for uplink in self.uplinks:
+            # What a longer lease of the number before has left counts no more: after a crash the
+            # voter may abstain for the shorter one only (19.9).
+            uplink.lease = min(uplink.lease, now + settings.lease)
+
+    def forget_strangers(self) -> list[ProcessId]:
+        """Forget voters that vote no more and to which nothing is left to say; return them."""
+        strangers = [
+            uplink
+            for uplink in self.uplinks
+            if uplink.voter not in self.seats and not uplink.is_open and not uplink.pending
+        ]
+        for uplink in strangers:
+            self.retired = max(self.retired, uplink.number)
+            self.uplinks.remove(uplink)
+            self.voters.remove(uplink.voter)
+        return [uplink.voter for uplink in strangers]
 
     def merge(self, clock: int) -> None:
         """Keep Lamport's clock at or above what was seen."""
@@ -195,23 +236,24 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def uplink(self, voter: ProcessId) -> Uplink:
         """Return the session with a voter."""
-        return self.uplinks[voter - 1]
+        return self.uplinks[self.voters.index(voter)]
 
     def asked(self, lock: str) -> list[ProcessId]:
         """List the voters with which the request for this lock lies."""
-        return [voter for voter, uplink in enumerate(self.uplinks, 1) if lock in uplink.locks]
+        return [uplink.voter for uplink in self.uplinks if lock in uplink.locks]
 
     def lease(self, voter: ProcessId) -> float:
         """Return the time up to which votes of this voter count."""
-        return self.uplinks[voter - 1].lease
+        return self.uplink(voter).lease
 
     def reachable(self) -> list[ProcessId]:
         """List the voters that are not known to be out of reach."""
-        return [voter for voter, uplink in enumerate(self.uplinks, 1) if not uplink.silent]
+        return [uplink.voter for uplink in self.uplinks if not uplink.silent]
 
     def suspects(self, now: float) -> list[ProcessId]:
         """List the voters that are not to be counted on."""
-        return [voter for voter, standing in enumerate(self.standing(now), 1) if standing]
+        standing = self.standing(now)
+        return [voter for voter, each in zip(self.voters, standing, strict=True) if each]
 
     def standing(self, now: float) -> list[int]:
         """Return for each voter how far it is to be counted on."""
@@ -228,7 +270,7 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def post(self, voter: ProcessId, body: UpBody) -> None:
         """Put a lock message into the frame that this step will send."""
-        self.uplinks[voter - 1].pending.append(body)
+        self.uplink(voter).pending.append(body)
 
     def is_quiet(self) -> bool:
         """Return whether this step has nothing to send."""
@@ -236,7 +278,7 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def flush(self, out: Outbox[Frame]) -> None:
         """Send what was posted; to a voter that does not answer, later."""
-        for voter, uplink in enumerate(self.uplinks, 1):
+        for voter, uplink in zip(self.voters, self.uplinks, strict=True):
             if not uplink.pending:
                 continue
             if not uplink.is_open:
@@ -248,13 +290,19 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def connected(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """Go on over a new connection: what is not acknowledged may have been lost with the old."""
+        if voter in self.voters and self.uplink(voter).is_open:
+            self._resume(voter, self.uplink(voter), out)
+
+    def send_again(self, voter: ProcessId, out: Outbox[Frame]) -> None:
+        """Send what a voter may have refused, as it counted in another number than the voter."""
         uplink = self.uplink(voter)
-        if uplink.is_open:
-            self._resume(voter, uplink, out)
+        if uplink.is_open and not uplink.silent:
+            self._send(voter, uplink, uplink.unacked, out)
+            self._beat(voter, uplink, out)
 
     def close(self, out: Outbox[Frame]) -> None:
         """End all sessions; the caller counts no votes any more."""
-        for voter, uplink in enumerate(self.uplinks, 1):
+        for voter, uplink in zip(self.voters, self.uplinks, strict=True):
             if uplink.is_open:
                 out.send(voter, Bye(self._session(uplink)))
             uplink.close()
@@ -266,7 +314,19 @@ class Sessions(msgspec.Struct, array_like=True):
         for parcel in parcels:
             parcel.sent = uplink.sent = out.now
             ack, clock = uplink.delivered, self.clock
-            out.send(voter, Data(session, parcel.seq, ack, clock, out.now, parcel.bodies))
+            out.send(
+                voter,
+                Data(
+                    session,
+                    parcel.seq,
+                    ack,
+                    clock,
+                    out.now,
+                    parcel.bodies,
+                    self.number,
+                    self.known,
+                ),
+            )
         if self.shortened and uplink.nonce is None:
             out.send(voter, Term(session, self.settings.lease))
 
@@ -279,16 +339,19 @@ class Sessions(msgspec.Struct, array_like=True):
     def _beat(self, voter: ProcessId, uplink: Uplink, out: Outbox[Frame]) -> None:
         uplink.sent = out.now
         uplink.asked = min(uplink.asked, out.now)
-        out.send(voter, Beat(self._session(uplink), uplink.delivered, self.clock, out.now))
+        session, ack = self._session(uplink), uplink.delivered
+        out.send(voter, Beat(session, ack, self.clock, out.now, self.number, self.known))
 
     def _session(self, uplink: Uplink) -> SessionName:
         return SessionName(self.name, uplink.number, uplink.nonce)
 
     # Receiving
 
-    def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> Arrival:
+    def receive(
+        self, voter: ProcessId, frame: Reply | Ack | Answer | Nack, out: Outbox[Frame]
+    ) -> Arrival:
         """Take a frame of the present session; those of others mean nothing."""
-        uplink = self.uplinks[voter - 1]
+        uplink = self.uplink(voter)
         if not uplink.is_open or not self._is_ours(uplink, frame.session):
             return NOTHING
         match frame:
@@ -310,7 +373,7 @@ class Sessions(msgspec.Struct, array_like=True):
         self, voter: ProcessId, uplink: Uplink, frame: Reply | Ack, out: Outbox[Frame]
     ) -> Arrival:
         lapsed, silent = uplink.lease <= out.now, uplink.silent
-        uplink.accept(frame, out.now, self.settings.lease)
+        uplink.accept(frame, out.now, self.settings.lease, self.number)
         self.merge(frame.clock)
         if silent and uplink.lease > out.now:
             self._resume(voter, uplink, out)
@@ -341,22 +404,23 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def check(self, now: float) -> None:
         """Look at the clock: forget what is over, fall silent where no answer came for a lease."""
-        for uplink in self.uplinks:
+        for voter, uplink in zip(self.voters, self.uplinks, strict=True):
             if uplink.lease > now or not uplink.is_open or uplink.lapses(self.settings) > now:
                 continue
-            if uplink.is_used():
+            # A voter that votes no more may have been switched off, and is not asked after.
+            if uplink.locks or (uplink.unacked and voter in self.seats):
                 uplink.silent = True
             else:
                 uplink.close()
 
     def beat(self, out: Outbox[Frame]) -> None:
         """Send the heartbeats and probes that are due."""
-        for voter, uplink in enumerate(self.uplinks, 1):
+        for voter, uplink in zip(self.voters, self.uplinks, strict=True):
             if self._due(uplink) > out.now:
                 continue
             if uplink.silent:
                 uplink.sent = out.now
-                out.send(voter, Probe(self._session(uplink)))
+                out.send(voter, Probe(self._session(uplink), self.number, self.known))
             else:
                 self._beat(voter, uplink, out)
 
@@ -413,11 +477,23 @@ class Downlink(msgspec.Struct, array_like=True):
     heard: float = NEVER  # when the last frame was processed
     echo: float = NEVER  # the latest sending time, by the participant's clock
     lease: float | None = None  # the participant's own, if it is shorter than that of all
+    expires: float = NEVER  # when it is forgotten, if no frame comes
+    number: int = 0  # the highest that the participant has stated to count in
 
-    def accept(self, frame: Data | Beat, now: float) -> None:
-        """Take note of what every frame of the session says."""
+    def accept(self, frame: Data | Beat, now: float, settings: Settings) -> None:
+        """Take note of what every frame of the session says; `settings` are of its number.
+
+        Both ends renew for the lease of the number that the frame counts in, and the session expires
+        later than the participant stops to count (11.2). So a change to another lease has no moment
+        of its own at which one end could be ahead of the other. A participant's numbers only rise,
+        so the latest sending time is that of a frame of the highest number.
+        """
         self.heard = now
         self.echo = max(self.echo, frame.time)
+        lease = settings.lease if self.lease is None else min(self.lease, settings.lease)
+        self.expires = max(self.expires, now + settings.expiry_of(lease))
+        if frame.number > self.number:
+            self.number = frame.number
         if self.unacked:
             self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
 

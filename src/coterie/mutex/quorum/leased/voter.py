@@ -1,7 +1,7 @@
 """A voter: for each lock it gives its vote to one participant at a time, or to several that share.
 
 Sessions and expiry are section 4 of docs/protocol/leased.md, the rules for a lock 6, tokens and
-what is saved 7, abstention after a restart 9.
+what is saved 7, abstention after a restart 9, and numbered configurations 19.
 """
 
 from __future__ import annotations
@@ -13,36 +13,49 @@ import msgspec
 from msgspec import field
 
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
+from coterie.mutex.quorum.leased.configuration import Configuration, Rule
 from coterie.mutex.quorum.leased.frames import (
+    Accept,
     Ack,
     Answer,
     Beat,
+    Behind,
     Bye,
+    Close,
+    Closed,
+    Condition,
     Data,
     DownBody,
     Frame,
     Grant,
     Inquire,
     Nack,
+    NewConfiguration,
+    Prepare,
     Probe,
+    Query,
     Raise,
     Raised,
     Release,
     Reply,
     Request,
+    Revoke,
     SessionName,
+    Stale,
     Term,
     UpBody,
     Upward,
     Yield,
 )
+from coterie.mutex.quorum.leased.saved import Saved, read_saved
 from coterie.mutex.quorum.leased.sessions import Downlink, Letter
-from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.succession import Succession
 from coterie.mutex.quorum.leased.votes import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from coterie.mutex.quorum.leased.settings import Settings
     from coterie.process import Outbox, ProcessId
 
 VOTER = "voter"  # the one timer of this part
@@ -54,7 +67,7 @@ LEAP_PAUSE = 1.0
 class Voter(msgspec.Struct, array_like=True):
     """The votes of one process for any number of locks."""
 
-    settings: Settings
+    configuration: Configuration | None  # the newest it has adopted; None: it is a spare
     clock: int = 0  # Lamport's
     bound: int = 0  # on stable storage: no token above it was ever handed out
     floor: int = 0  # of the locks that have no ballot
@@ -68,32 +81,70 @@ class Voter(msgspec.Struct, array_like=True):
     opened: int = 0  # sessions so far
     armed: float = math.inf  # when the timer rings
     leapt: float = NEVER  # when a frame last moved the clock further than NEAR
+    closed: int = -1  # numbers up to it are served no more
+    succession: Succession = field(default_factory=Succession)  # to its configuration
+    abstention: float = 0.0  # for how long it gives no votes after a start; on stable storage
+    identity: str = ""  # of its disk
+    protocol: int = 0  # the highest version that its software speaks
+
+    @property
+    def settings(self) -> Settings:
+        """Times and policy, by its own configuration."""
+        assert self.configuration is not None, "a spare has no sessions, and gives no votes"
+        return self.configuration.settings
+
+    @property
+    def number(self) -> int:
+        """The number of its configuration; -1 if it is a spare."""
+        return -1 if self.configuration is None else self.configuration.number
 
     def start(self, name: str, out: Outbox[Frame]) -> None:
         """Begin, and abstain if votes may have been given before: a lease of them may still run."""
         self.name = name
         # What was handed out before is forgotten, except that no token lies above the saved bound.
         # So every token up to it counts as used, for every lock.
-        self.bound = self.floor = self.clock = int(out.saved or b"0")
+        saved = read_saved(out.saved)
+        self.bound = self.floor = self.clock = saved.bound
+        self._restore(saved)
         # 9: a participant may still count a vote given before the crash. It does so for at most a
         # lease on its own clock, and `expiry` is longer than that on ours (11.2). A voter gives no
         # vote before it has saved a bound, so without one there is nothing to wait for.
-        if out.saved or self.cautious:
-            self.abstains_until = out.now + self.settings.expiry + self.settings.lock_delay
+        if (out.saved or self.cautious) and self.configuration is not None:
+            self.abstains_until = out.now + self.abstention
             self._arm(self.abstains_until, out)
+
+    def _restore(self, saved: Saved) -> None:
+        """Take back what was decided, promised and accepted before this start."""
+        if saved.configuration is not None:
+            self.configuration = saved.configuration
+        self.succession = Succession(saved.promised, saved.accepted)
+        self.abstention = saved.abstention
+        if self.configuration is None:
+            return
+        self.abstention = max(self.abstention, _abstention(self.configuration.rule))
+        # Which numbers were closed is forgotten, so only its own is served. Sessions of earlier ones
+        # are gone anyway, and a number that was reported as finished stays so (19.6).
+        self.closed = self.number - 1
 
     def receive(self, participant: ProcessId, frame: Upward, out: Outbox[Frame]) -> None:
         """Handle a frame that came from this process."""
         match frame:
             case Data() | Beat():
-                self._take_frame(participant, frame, out)
+                rule = self._rule_for(participant, frame, out)
+                if rule is not None:
+                    self._take_frame(participant, frame, rule.settings, out)
             case Probe(session):
-                out.send(participant, Answer(session, self._knows(session)))
+                if self._rule_for(participant, frame, out) is not None:
+                    out.send(participant, Answer(session, self._knows(session)))
             case Term(session, lease):
                 self._shorten(session, lease, out)
             case Bye(session):
                 if self._knows(session):
                     self.end_session(session.participant, out)
+            case NewConfiguration(configuration):
+                self.adopt(configuration, out)
+            case Query() | Close() | Prepare() | Accept():
+                self._answer_changer(participant, frame, out)
 
     def connected(self, participant: str, out: Outbox[Frame]) -> None:
         """Go on over a new connection: what is not acknowledged may have been lost with the old."""
@@ -110,14 +161,15 @@ class Voter(msgspec.Struct, array_like=True):
         touched = self._end_delays(out)
         delay = self.settings.lock_delay
         for participant in sorted(self.sessions):
-            if self._expires(self.sessions[participant]) <= out.now:
+            if self.sessions[participant].expires <= out.now:
                 touched += self._drop(participant, out.now + delay if delay else NEVER)
         if self.abstains() and self.abstains_until <= out.now:
             self.abstains_until = NEVER
             touched += sorted(self.ballots)
         self._finish(touched, out)
         ends = [*([self.abstains_until] if self.abstains() else []), *self.delayed.values()]
-        self._arm(min([*ends, *map(self._expires, self.sessions.values())], default=math.inf), out)
+        ends += [link.expires for link in self.sessions.values()]
+        self._arm(min(ends, default=math.inf), out)
 
     def abstains(self) -> bool:
         """Return whether it gives no votes yet."""
@@ -129,7 +181,9 @@ class Voter(msgspec.Struct, array_like=True):
 
     # Sessions: section 4
 
-    def _take_frame(self, sender: ProcessId, frame: Data | Beat, out: Outbox[Frame]) -> None:
+    def _take_frame(
+        self, sender: ProcessId, frame: Data | Beat, settings: Settings, out: Outbox[Frame]
+    ) -> None:
         """Handle what comes in its turn; a frame that brings nothing new is acknowledged."""
         opening = frame.session.nonce is None
         touched = self._open(frame.session, sender, out) if opening else []
@@ -141,7 +195,7 @@ class Voter(msgspec.Struct, array_like=True):
             return
         link = self.sessions[frame.session.participant]
         link.peer = sender
-        link.accept(frame, out.now)
+        link.accept(frame, out.now, settings)
         ceiling = self._ceiling(out.now)
         before = self.clock
         self._merge(min(frame.clock, ceiling))
@@ -173,6 +227,7 @@ class Voter(msgspec.Struct, array_like=True):
         nonce = f"{self.name}/{self.opened}"
         named = SessionName(session.participant, session.number, nonce)
         self.sessions[session.participant] = Downlink(named, sender)
+        # A lease of another number may be shorter; the timer that rings then finds the next one.
         self._arm(out.now + self.settings.expiry, out)
         return touched
 
@@ -194,10 +249,6 @@ class Voter(msgspec.Struct, array_like=True):
                     self.delayed[lock] = delayed_until
         return sorted(link.locks)
 
-    def _expires(self, link: Downlink) -> float:
-        expiry = self.settings.expiry
-        return link.heard + (expiry if link.lease is None else self.settings.expiry_of(link.lease))
-
     def _shorten(self, session: SessionName, lease: float, out: Outbox[Frame]) -> None:
         """Expire a session sooner, as its participant counts a shorter lease than all others.
 
@@ -206,7 +257,8 @@ class Voter(msgspec.Struct, array_like=True):
         if self._knows(session) and 0 < lease <= self.settings.lease:
             link = self.sessions[session.participant]
             link.lease = lease
-            self._arm(self._expires(link), out)
+            link.expires = link.heard + self.settings.expiry_of(lease)
+            self._arm(link.expires, out)
 
     def _end_delays(self, out: Outbox[Frame]) -> list[str]:
         over = sorted(lock for lock, until in self.delayed.items() if until <= out.now)
@@ -325,6 +377,17 @@ class Voter(msgspec.Struct, array_like=True):
         grant = Grant(lock, claim.number, tenure.low, tenure.high, more)
         self._post(claim.participant, grant)
 
+    def revoke(self, lock: str, out: Outbox[Frame]) -> None:
+        """Tell the owners of the vote that an operator has ended their holds.
+
+        The vote stays theirs until they give it back, or their leases run out: only then have they
+        stopped counting it (11.3).
+        """
+        ballot = self.ballots.get(lock)
+        for tenure in ballot.owners if ballot is not None else ():
+            self._post(tenure.claim.participant, Revoke(lock, tenure.claim.number))
+        self._finish([], out)
+
     # Numbers: section 7
 
     def raise_floor(self, floor: int) -> None:
@@ -347,7 +410,15 @@ class Voter(msgspec.Struct, array_like=True):
         self._merge(tenure.low)
         if tenure.high > self.bound:
             self.bound = tenure.high + self.settings.reserve
-            out.save(str(self.bound).encode())
+            self._save(out)
+
+    def _save(self, out: Outbox[Frame]) -> None:
+        """Put on stable storage what must not be forgotten, before anything of this step leaves."""
+        self._adjust_abstention()
+        numbered = self.configuration if self.number > 0 else None
+        promised, accepted = self.succession.promised, self.succession.accepted
+        saved = Saved(self.bound, numbered, promised, accepted, self.abstention)
+        out.save(saved.encode())
 
     def _merge(self, clock: int) -> None:
         if clock > self.clock:
@@ -360,6 +431,150 @@ class Voter(msgspec.Struct, array_like=True):
         program whose clock is broken can use up the numbers.
         """
         return self.clock + (FAR if now >= self.leapt + LEAP_PAUSE else NEAR)
+
+    # Configurations: section 19
+
+    def adopt(self, configuration: Configuration, out: Outbox[Frame]) -> None:
+        """19.5: take over a newer configuration, or what is noted in the same one."""
+        mine = self.configuration
+        if mine is not None and configuration.number == mine.number:
+            if mine.is_same(configuration):
+                self._note(mine.noted(configuration), out)
+            return
+        if configuration.number < self.number:
+            return
+        if not self._concerns(configuration):
+            self._stand_aside()
+            return
+        self.configuration = configuration
+        self.succession = Succession()
+        self._merge(configuration.floor)
+        self._save(out)
+
+    def impose(self, configuration: Configuration, out: Outbox[Frame]) -> None:
+        """19.11: go on by a configuration that was not decided, after a quorum was lost for good.
+
+        Participants may count votes of ours by an earlier number, together with voters that were
+        given up and so close nothing. We abstain for the longest lease by which they can.
+        """
+        self.adopt(configuration, out)
+        self.abstains_until = max(self.abstains_until, out.now + self.abstention)
+        self._arm(self.abstains_until, out)
+
+    def _concerns(self, configuration: Configuration) -> bool:
+        """Return whether it is for this disk; one that is in no decision yet has to be a member.
+
+        A node that has lost its disk is called as before and has another identity, so it is not the
+        voter that is meant: it has forgotten what that one has promised and given.
+        """
+        if self.number > 0 or not self.identity:
+            return True
+        return any(member.identity == self.identity for member in configuration.members)
+
+    def _stand_aside(self) -> None:
+        """Become a spare: the voter that this node was taken for is another one."""
+        self.configuration = None
+        self.abstains_until = NEVER
+        self.sessions.clear()
+        self.ballots.clear()
+        self.delayed.clear()
+
+    def _note(self, noted: Configuration, out: Outbox[Frame]) -> None:
+        if noted != self.configuration:
+            self.configuration = noted
+            self._merge(noted.floor)
+            self._save(out)
+
+    def _served(self) -> list[Rule]:
+        """List the rules by which participants may count our votes.
+
+        The numbers that a configuration leaves open are served, too, also by a voter that is new:
+        otherwise participants that have not moved yet could not take their holds along.
+        """
+        mine = self._present()
+        return [mine.rule, *(rule for rule in mine.open if rule.number > self.closed)]
+
+    def _adjust_abstention(self) -> None:
+        """19.9: after a crash, wait for the longest lease by which a vote of ours may count.
+
+        It becomes shorter only when no session is left that was renewed by a longer one.
+        """
+        served = self._served()
+        longest = max(map(_abstention, served))
+        numbers = [rule.number for rule in served]
+        is_clear = not self.abstains() and not self.delayed
+        if is_clear and all(link.number in numbers for link in self.sessions.values()):
+            self.abstention = longest
+        else:
+            self.abstention = max(self.abstention, longest)
+
+    def _rule_for(
+        self, sender: ProcessId, frame: Data | Beat | Probe, out: Outbox[Frame]
+    ) -> Rule | None:
+        """19.3: return the rule that a frame counts by; answer one whose number is not served.
+
+        A frame that is refused renews nothing and does nothing.
+        """
+        mine = self.configuration
+        if mine is None or frame.number > mine.number:
+            out.send(sender, Behind(self.number))
+            return None
+        # Participants that count by a number that was closed must run out of leases, or move. Were
+        # they served here, the number would never be finished.
+        rule = None if frame.number <= self.closed else mine.rule_of(frame.number)
+        if rule is None:
+            out.send(sender, Stale(mine))
+        elif frame.known < mine.number:
+            out.send(sender, NewConfiguration(mine))
+        return rule
+
+    def _answer_changer(
+        self, changer: ProcessId, frame: Query | Close | Prepare | Accept, out: Outbox[Frame]
+    ) -> None:
+        match frame:
+            case Query():
+                out.send(changer, self._condition())
+            case Close(number):
+                if number < self.number:
+                    self.closed = max(self.closed, number)
+                    out.send(changer, Closed(number, self._has_finished(number), self.bound))
+            case Prepare(number):
+                if self._decides(changer, number, out):
+                    promise = self.succession.prepare(frame, self._present())
+                    self._save(out)
+                    out.send(changer, promise)
+            case Accept(_, successor):
+                if self._decides(changer, successor.number - 1, out):
+                    answer = self.succession.accept(frame, self._present(), self.protocol)
+                    self._save(out)
+                    out.send(changer, answer)
+
+    def _present(self) -> Configuration:
+        assert self.configuration is not None, "a spare decides nothing"
+        return self.configuration
+
+    def _decides(self, changer: ProcessId, number: int, out: Outbox[Frame]) -> bool:
+        """19.8: return whether this is its number; else tell the changer which one is."""
+        if number == self.number:
+            return True
+        out.send(changer, self._condition())
+        return False
+
+    def _condition(self) -> Condition:
+        lagging = sum(link.number < self.number for link in self.sessions.values())
+        return Condition(self.configuration, lagging, self.abstains(), self.identity, self.protocol)
+
+    def _has_finished(self, number: int) -> bool:
+        """19.6: return whether no participant counts a vote of ours by this number, ever again.
+
+        Each one that did has stated a higher number since, or its session has expired, and by then
+        its lease was over (11.2). While we abstain there may be others that we do not know. A vote
+        that is kept back for a lock delay is not known to new voters, so it has to be over as well.
+        """
+        return self.closed >= number and not self.abstains() and self._is_past(number)
+
+    def _is_past(self, number: int) -> bool:
+        return not self.delayed and all(link.number > number for link in self.sessions.values())
 
     # The end of a step
 
@@ -376,8 +591,9 @@ class Voter(msgspec.Struct, array_like=True):
         """End a step: give the votes that are free, and send; `answer` gets a frame in any case."""
         self._schedule(touched, out)
         if answer is not None and not answer.pending:
-            ack, grace = answer.delivered, self.abstains()
-            out.send(answer.peer, Ack(answer.session, ack, self.clock, answer.echo, grace))
+            session, ack, number = answer.session, answer.delivered, answer.number
+            grace = self.abstains()
+            out.send(answer.peer, Ack(session, ack, self.clock, answer.echo, grace, number))
         for participant in self.dirty:
             link = self.sessions[participant]
             while link.pending:
@@ -395,6 +611,7 @@ class Voter(msgspec.Struct, array_like=True):
                 link.echo,
                 self.abstains(),
                 letter.bodies,
+                link.number,
             )
             out.send(link.peer, reply)
 
@@ -403,3 +620,8 @@ class Voter(msgspec.Struct, array_like=True):
         if due < self.armed:
             self.armed = due
             out.set_timer(VOTER, due - out.now)
+
+
+def _abstention(rule: Rule) -> float:
+    """9: return how long a vote given by this rule may still count after a crash of its voter."""
+    return max(part.settings.expiry + part.settings.lock_delay for part in rule.parts)

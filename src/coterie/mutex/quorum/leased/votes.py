@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from coterie.coteries import Coterie
-    from coterie.mutex.quorum.leased.settings import Settings
+    from coterie.mutex.quorum.leased.configuration import Rule
     from coterie.process import ProcessId
 
 NEVER = -math.inf
@@ -59,7 +59,7 @@ def last_instant(until: Mapping[ProcessId, float], quorums: Coterie) -> float:
 
 
 def voters_to_ask(
-    settings: Settings,
+    rule: Rule,
     home: ProcessId,
     asked: Collection[ProcessId],
     suspects: Collection[ProcessId],
@@ -69,26 +69,27 @@ def voters_to_ask(
     If there is no such quorum, suspects are asked as well: they may be slow, or in grace. Nothing
     is ever taken back for a change of quorum, since requests at several quorums do no harm.
     """
-    everyone = range(1, settings.voters + 1)
-    if settings.policy == "all" and not asked and not suspects:
+    quorums, policy = rule.quorums, rule.settings.policy
+    everyone = quorums.members
+    if policy == "all" and not asked and not suspects:
         return list(everyone)
     trusted = [voter for voter in everyone if voter not in suspects]
-    if not settings.quorums.contains_quorum(trusted):
+    if not quorums.contains_quorum(trusted):
         trusted = list(everyone)
-    if settings.policy == "all":
+    if policy == "all":
         return [voter for voter in trusted if voter not in asked]
+    home = home if home in everyone else everyone[home % len(everyone)]
     if not asked:
-        favourite = settings.quorums.quorum_for(home)
+        favourite = quorums.quorum_for(home)
         if favourite.issubset(trusted):
             return sorted(favourite)
-    return _missing(settings, home, [voter for voter in trusted if voter in asked], trusted)
+    return _missing(quorums, home, [voter for voter in trusted if voter in asked], trusted)
 
 
 def _missing(
-    settings: Settings, home: ProcessId, base: list[ProcessId], trusted: list[ProcessId]
+    quorums: Coterie, home: ProcessId, base: list[ProcessId], trusted: list[ProcessId]
 ) -> list[ProcessId]:
     """Add voters to `base`, from `home` on around the circle, until there is a quorum; no spare ones."""
-    quorums = settings.quorums
     extra: list[ProcessId] = []
     for voter in sorted(trusted, key=lambda voter: (voter < home, voter)):
         if quorums.contains_quorum(base + extra):

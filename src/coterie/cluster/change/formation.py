@@ -1,0 +1,69 @@
+"""Forming: a cluster that was started from a file gets configuration 1, with the identities of its disks.
+
+Until then the voters are those whom the file names, whatever disks they have, and no change is
+possible. All nodes have to take part, so it happens when they have met for the first time. A cluster
+whose disks were written by an earlier version waits for a command, as programs of that version cannot
+follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster.admin.connection import ask_condition
+from coterie.cluster.change.host import Change
+from coterie.cluster.wire.frames import PROTOCOL
+from coterie.errors import ChangeConflict, CoterieError, NotFormed
+from coterie.mutex.quorum.leased.changer import Goal
+from coterie.mutex.quorum.leased.configuration import Member
+
+if TYPE_CHECKING:
+    from coterie.cluster.config import Config
+    from coterie.cluster.membership import Membership
+    from coterie.cluster.voter.host import VoterHost
+    from coterie.cluster.wire.security import Security
+
+FIRST_PAUSE_SECONDS = 0.5
+PAUSE_SECONDS_MAX = 10.0
+
+logger = logging.getLogger("coterie.cluster")
+
+
+async def form(config: Config, voting: VoterHost) -> None:
+    """Try until the configuration has a number."""
+    pause = FIRST_PAUSE_SECONDS
+    while voting.voter.number == 0:
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        try:
+            goal = await forming_goal(config.membership, config.security)
+            await Change(config.membership, config.security, goal).run()
+        except ChangeConflict:
+            return
+        except CoterieError as error:
+            logger.debug("the cluster is not formed yet: %s", error)
+
+
+async def forming_goal(membership: Membership, security: Security) -> Goal:
+    """Ask all nodes for the identities of their disks; raises `NotFormed` if it cannot be now."""
+    credentials, tls = membership.credentials(security.secret_bytes()), security.client_context()
+    members = []
+    for seat, member in enumerate(membership.members, 1):
+        try:
+            condition = await ask_condition(member.name, member.address, credentials, tls)
+        except (OSError, CoterieError, msgspec.MsgspecError) as error:
+            raise NotFormed(f"node {member.name!r} cannot be asked: {error}") from None
+        if not condition.identity:
+            raise NotFormed(f"node {member.name!r} has no data directory")
+        if condition.protocol < PROTOCOL:
+            raise NotFormed(
+                f"node {member.name!r}, or a program that is connected to it, speaks protocol"
+                f" {condition.protocol} at most"
+            )
+        members.append(Member(seat, member.name, condition.identity, str(member.address)))
+    part = membership.configuration.rule.parts[0]
+    return Goal(0, part, tuple(members), PROTOCOL)

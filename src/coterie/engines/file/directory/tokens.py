@@ -1,0 +1,221 @@
+"""Fencing tokens, which only grow: kept in cells of the file `words`.
+
+A lock draws its tokens from one of 65,536 cells, chosen by the hash of its name, under a byte lock of
+the cell. Locks that share a cell draw from one sequence, so the tokens of each still only grow.
+
+The cells are not synced: after a power failure they may hold anything. So the header of the file says
+in which boot of the kernel it was written, above which floor the tokens of this boot are, and how far
+they are reserved; and a file `reserve` holds the end of the reservation, synced before any of these
+tokens is given. In another boot the end of the reservation is the floor, and a cell counts only as far
+as it says something between floor and reservation. Losing power skips the rest of a reservation;
+killing a process at any point repeats nothing.
+
+Where users share the directory each has a `reserve` of its own, `reserve-UID`, since none may replace a
+file of another; the highest of them counts. Neither exclusion nor order rests on what others wrote here.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from coterie.engines.file.directory import READ, byte_lock
+from coterie.errors import ConfigError, Unavailable
+
+if TYPE_CHECKING:
+    from coterie.engines.file.directory import Folder
+
+TOKEN_MAX = 2**53 - 1  # a token fits a double precision number
+RESERVED_AT_ONCE = 1 << 20
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+MAGIC = b"coterie words 1\n"
+HEADER = struct.Struct("<16s40sQQ")  # the magic, the boot, the floor, the end of the reservation
+CELL = struct.Struct("<QQQ")  # the last token, and by which program for which word it was drawn
+CELLS, CELL_BYTES, FIRST_CELL = 1 << 16, 32, 4096
+SPINS = 64
+STUCK_AFTER_SECONDS = 10.0
+PAUSE_SECONDS = 0.001
+
+
+class Tokens:
+    """The tokens of one open file `words`; any thread may draw."""
+
+    def __init__(self, descriptor: int, folder: Folder, path: str) -> None:
+        """Read how far tokens are reserved, and reserve some if this boot has not done so."""
+        self._folder = folder
+        self._path = path
+        self._boot = boot_name()
+        self._floor = self._reserved = 0
+        self._lock_header(descriptor)
+        try:
+            # Where boots have no names, each opening might be the first one after a power failure.
+            if not self._boot.strip() or not self._read(descriptor):
+                self._floor = self._after_reserve()
+                self._reserve(descriptor, self._floor + RESERVED_AT_ONCE)
+        finally:
+            byte_lock.attempt(descriptor, _UNLOCK_HEADER)
+
+    def draw(self, descriptor: int, cell: Cell, program: int, word: int) -> int | None:
+        """Draw the next token of a cell; None if another process is at it for too long.
+
+        The caller holds the lock, so its token is above those of all holders before it.
+        """
+        try:
+            byte_lock.call(descriptor, byte_lock.SET, cell.lock)
+        except (BlockingIOError, PermissionError):
+            if not _insist(descriptor, cell):
+                return None
+        try:
+            content = os.pread(descriptor, CELL.size, cell.offset)
+            last = CELL.unpack(content)[0] if len(content) == CELL.size else 0
+            token = max(last, self._floor) + 1
+            if token > self._reserved:
+                token = self._beyond(descriptor, last)
+            os.pwrite(descriptor, CELL.pack(token, program, word), cell.offset)
+        finally:
+            byte_lock.call(descriptor, byte_lock.SET, cell.unlock)
+        return token
+
+    def _beyond(self, descriptor: int, last: int) -> int:
+        """Return the token after the last of a cell, reserving more unless another process has."""
+        self._lock_header(descriptor)
+        try:
+            self._read(descriptor)
+            # No process of this boot gives a token that is not reserved: such a cell is damaged.
+            token = max(self._floor, last if last <= self._reserved else 0) + 1
+            if token > TOKEN_MAX:
+                raise ConfigError(
+                    f"the next token of {self._path} is {token}, above 2^53: a program or user has"
+                    " written there what coterie has not; stop all programs that use the directory"
+                    " and remove it"
+                )
+            if token > self._reserved:
+                self._reserve(descriptor, token + RESERVED_AT_ONCE)
+            return token
+        finally:
+            byte_lock.attempt(descriptor, _UNLOCK_HEADER)
+
+    def _lock_header(self, descriptor: int) -> None:
+        stuck_at = time.monotonic() + STUCK_AFTER_SECONDS
+        while not byte_lock.attempt(descriptor, _LOCK_HEADER):
+            if time.monotonic() > stuck_at:
+                raise Unavailable(stuck(self._path))
+            time.sleep(PAUSE_SECONDS)
+
+    def _read(self, descriptor: int) -> bool:
+        """Read the header; return False if it is not of this boot."""
+        content = os.pread(descriptor, HEADER.size, 0)
+        if len(content) < HEADER.size:
+            return False
+        magic, boot, floor, reserved = HEADER.unpack(content)
+        if magic != MAGIC or boot != self._boot or not floor <= reserved:
+            return False
+        self._floor, self._reserved = floor, reserved
+        return True
+
+    def _reserve(self, descriptor: int, reserved: int) -> None:
+        # Synced first: a token that is given is below what a power failure leaves.
+        _save(self._folder, reserved)
+        os.pwrite(descriptor, HEADER.pack(MAGIC, self._boot, self._floor, reserved), 0)
+        self._reserved = reserved  # last: no token is given above what the header says
+
+    def _after_reserve(self) -> int:
+        """Return a number that is not below any token given before.
+
+        The very first is the time in microseconds: if the directory is deleted, with a container for
+        instance, later tokens are still larger unless the clock was set back.
+        """
+        names = [name for name in self._folder.names() if _is_reserve(name)]
+        ends = [_reserved(self._folder, name) for name in names]
+        return max(ends, default=time.time_ns() // 1000)
+
+
+class Cell:
+    """Where the tokens of a word are."""
+
+    __slots__ = ("lock", "offset", "unlock")
+
+    def __init__(self, digest: int) -> None:
+        """Choose the cell by a hash."""
+        self.offset = FIRST_CELL + CELL_BYTES * (digest % CELLS)
+        self.lock = byte_lock.request(byte_lock.ALONE, self.offset)
+        self.unlock = byte_lock.request(byte_lock.FREE, self.offset)
+
+    def read(self, descriptor: int) -> tuple[int, int, int]:
+        """Return the last token, the program that drew it, and the word for which it did."""
+        content = os.pread(descriptor, CELL.size, self.offset)
+        if len(content) < CELL.size:
+            return 0, 0, 0
+        token, program, word = CELL.unpack(content)
+        return token, program, word
+
+
+def _insist(descriptor: int, cell: Cell) -> bool:
+    """Try again for a short time to lock a cell."""
+    for _ in range(SPINS):
+        os.sched_yield()
+        if byte_lock.attempt(descriptor, cell.lock):
+            return True
+    return False
+
+
+def stuck(path: str) -> str:
+    """Say that a process was stopped where it should have been for microseconds only."""
+    return (
+        f"a byte of {path} has been locked for {STUCK_AFTER_SECONDS:g} s, where microseconds are"
+        " usual; a process was stopped at the wrong moment, and `lslocks` shows which"
+    )
+
+
+def boot_name() -> bytes:
+    """Name this run of the kernel; blank where it has no name, and then each opening reserves more."""
+    try:
+        descriptor = os.open(BOOT_ID, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b" " * 40
+    try:
+        return os.read(descriptor, 40).strip().ljust(40)
+    finally:
+        os.close(descriptor)
+
+
+def _is_reserve(name: str) -> bool:
+    user = name.removeprefix("reserve-")
+    return name == "reserve" or (user != name and user.isascii() and user.isdecimal())
+
+
+def _reserved(folder: Folder, name: str) -> int:
+    descriptor = os.open(name, READ, dir_fd=folder.descriptor)
+    try:
+        return int(os.read(descriptor, 100).decode("ascii"))
+    except ValueError:
+        raise ConfigError(
+            f"{name} in the lock directory is damaged, so tokens might not grow;"
+            " write into it a number above every token in use"
+        ) from None
+    finally:
+        os.close(descriptor)
+
+
+def _save(folder: Folder, reserved: int) -> None:
+    """Write the end of the reservation so that a power failure leaves the old or the new one."""
+    name = f"reserve-{os.geteuid()}" if folder.sharing.writers else "reserve"
+    # A name that no other user can have taken before us.
+    new = f"{name}-{os.urandom(8).hex()}.new"
+    file = folder.create(new)
+    try:
+        os.write(file, f"{reserved}\n".encode())
+        os.fsync(file)
+        folder.rename(new, name)
+    except BaseException:
+        folder.unlink(new)
+        raise
+    finally:
+        os.close(file)
+    os.fsync(folder.descriptor)
+
+
+_LOCK_HEADER = byte_lock.request(byte_lock.ALONE, 0)
+_UNLOCK_HEADER = byte_lock.request(byte_lock.FREE, 0)
