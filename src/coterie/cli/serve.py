@@ -121,7 +121,9 @@ def command(
     descriptors.raise_limit()
     if join is not None:
         if path or dev or new_cluster or port is not None or lease is not None:
-            raise UsageError("--join takes the cluster as it is: leave out --config, --dev and theirs")
+            raise UsageError(
+                "--join takes the cluster as it is: leave out --config, --dev and theirs"
+            )
         _Joined(node, join, listen, metrics, data).run(web, until_eof=until_eof)
         return
     if listen is not None or metrics is not None:
@@ -131,14 +133,7 @@ def command(
     if dev is not None:
         if path or node:
             raise UsageError("--dev takes no cluster file: leave out --config and --node")
-        config = _dev_config(
-            dev, PORT if port is None else port, 10.0 if lease is None else lease, data
-        )
-        names = [member.name for member in config.membership.members]
-        url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
-        ready = partial(_introduce, url, len(names))
-        pages = _Pages(url, web)
-        run(_serve(config, names, pages, ready, new_cluster=True, until_eof=until_eof))
+        _run_dev(dev, port, lease, data, web, until_eof=until_eof)
         return
     config = load(path, {"COTERIE_DATA": data} if data else None)
     names = [_choose(config, node)]
@@ -301,6 +296,25 @@ def _node(
     if config.membership.algorithm is not None:
         return Classic(config, name, Program(failure=fail))
     return Node(config, name, new_cluster=new_cluster, on_failure=fail)
+
+
+def _run_dev(
+    size: int,
+    port: int | None,
+    lease: float | None,
+    data: str | None,
+    web: int | None,
+    *,
+    until_eof: bool,
+) -> None:
+    config = _dev_config(
+        size, PORT if port is None else port, 10.0 if lease is None else lease, data
+    )
+    names = [member.name for member in config.membership.members]
+    url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
+    ready = partial(_introduce, url, len(names))
+    pages = _Pages(url, web)
+    run(_serve(config, names, pages, ready, new_cluster=True, until_eof=until_eof))
 
 
 def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:

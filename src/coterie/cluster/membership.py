@@ -92,11 +92,14 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
             raise ConfigError(f"no node is called {name!r}; the nodes are: {', '.join(names)}")
         return self.seats[names.index(name)]
 
-    def credentials(self, secret: bytes) -> Credentials:
-        """Return what both ends of a connection have to agree on."""
+    def credentials(self, secret: bytes, operator: bytes = b"") -> Credentials:
+        """Return what both ends of a connection have to agree on.
+
+        `operator` is the secret of operators, where they may be at either end.
+        """
         decided = self.decided
         number, protocol = (decided.number, decided.protocol) if decided else (0, OLDEST_PROTOCOL)
-        return Credentials(self.cluster, self.digest, secret, number, protocol)
+        return Credentials(self.cluster, self.digest, secret, number, protocol, operator)
 
     def after(self, configuration: Configuration) -> Membership:
         """Return the same cluster with a configuration that was decided."""

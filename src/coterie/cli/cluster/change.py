@@ -18,15 +18,16 @@ from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer, Plan, make_plan
 from coterie.cluster.change.survey import Standing, look
 from coterie.cluster.url import make_visit
+from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import ChangeConflict, NoQuorum, NotFormed, Unavailable, UsageError
 from coterie.locks.url import choose_url, scheme_of
-from coterie.mutex.quorum.leased.configuration import Configuration, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from coterie.cluster.client.access import Visit
     from coterie.mutex.quorum.leased.changer import Goal
+    from coterie.mutex.quorum.leased.configuration import Configuration
 
 POLL_SECONDS = 0.2
 QUIET_SECONDS = 3.0  # before a missing quorum is mentioned
@@ -110,7 +111,7 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     first = plan.remove(present, [name])
     newcomer = await identify(Newcomer(name, address or old.address, votes=votes), standing)
     without = make_plan(present, first)
-    between = _expected(present, without)
+    between = plan.expected(present, without)
     second = make_plan(between, plan.add(between, [newcomer]))
     intended = Plan(
         second.goal, (*without.steps, *second.steps), without.before, without.after, second.after
@@ -126,15 +127,6 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     after = msgspec.structs.replace(standing, membership=standing.membership.after(between))
     reached = await _carry_out(terms, after, plan.add(between, [newcomer]), further)
     return _report(terms, standing, intended, reached, done=True)
-
-
-def _expected(present: Configuration, intended: Plan) -> Configuration:
-    """Return what a change will come to, if no other comes in between."""
-    goal = intended.goal
-    assert goal.part is not None, "the goal has voters of its own"
-    rule = Rule(present.number + len(intended.steps), (goal.part,))
-    last = plan.next_seat(present) - 1
-    return Configuration(rule, goal.members, protocol=goal.protocol, last_seat=last)
 
 
 async def _look(terms: Terms, *, forms: bool) -> Standing:
@@ -158,7 +150,7 @@ async def refuse_unformed(standing: Standing) -> None:
     raise NotFormed(
         f"{cluster} is not formed yet, and all its nodes are there: try again in some seconds; if its"
         " data directories were made by an earlier version of coterie, form it with coterie cluster"
-        " set protocol=7 when all programs run this one"
+        f" set protocol={PROTOCOL} when all programs run this one"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -57,6 +58,8 @@ def run_force(
 
 def _ask(standing: Standing) -> None:
     cluster = standing.membership.cluster
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to confirm at: add --yes")
     typed = click.prompt(
         "Type the name of the cluster to go on", default="", show_default=False, err=True
     )

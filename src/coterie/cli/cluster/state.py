@@ -13,6 +13,7 @@ from coterie.cli.common.output import print_json, print_table
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.plan import failures_borne, votes_of
 from coterie.cluster.change.survey import SpareState, Standing, VoterState, look, look_for_spares
+from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import CoterieError, NotFormed
 
 if TYPE_CHECKING:
@@ -162,4 +163,6 @@ async def _why_unformed(standing: Standing) -> str:
         return f"the voters cannot be changed yet: {error}"
     except CoterieError as error:
         return str(error)
-    return "the voters cannot be changed yet; if this stays so: coterie cluster set protocol=7"
+    return (
+        f"the voters cannot be changed yet; if this stays: coterie cluster set protocol={PROTOCOL}"
+    )

@@ -72,7 +72,7 @@ async def _ask_bound(voter: VoterState, standing: Standing) -> int:
 
 async def _impose(voter: VoterState, forced: Configuration, standing: Standing) -> None:
     try:
-        async with standing.consult(voter) as talk:
+        async with standing.command(voter) as talk:
             talk.send(Impose(forced))
             condition = await talk.ask(Query(), Condition)
     except FAULTS as error:

@@ -321,6 +321,16 @@ def make_plan(present: Configuration, goal: Goal) -> Plan:
     return Plan(goal, tuple(_steps(present, goal)), before, min(before, after), after, leaving)
 
 
+def expected(present: Configuration, intended: Plan) -> Configuration:
+    """Return what a change will come to, if no other comes in between."""
+    goal = intended.goal
+    assert goal.part is not None, "the goal has voters of its own"
+    rule = Rule(present.number + len(intended.steps), (goal.part,))
+    return Configuration(
+        rule, goal.members, protocol=goal.protocol, last_seat=next_seat(present) - 1
+    )
+
+
 def _steps(present: Configuration, goal: Goal) -> Iterable[str]:
     number = present.number
     if goal.takes_back:

@@ -10,6 +10,7 @@ import msgspec
 from coterie.cluster.admin.connection import ask_condition, consult
 from coterie.cluster.membership import Member, Membership, check_decided, parse_address
 from coterie.cluster.wire.frames import PROTOCOL
+from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from coterie.cluster.admin.connection import Consultation
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership import Address
-    from coterie.cluster.wire.handshake import Credentials
     from coterie.mutex.quorum.leased.configuration import Configuration
 
 FAULTS = (OSError, CoterieError, msgspec.MsgspecError)
@@ -67,6 +67,14 @@ class Standing(msgspec.Struct, frozen=True):
         credentials = self.membership.credentials(self.security.secret_bytes())
         tls = self.security.client_context()
         return consult(parse_address(voter.address), credentials, tls, voter.name)
+
+    def command(self, voter: VoterState) -> AbstractAsyncContextManager[Consultation]:
+        """Open a connection to a voter for orders, which it takes from operators alone."""
+        operator = self.security.operator_bytes()
+        credentials = Credentials(self.membership.cluster, "", operator=operator)
+        tls = self.security.client_context()
+        address = parse_address(voter.address)
+        return consult(address, credentials, tls, voter.name, role="operator")
 
 
 async def look(visit: Visit) -> Standing:

@@ -147,7 +147,10 @@ class Node:
         return self.config.membership.members[0].name == self.name
 
     def _credentials(self) -> Credentials:
-        return self.voting.membership.credentials(self.config.security.secret_bytes())
+        security = self.config.security
+        return self.voting.membership.credentials(
+            security.secret_bytes(), security.operator_bytes()
+        )
 
     def _reach(self, name: str, address: str, done: Callable[[Reached], None]) -> None:
         self._tasks.run(self._reach_node(name, address, done))
