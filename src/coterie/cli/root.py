@@ -21,6 +21,7 @@ COMMANDS = {
     "elect": ("elect", "Run a command on the leader only."),
     "serve": ("serve", "Run a voting node."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
+    "cluster": ("cluster", "Change the voters of a running cluster."),
     "break": ("break_hold", "End the hold of a lock on a cluster."),
     "record": ("record", "Record what a cluster of a classic algorithm does."),
     "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),

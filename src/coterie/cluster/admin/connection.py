@@ -43,6 +43,7 @@ class Consultation:
 
     def __init__(self, connection: Connection, welcome: Welcome) -> None:
         """Take over a connection on which the handshake is done."""
+        self.node = welcome.node  # its name
         self.configuration = welcome.configuration  # the digest of that of the node
         self.number = welcome.number  # of that configuration
         self.protocol = welcome.protocol  # that is spoken over the connection

@@ -14,7 +14,7 @@ from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.errors import ChangeConflict
-from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Settled, Stepped
+from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Phase, Settled, Stepped
 from coterie.mutex.quorum.leased.frames import (
     Accepted,
     Closed,
@@ -99,13 +99,46 @@ class Change:
 
     def missing(self) -> dict[str, str]:
         """Return the voters that have not adopted the newest configuration, and why if it is known."""
-        names = self._names()
+        names, concerned = self._names(), self._newest().all_seats()
         return {
             names[seat][0]: "" if link is None else link.trouble
             for seat in self.changer.missing(system.now())
-            if seat in names
+            if seat in names and seat in concerned
             for link in [self._links.get(seat)]
         }
+
+    def unreachable(self) -> dict[str, str]:
+        """Return the voters that are down, if so many are that nothing can be decided; else none."""
+        deciders, names = self._newest().deciders, self._names()
+        up = [seat for seat, link in self._links.items() if link.is_up or link.is_untried]
+        if deciders.contains_quorum(up):
+            return {}
+        return {
+            names[seat][0]: self._links[seat].trouble
+            for seat in deciders.members
+            if seat in self._links and seat not in up
+        }
+
+    def progress(self) -> str:
+        """Say what the change waits for just now."""
+        number = self._newest().number
+        lagging = max((heard.condition.lagging for heard in self.changer.heard), default=0)
+        missing = self.missing()
+        named = ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
+        they = "they have" if len(missing) > 1 else "it has"
+        awaited = f"waiting for {named}: {they} not adopted configuration {number}"
+        match self.changer.phase:
+            case Phase.MOVE if lagging:
+                return f"configuration {number}: {lagging} programs have not moved to it yet"
+            case Phase.MOVE:
+                return awaited if missing else f"configuration {number}: its voters abstain yet"
+            case Phase.CLOSE:
+                left = f" of {lagging} programs" if lagging else ""
+                return f"configuration {number}: waiting for leases{left} from before it to end"
+            case Phase.DECIDE:
+                return f"deciding what follows configuration {number}"
+            case _:
+                return awaited if missing else f"configuration {number} goes to its voters"
 
     def _names(self) -> dict[ProcessId, tuple[str, str]]:
         """Return the name and the address of every voter that the changer may talk to."""

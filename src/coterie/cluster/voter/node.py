@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from coterie.cluster.config import Config
+    from coterie.cluster.membership import Membership
     from coterie.telemetry.text import Metric
 
 logger = logging.getLogger("coterie.cluster")
@@ -107,6 +108,8 @@ class Node:
         if self._storage is not None and not self._storage.is_old and self._is_first:
             self._tasks.run(form(self.config, self.voting))
         decided = self.voting.membership
+        if not self.voting.votes:
+            self._introduce_spare(decided)
         written = {member.name for member in self.config.membership.members}
         names = {member.name for member in decided.members}
         if self.config.membership.decided is None and written != names:
@@ -117,6 +120,25 @@ class Node:
                 decided.configuration.number,
                 ", ".join(sorted(names)),
                 ", ".join(sorted(written)),
+            )
+
+    def _introduce_spare(self, decided: Membership) -> None:
+        number = decided.configuration.number
+        if self.name in [member.name for member in decided.members]:
+            logger.warning(
+                "node %s is a spare: the voter %s of configuration %d has another disk; if that was"
+                " lost, coterie cluster replace %s puts this one in its place",
+                self.name,
+                self.name,
+                number,
+                self.name,
+            )
+        else:
+            logger.info(
+                "node %s is a spare of configuration %d: coterie cluster add, or replace, makes it"
+                " a voter",
+                self.name,
+                number,
             )
 
     @property
