@@ -457,6 +457,10 @@ class VoterHost:
             return
         if identity:
             raise ProtocolError(f"a {type(frame).__name__} of a program that takes locks")
+        if self.recovers and isinstance(frame, Prepare | Accept):
+            # What it promised would be on disk, and the next start would take that for a disk that
+            # knows which numbers were used. Changers ask again.
+            return
         match frame:
             case Impose(configuration):
                 check_decided(configuration)
