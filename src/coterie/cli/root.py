@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import gc
 import importlib
 import os
 import traceback
 
 import click
 
+from coterie.cli.common.imports import lasting_imports
 from coterie.errors import CoterieError, Unavailable, UsageError
 
 # The module of each subcommand in this package, which has a `command`, and its line in `--help`.
@@ -20,6 +20,7 @@ COMMANDS = {
     "elect": ("elect", "Run a command on the leader only."),
     "serve": ("serve", "Run a voting node."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
+    "break": ("break_hold", "End the hold of a lock on a cluster."),
     "record": ("record", "Record what a cluster of a classic algorithm does."),
     "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),
     "algorithms": ("algorithms", "List the algorithms and their costs."),
@@ -51,12 +52,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         home, _ = COMMANDS[cmd_name]
-        gc.disable()  # what is imported stays: there is no garbage to look for, now or later
-        try:
+        with lasting_imports():
             command: click.Command = importlib.import_module(f"coterie.cli.{home}").command
-        finally:
-            gc.freeze()
-            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -107,11 +107,14 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
             return ""
         return self.decided.members[self.seats.index(seat)].identity
 
-    def credentials(self, secret: bytes) -> Credentials:
-        """Return what both ends of a connection have to agree on."""
+    def credentials(self, secret: bytes, operator: bytes = b"") -> Credentials:
+        """Return what both ends of a connection have to agree on.
+
+        `operator` is the secret of operators, where they may be at either end.
+        """
         decided = self.decided
         number, protocol = (decided.number, decided.protocol) if decided else (0, OLDEST_PROTOCOL)
-        return Credentials(self.cluster, self.digest, secret, number, protocol)
+        return Credentials(self.cluster, self.digest, secret, number, protocol, operator)
 
     def after(self, configuration: Configuration) -> Membership:
         """Return the same cluster with a configuration that was decided."""

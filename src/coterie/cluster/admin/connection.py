@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from coterie import system
 from coterie.cluster.membership import Membership, check_learnt
 from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.connection import FAULTS
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Address
     from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.wire.connection import Connection
-    from coterie.cluster.wire.frames import Welcome
+    from coterie.cluster.wire.frames import Role, Welcome
     from coterie.cluster.wire.security import Security
 
 ANSWER_SECONDS_MAX = 3.0
@@ -80,20 +81,26 @@ class Consultation:
         return answer
 
 
+def _label() -> str:
+    return f"{system.host_name()}:{system.pid()}"
+
+
 @contextlib.asynccontextmanager
 async def consult(
     address: Address,
     credentials: Credentials,
     tls: ssl.SSLContext | None,
     node: str | None = None,
+    *,
+    role: Role = "admin",
 ) -> AsyncIterator[Consultation]:
     """Open a connection for questions; raises `OSError` or `ProtocolError` if it cannot be.
 
-    `node` is the name that the node has to have.
+    `node` is the name that the node has to have; as an operator one may also give orders.
     """
     connection = await dial(address, tls)
     try:
-        caller = Caller(credentials, "admin", new_identity("admin"), node)
+        caller = Caller(credentials, role, new_identity(_label()), node)
         yield Consultation(connection, await caller.greet(connection))
     finally:
         connection.close("all questions are answered")

@@ -86,7 +86,8 @@ class Change:
         self.changer = Changer(name, membership.configuration, goal)
         self._membership = membership
         self._security = security
-        self._credentials = Credentials(membership.cluster, "", security.secret_bytes())
+        operator = security.operator_bytes()
+        self._credentials = Credentials(membership.cluster, "", operator=operator)
         self._stepped = stepped
         self._identity = new_identity(name)
         self._links: dict[ProcessId, Link] = {}
@@ -162,7 +163,7 @@ class Change:
         )
 
     def _caller(self, node: str) -> Caller:
-        return Caller(self._credentials, "admin", self._identity, node)
+        return Caller(self._credentials, "operator", self._identity, node)
 
     def _receive(self, seat: ProcessId, frame: memoryview) -> None:
         answer = decode_from_voter(frame)

@@ -61,6 +61,19 @@ class Reached(Service, frozen=True):
     trouble: Text
 
 
+class BreakHold(Service, frozen=True):
+    """End the hold of a lock; its programs are told to stop."""
+
+    lock: Text
+
+
+class HoldBroken(Service, frozen=True):
+    """These programs were told, as far as this node has given them its vote."""
+
+    labels: tuple[str, ...]
+    too_old: tuple[str, ...]  # programs whose version of coterie cannot be told
+
+
 class Impose(Service, frozen=True):
     """Go on by this configuration, which was not decided: a quorum was lost for good."""
 
@@ -116,6 +129,7 @@ ToVoter: TypeAlias = (
     | Ask
     | Impose
     | Reach
+    | BreakHold
     | FindOwners
     | OwnerReport
     | GetMembership
@@ -127,6 +141,7 @@ FromVoter: TypeAlias = (
     Downward
     | Tell
     | Reached
+    | HoldBroken
     | Owners
     | AskOwner
     | OwnerReport

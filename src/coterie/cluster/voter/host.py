@@ -16,10 +16,12 @@ from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import (
+    BreakHold,
     FindOwners,
     GetAbstention,
     GetStatus,
     GetTokenBound,
+    HoldBroken,
     Impose,
     NodeStatus,
     Reach,
@@ -189,6 +191,7 @@ class VoterHost:
         self._time = clock.RunningClock()
         self._storage = storage
         self._versions: dict[ProcessId, int] = {}  # of the protocol, that programs speak
+        self._operators: dict[ProcessId, str] = {}  # their labels
         self._hosted = HostedVoter(
             Voter(None if membership.decided else membership.configuration),
             self._after_ring,
@@ -320,7 +323,7 @@ class VoterHost:
             raise ProtocolError(
                 "this cluster runs the leased lock, and a node of a classic one has called"
             )
-        if hello.role == "admin":
+        if hello.role in ("admin", "operator"):
             # What it calls itself is not proven, so it speaks for no participant.
             number, identity = self._new_number(), ""
         else:
@@ -352,14 +355,17 @@ class VoterHost:
     def enter(self, number: ProcessId, hello: Hello, line: Line) -> None:
         """Send what belongs to that number there from now on."""
         self.lines[number] = line
-        self._versions[number] = hello.newest or hello.protocol
+        if hello.role == "operator":
+            self._operators[number] = hello.label
         if hello.role == "participant":
+            self._versions[number] = hello.newest or hello.protocol
             self.labels[hello.identity] = hello.label
             self.host.step(self.voter.connected, hello.identity)
 
     def _dismiss(self, number: ProcessId) -> None:
         self.lines.pop(number, None)
         self._versions.pop(number, None)
+        self._operators.pop(number, None)
 
     def leave(self, identity: str, line: Line) -> None:
         """Forget a connection, unless a newer one of the same participant has taken its place."""
@@ -385,8 +391,10 @@ class VoterHost:
         """Handle a frame of the program with that number, and with that identity if it has one."""
         self.received[type(frame).__name__] += 1
         match frame:
-            case NewConfiguration() | Query() | Close() | Prepare() | Accept() | Impose() | Reach():
-                self._receive_about_configurations(number, identity, frame)
+            case NewConfiguration(configuration):
+                self.learn(configuration)
+            case Query() | Reach() | Close() | Prepare() | Accept() | Impose() | BreakHold():
+                self._receive_from_operator(number, frame)
             case Data() | Beat() | Probe() | Term() | Bye():
                 if not identity or frame.session.participant != identity:
                     raise ProtocolError(
@@ -449,14 +457,12 @@ class VoterHost:
                 "node %s has adopted configuration %d: %s", self.node, self.voter.number, names
             )
 
-    def _receive_about_configurations(
-        self, number: ProcessId, identity: str, frame: NewConfiguration | Ask | Impose | Reach
+    def _receive_from_operator(
+        self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
     ) -> None:
-        if isinstance(frame, NewConfiguration):
-            self.learn(frame.configuration)
-            return
-        if identity:
-            raise ProtocolError(f"a {type(frame).__name__} of a program that takes locks")
+        """Handle what changes the cluster; only the two questions among it are open to others."""
+        if number not in self._operators and not isinstance(frame, Query | Reach):
+            raise ProtocolError(f"a {type(frame).__name__} of a program that is no operator")
         if self.recovers and isinstance(frame, Prepare | Accept):
             # What it promised would be on disk, and the next start would take that for a disk that
             # knows which numbers were used. Changers ask again.
@@ -470,6 +476,8 @@ class VoterHost:
                     self.node,
                     configuration.number,
                 )
+            case BreakHold(lock):
+                self._break(number, lock)
             case Reach(name, address):
                 self._reach(name, address, partial(self._send, number))
             case Accept(_, configuration):
@@ -479,6 +487,25 @@ class VoterHost:
                 # What cannot be understood by a program that is connected now must not be decided.
                 self.voter.protocol = min([PROTOCOL, *self._versions.values()])
                 self.host.step(self.voter.receive, number, frame)
+
+    def _break(self, number: ProcessId, lock: str) -> None:
+        """End the holds of a lock, as far as this node has given its vote to them."""
+        ballot = self.voter.ballots.get(lock)
+        owners = [owner.claim.participant for owner in ballot.owners] if ballot else []
+        spoken = {name: self._versions.get(self._numbers[name], PROTOCOL) for name in owners}
+        labels = {name: self.labels.get(name, "unknown") for name in owners}
+        too_old = tuple(labels[name] for name in owners if spoken[name] < PROTOCOL)
+        told = () if too_old else tuple(labels.values())
+        if told:
+            logger.warning(
+                "node %s: operator %s has ended the hold of lock %r by %s",
+                self.node,
+                self._operators[number],
+                lock,
+                ", ".join(told),
+            )
+            self.host.step(self.voter.revoke, lock)
+        self._send(number, HoldBroken(told, too_old))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
         """Answer which participants have these locks or wait for them, and ask each of those."""

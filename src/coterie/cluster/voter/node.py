@@ -10,7 +10,7 @@ import msgspec
 from coterie import system
 from coterie.aio import Tasks
 from coterie.cluster.admin.connection import ask_condition
-from coterie.cluster.change.forming import form
+from coterie.cluster.change.formation import form
 from coterie.cluster.membership import parse_address
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import Reached
@@ -126,7 +126,10 @@ class Node:
         return self.config.membership.members[0].name == self.name
 
     def _credentials(self) -> Credentials:
-        return self.voting.membership.credentials(self.config.security.secret_bytes())
+        security = self.config.security
+        return self.voting.membership.credentials(
+            security.secret_bytes(), security.operator_bytes()
+        )
 
     def _reach(self, name: str, address: str, done: Callable[[Reached], None]) -> None:
         self._tasks.run(self._reach_node(name, address, done))

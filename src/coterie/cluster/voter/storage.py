@@ -4,10 +4,10 @@
 what was decided, promised and accepted. It is durable before what rests on it leaves: a new file is
 written and synced, takes the name, and the directory is synced. A checksum tells a file that lost its
 end from one that was written so: half a number would be a smaller one. `identity` is drawn when the
-directory is made: a node that comes back without it is another voter. `memory` is written by an
-orderly end and taken away before the next start serves, so it is never used twice; it counts
-only in the run of the machine and the time namespace that wrote it, whose clock its times are
-readings of.
+directory is made: a node that comes back without it is another voter. Once anything but a bound was
+saved, the two belong together. `memory` is written by an orderly end and taken away before the next
+start serves, so it is never used twice; it counts only in the run of the machine and the time
+namespace that wrote it, whose clock its times are readings of.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-OLD = " old"  # after the identity of a directory that was written before there were identities
+OLD = "old"  # after the identity of a directory that was written before there were identities
+DECIDED = "decided"  # the same, if what was saved says more than a bound
 
 
 def _checksum(value: bytes) -> bytes:
@@ -57,28 +58,38 @@ class Storage:
         self._identity = folder / "identity"
         self.identity = ""  # of this directory, when it is open
         self.is_old = False  # it was written before directories had identities
+        self._is_decided = False  # it has a part in a decision, so its identity must not outlive it
         self._lock = FolderLock(folder, "node")
         self._reserve = Reserve()  # so that connections cannot keep a bound from being saved
 
     def open(self) -> None:
         """Make the directory, and make sure that no other process runs this node."""
+        was_used = (self._folder / "lock").exists()
         self._lock.take()
         self._reserve.fill()
-        self.identity = self._read_identity()
+        self._read_identity(was_used=was_used)
 
-    def _read_identity(self) -> str:
-        """Return the identity of the directory, or draw one if it has none yet."""
+    def _read_identity(self, *, was_used: bool) -> None:
+        """Take the identity of the directory, or draw one if it has none yet."""
         try:
-            identity = self._identity.read_text(encoding="ascii").strip()
+            identity, _, mark = self._identity.read_text(encoding="ascii").strip().partition(" ")
         except (FileNotFoundError, UnicodeDecodeError):
-            identity = ""
-        self.is_old = identity.endswith(OLD)
+            identity, mark = "", ""
+        self.identity, self.is_old, self._is_decided = identity, mark == OLD, mark == DECIDED
         if not identity:
-            self.is_old = self._bound.exists()
-            identity = system.secret(16).hex()
-            mark = OLD if self.is_old else ""
-            replace(self._identity, f"{identity}{mark}\n".encode())
-        return identity.removesuffix(OLD)
+            self.is_old = was_used
+            self.identity = system.secret(16).hex()
+            self._mark(OLD if was_used else "")
+        if self._is_decided and not self._bound.exists():
+            # It would vote as the voter that it was, without what that one has promised and given.
+            raise ConfigError(
+                f"{self._bound} is missing, so what this voter has promised is lost; move the"
+                f" directory {self._folder} away, and coterie cluster replace makes the node a voter"
+                " again"
+            )
+
+    def _mark(self, mark: str) -> None:
+        replace(self._identity, f"{self.identity} {mark}".strip().encode() + b"\n")
 
     def close(self) -> None:
         """Let another process have the directory."""
@@ -102,6 +113,9 @@ class Storage:
     def save(self, value: bytes) -> None:
         """Make a value durable."""
         with self._reserve.lent():
+            if not self._is_decided and not value.isdigit():
+                self._mark(DECIDED)
+                self._is_decided = True
             replace(self._bound, value + b" " + _checksum(value))
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:

@@ -13,7 +13,8 @@ import msgspec
 PROTOCOL = 7
 OLDEST_PROTOCOL = 6
 
-Role: TypeAlias = Literal["participant", "peer", "admin"]
+# An admin asks questions; an operator changes the cluster, and ends holds of others.
+Role: TypeAlias = Literal["participant", "peer", "admin", "operator"]
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones
 
 

@@ -77,16 +77,18 @@ class Credentials(msgspec.Struct, frozen=True):
     secret: bytes = b""  # empty: none is asked for
     number: int = 0  # of the configuration
     protocol: int = OLDEST_PROTOCOL  # that the configuration asks for
+    operator: bytes = b""  # the secret of operators; empty: none is asked for
 
     def prove(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
         """Return the proof that this side knows the secret, bound to all that was said."""
-        if not self.secret:
+        secret = self.operator if hello.role == "operator" else self.secret
+        if not secret:
             return b""
         unproven = msgspec.structs.replace(welcome, proof=b"")
         said: tuple[object, ...] = (side, hello, unproven)
         if welcome.protocol == OLDEST_PROTOCOL:
             said = (side, _in_oldest_form(hello), _in_oldest_form(unproven))
-        return hmac.digest(self.secret, msgspec.msgpack.encode(said), "sha256")
+        return hmac.digest(secret, msgspec.msgpack.encode(said), "sha256")
 
     def objection(self, configuration: str, number: int) -> str | None:
         """Return what speaks against the other's configuration: another one of the same number."""
@@ -179,7 +181,7 @@ class Caller:
     def _objection(self, welcome: Welcome) -> str | None:
         mine = self._credentials
         if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self.hello, welcome)):
-            return "the node does not know our secret, or knows one where we have none"
+            return _another_secret(self.hello.role)
         if self._node is not None and welcome.node != self._node:
             return legible(f"this is node {welcome.node!r} where {self._node!r} was expected")
         if mine.protocol > welcome.protocol:
@@ -305,7 +307,7 @@ class Greeter:
         if hello.cluster not in ("", mine.cluster):
             wanted = legible(hello.cluster)
             return f"the caller wants cluster {wanted!r}, and this is cluster {mine.cluster!r}"
-        unknown = hello.role == "admin" and hello.configuration == ""
+        unknown = hello.role in ("admin", "operator") and hello.configuration == ""
         reason = None if unknown else mine.objection(hello.configuration, hello.number)
         if reason:
             return reason
@@ -319,13 +321,22 @@ class Greeter:
         expected = self._credentials().prove(b"caller", hello, welcome)
         if not hmac.compare_digest(proof.proof, expected):
             raise ProtocolError(f"{hello.label!r} does not know the secret")
-        if hello.role != "admin" and name_of(proof.key) != hello.identity:
+        if hello.role in ("participant", "peer") and name_of(proof.key) != hello.identity:
             raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
 
 
 def _common_protocol(hello: Hello) -> int:
     """Return the newest protocol that both ends speak."""
     return min(PROTOCOL, hello.newest or hello.protocol)
+
+
+def _another_secret(role: Role) -> str:
+    if role != "operator":
+        return "the node does not know our secret, or knows one where we have none"
+    return (
+        "this command needs the operator secret of the cluster, and ours is another one or none:"
+        " see COTERIE_OPERATOR_SECRET_FILE"
+    )
 
 
 def _fail(answer: asyncio.Future[Welcome], reason: str) -> None:

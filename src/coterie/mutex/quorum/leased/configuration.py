@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from coterie.coteries import Coterie, parse_coterie, unanimous
-from coterie.coteries.meeting import Joint, is_blocking, meet, seated
+from coterie.coteries.joint import Joint, is_blocking, meet, seated
 from coterie.mutex.quorum.leased.settings import Settings
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ from coterie.mutex.quorum.leased.frames import (
     Raised,
     Release,
     Request,
+    Revoke,
     Stale,
     Yield,
 )
@@ -60,6 +61,7 @@ class Lost(Event, frozen=True):
 
     lock: str
     token: int
+    revoked: bool = False  # by an operator, and not by the end of its lease
 
 
 class Unwanted(Event, frozen=True):
@@ -380,6 +382,8 @@ class Participant(msgspec.Struct, array_like=True):
                 self._take_raised(lock, voter, high, out)
             case Inquire(_, _, level):
                 self._take_inquiry(lock, voter, level, out)
+            case Revoke():
+                self._take_revocation(lock, out)
 
     def _take_grant(
         self, lock: str, voter: ProcessId, vote: Interval, more: bool, out: Outbox[Frame]
@@ -426,6 +430,25 @@ class Participant(msgspec.Struct, array_like=True):
             # never yields; that is what keeps a hold exclusive (11.3).
             bid.drop(voter)
             self.sessions.post(voter, Yield(lock, bid.number, bid.token))
+
+    def _take_revocation(self, lock: str, out: Outbox[Frame]) -> None:
+        """8.2: an operator has ended the hold. All votes go back at once, also if the user goes on.
+
+        The tokens of later holds lie above ours, so a resource that compares them refuses the user.
+        """
+        bid = self.bids[lock]
+        if bid.state is State.CACHED:
+            self._release_all(lock)
+        elif bid.state is State.HELD:
+            if not bid.lost:
+                self._lose(lock, bid, out, revoked=True)
+            self._withdraw_votes(lock)
+
+    def _lose(self, lock: str, bid: Bid, out: Outbox[Frame], *, revoked: bool = False) -> None:
+        bid.lost = True
+        bid.since = out.now
+        self.unwinds_at = min(self.unwinds_at, out.now + self.settings.unwind)
+        out.tell(Lost(lock, bid.token, revoked))
 
     def _retry(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """5.9: votes of a voter whose lease runs again count for requests that wait."""
@@ -619,10 +642,7 @@ class Participant(msgspec.Struct, array_like=True):
         for lock, bid in self._holds():
             until = self._valid_until(bid)
             if until <= out.now:
-                bid.lost = True
-                bid.since = out.now
-                self.unwinds_at = min(self.unwinds_at, out.now + self.settings.unwind)
-                out.tell(Lost(lock, bid.token))
+                self._lose(lock, bid, out)
             else:
                 self.sound_until = min(self.sound_until, until)
 

@@ -39,6 +39,7 @@ from coterie.mutex.quorum.leased.frames import (
     Release,
     Reply,
     Request,
+    Revoke,
     SessionName,
     Stale,
     Term,
@@ -378,6 +379,17 @@ class Voter(msgspec.Struct, array_like=True):
         grant = Grant(lock, claim.number, tenure.low, tenure.high, more)
         self._post(claim.participant, grant)
 
+    def revoke(self, lock: str, out: Outbox[Frame]) -> None:
+        """Tell the owners of the vote that an operator has ended their holds.
+
+        The vote stays theirs until they give it back, or their leases run out: only then have they
+        stopped counting it (11.3).
+        """
+        ballot = self.ballots.get(lock)
+        for tenure in ballot.owners if ballot is not None else ():
+            self._post(tenure.claim.participant, Revoke(lock, tenure.claim.number))
+        self._finish([], out)
+
     # Numbers: section 7
 
     def raise_floor(self, floor: int) -> None:
@@ -584,12 +596,9 @@ class Voter(msgspec.Struct, array_like=True):
         """End a step: give the votes that are free, and send; `answer` gets a frame in any case."""
         self._schedule(touched, out)
         if answer is not None and not answer.pending:
-            ack, grace = answer.delivered, self.abstains()
-            until, number = answer.until, answer.number
-            out.send(
-                answer.peer,
-                Ack(answer.session, ack, self.clock, answer.echo, grace, until, number),
-            )
+            session, ack, number = answer.session, answer.delivered, answer.number
+            grace = self.abstains()
+            out.send(answer.peer, Ack(session, ack, self.clock, answer.echo, grace, number))
         for participant in self.dirty:
             link = self.sessions[participant]
             while link.pending:
@@ -607,7 +616,6 @@ class Voter(msgspec.Struct, array_like=True):
                 link.echo,
                 self.abstains(),
                 letter.bodies,
-                link.until,
                 link.number,
             )
             out.send(link.peer, reply)
