@@ -249,6 +249,8 @@ class _LinesOfNode:
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
-        if membership.at(voter).name != self._node.name:
+        # While a disk is replaced under its name, two voters have that name.
+        is_ours = membership.at(voter).name == self._node.name
+        if not is_ours or membership.disk(voter) not in ("", self._node.voting.voter.identity):
             return self._links.line(membership, voter, current, receive, connected)
         return InsideLine(self._node.voting, self._identity, receive, connected)

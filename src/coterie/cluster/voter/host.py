@@ -519,6 +519,10 @@ class VoterHost:
         """Handle what changes the cluster; only the two questions among it are open to others."""
         if number not in self._operators and not isinstance(frame, Query | Reach):
             raise ProtocolError(f"a {type(frame).__name__} of a program that is no operator")
+        if self.recovers and isinstance(frame, Prepare | Accept):
+            # What it promised would be on disk, and the next start would take that for a disk that
+            # knows which numbers were used. Changers ask again.
+            return
         match frame:
             case Impose(configuration):
                 _check_foreign(configuration)

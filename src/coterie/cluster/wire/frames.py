@@ -54,6 +54,7 @@ class Welcome(Service, frozen=True):
     proof: bytes
     protocol: int = OLDEST_PROTOCOL  # that is spoken over this connection
     number: int = 0  # of the configuration
+    disk: str = ""  # the identity of its disk; empty: it has none, or none that matters
 
 
 class Proof(Service, frozen=True):

@@ -220,17 +220,19 @@ class Greeter:
         admit: Callable[[Connection, Hello], None],
         *,
         diskless: bool = False,
+        disk: Callable[[], str] = str,
     ) -> None:
         """Let in callers that prove themselves: `admit` takes over their connections.
 
         `credentials` are those of the moment, as the configuration may change.
-        `start` is another word for each start of the node, `number` reads Lamport's clock, and a
-        node that is `diskless` shows its time of day.
+        `start` is another word for each start of the node, `number` reads Lamport's clock, a node
+        that is `diskless` shows its time of day, and another one the identity of its `disk`.
         """
         self._credentials = credentials
         self._node = node
         self._number = number
         self._diskless = diskless
+        self._disk = disk
         self._start = start
         self._admit = admit
 
@@ -263,6 +265,7 @@ class Greeter:
             b"",
             _common_protocol(hello),
             mine.number,
+            self._disk(),
         )
         proof = mine.prove(b"node", hello, welcome)
         connection.send(msgspec.structs.replace(welcome, proof=proof))

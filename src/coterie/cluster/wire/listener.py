@@ -39,11 +39,13 @@ class Listener:
         admit: Callable[[Connection, Hello], None],
         *,
         credentials: Callable[[], Credentials],
+        disk: Callable[[], str] = str,
     ) -> None:
         """Prepare to listen for that node; `admit` takes over connections after the handshake.
 
         `start` is another word for each start of the node, `number` reads Lamport's clock, and
-        `credentials` are what callers have to agree with at the moment.
+        `credentials` are what callers have to agree with at the moment. `disk` is the identity of
+        that of the node, for callers that want no other.
         """
         membership, security = config.membership, config.security
         self._name = name
@@ -57,6 +59,7 @@ class Listener:
             number,
             self._let_in,
             diskless=membership.algorithm is None and config.options(name).data is None,
+            disk=disk,
         )
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, Hello] = {}

@@ -160,6 +160,8 @@ class Voter(msgspec.Struct, array_like=True):
         A world that has slept delivers what has arrived before it lets the timer ring.
         """
         self.armed = math.inf
+        if self.configuration is None:
+            return  # it has stood aside since, and nothing is left that could end
         touched = self._end_delays(out)
         delay = self.settings.lock_delay
         for participant in sorted(self.sessions):
@@ -417,6 +419,9 @@ class Voter(msgspec.Struct, array_like=True):
     def _save(self, out: Outbox[Frame]) -> None:
         """Put on stable storage what must not be forgotten, before anything of this step leaves."""
         self._adjust_abstention()
+        # 7: a floor that was raised to what other voters know has to last as long as what is saved
+        # here: after a start with something on disk they are not asked again.
+        self.bound = max(self.bound, self.floor)
         numbered = self.configuration if self.number > 0 else None
         promised, accepted = self.succession.promised, self.succession.accepted
         saved = Saved(self.bound, numbered, promised, accepted, self.abstention)
