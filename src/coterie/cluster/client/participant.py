@@ -376,7 +376,11 @@ class ParticipantHost:
                 self._call_voters(self.membership.after(configuration))
             case Moved(configuration):
                 self.membership = self.membership.after(configuration)
-                logger.info("votes are counted by configuration %d", configuration.number)
+                logger.info(
+                    "votes are counted by configuration %d",
+                    configuration.number,
+                    extra={"event": "configuration-used"},
+                )
             case Forgotten(voter):
                 self._tasks.run(self.lines.pop(voter).stop())
                 self._abstentions.pop(voter, None)
