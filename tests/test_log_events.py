@@ -34,7 +34,10 @@ def calls() -> list[tuple[str, ast.Call, str]]:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             of = ast.unparse(node.func.value)
-            if re.search(r"(^|[._])log(ger|ging)?$", of, re.IGNORECASE) and node.func.attr in LEVELS:
+            if (
+                re.search(r"(^|[._])log(ger|ging)?$", of, re.IGNORECASE)
+                and node.func.attr in LEVELS
+            ):
                 place = f"{path.relative_to(ROOT)}:{node.lineno}"
                 found.append((place, node, node.func.attr))
     return found
@@ -65,7 +68,7 @@ def test_the_page_explains_exactly_these() -> None:
     for _, call, method in calls():
         logged[event_of(call)].add(LEVELS[method])
     rows = re.findall(
-        r"^\| `([a-z-]+)` \| (\w+) \| [^|]+ \| [^|]+ \|$", PAGE.read_text("utf-8"), re.M
+        r"^\| `([a-z-]+)` \| (\w+) \| [^|]+ \| [^|]+ \|$", PAGE.read_text("utf-8"), re.MULTILINE
     )
     explained = [event for event, _ in rows]
     assert len(explained) == len(set(explained)), "an event has one row"
