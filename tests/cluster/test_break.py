@@ -19,8 +19,9 @@ from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.config import Config, convert
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.frames import BreakHold, HoldBroken
+from coterie.cluster.voter.node import Node
 from coterie.cluster.wire.security import Security
-from coterie.errors import LockLost, ProtocolError, UsageError
+from coterie.errors import ConfigError, LockLost, ProtocolError, UsageError
 from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 
 if TYPE_CHECKING:
@@ -298,6 +299,16 @@ def test_only_operators_give_orders() -> None:
                 await answer_to(config, config.security, "admin")
 
     asyncio.run(main())
+
+
+def test_a_program_needs_no_right_to_read_the_secret_of_operators(tmp_path: Path) -> None:
+    """Programs and nodes may share one file; a node cannot do without, nor can an order."""
+    config = convert(document(3, **{"operator-secret-file": "hidden"}), tmp_path)
+    assert config.security.secret_bytes() == b""
+    with pytest.raises(ConfigError, match="hidden"):
+        config.security.operator_bytes()
+    with pytest.raises(ConfigError, match="hidden"):
+        Node(config, "a")
 
 
 def test_an_order_about_another_participant_leaves_the_holder_alone() -> None:
