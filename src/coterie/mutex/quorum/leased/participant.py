@@ -14,20 +14,24 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import field
 
-from coterie.errors import MisuseError, ProtocolError
+from coterie.errors import MisuseError
 from coterie.mutex.quorum.leased.bid import Bid, Share, State
 from coterie.mutex.quorum.leased.configuration import Configuration
 from coterie.mutex.quorum.leased.frames import (
+    Ack,
+    Answer,
     Behind,
     DownBody,
     Downward,
     Frame,
     Grant,
     Inquire,
+    Nack,
     NewConfiguration,
     Raise,
     Raised,
     Release,
+    Reply,
     Request,
     Stale,
     Yield,
@@ -42,7 +46,6 @@ if TYPE_CHECKING:
 
     from coterie.coteries import Coterie
     from coterie.mutex.quorum.leased.configuration import Rule
-    from coterie.mutex.quorum.leased.frames import Ack, Answer, Nack, Reply
     from coterie.mutex.quorum.leased.sessions import Loss
 
 PARTICIPANT = "participant"  # the one timer of this part
@@ -84,7 +87,7 @@ def participant(
     """
     own = _own_settings(configuration.settings, lease)
     sessions = Sessions(own, shortened=lease is not None)
-    return Participant(configuration, own, sessions, home, lease)
+    return Participant(configuration, own, sessions, home, None if lease is None else own.lease)
 
 
 def _own_settings(settings: Settings, lease: float | None) -> Settings:
@@ -98,7 +101,7 @@ class Participant(msgspec.Struct, array_like=True):
     settings: Settings  # of that, with its own lease
     sessions: Sessions
     home: ProcessId  # the voter whose quorum is asked first
-    lease: float | None = None  # its own, if it is shorter than that of all
+    lease: float | None = None  # its own, if it is shorter than that of all; it never grows
     next: Configuration | None = None  # the newest it knows, if it cannot count by it yet
     requests: int = 0  # made so far, over all locks
     bids: dict[str, Bid] = field(default_factory=dict)  # locks that are not idle
@@ -306,24 +309,26 @@ class Participant(msgspec.Struct, array_like=True):
     # What happens to it
 
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
-        """Handle a frame from a voter."""
-        if voter not in self.sessions.voters:
-            raise ProtocolError(f"process {voter} is not a voter, and sent {frame}")
+        """Handle a frame from a voter, or a configuration that any process has sent."""
         self._check_clock(out)
+        if isinstance(frame, NewConfiguration | Stale):
+            self._learn(frame.configuration)
+        # Frames of a voter that was forgotten may still be on their way, and mean nothing any more.
+        if voter in self.sessions.voters:
+            self._take(voter, frame, out)
+        self._finish(out)
+
+    def _take(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
         match frame:
-            case NewConfiguration(configuration):
-                self._learn(configuration)
             case Stale(configuration):
-                self._learn(configuration)
                 if configuration.number <= self.configuration.number:
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
                 self._bring_up(voter, number, out)
-            case _:
-                self._take(voter, frame, out)
-        self._finish(out)
+            case Reply() | Ack() | Answer() | Nack():
+                self._take_frame(voter, frame, out)
 
-    def _take(
+    def _take_frame(
         self, voter: ProcessId, frame: Reply | Ack | Answer | Nack, out: Outbox[Frame]
     ) -> None:
         arrival = self.sessions.receive(voter, frame, out)
@@ -748,6 +753,10 @@ class Participant(msgspec.Struct, array_like=True):
         """19.4: count by the next configuration from now on, for all locks at once."""
         self.configuration, self.next = following, None
         self.settings = _own_settings(following.settings, self.lease)
+        if self.lease is not None:
+            # Voters that were told of a lease expire the session by it, whatever the lease of all
+            # becomes. So one that had to become shorter stays so.
+            self.lease = self.settings.lease
         self.sessions.know(following.number, following.seats)
         self.sessions.move(self.settings, out.now)
         for lock, bid in sorted(self.bids.items()):
