@@ -11,7 +11,6 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coterie.process import Outbox
 from tests.mutex.leased_faults import FAULTS_END, Link, Node
 from tests.mutex.leased_goals import KINDS, LEASES, Goals
 from tests.mutex.leased_numbers import Numbers
@@ -21,6 +20,7 @@ from tests.mutex.leased_world import PROFILES, World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie.process import Outbox
     from tests.mutex.leased_kit import Kit
 
 CHANGING_PROFILES = (*PROFILES, "storm", "lease")
