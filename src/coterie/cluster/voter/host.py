@@ -348,7 +348,7 @@ class VoterHost:
                 "this cluster runs the leased lock, and a node of a classic one has called"
             )
         required = self.membership.configuration.protocol
-        if (hello.newest or hello.protocol) < required:
+        if hello.highest < required:
             # The configuration came while it was in the handshake; the next one tells it the reason.
             raise ProtocolError(_too_old(hello.label, required))
         if hello.role in ("admin", "operator"):
@@ -386,7 +386,7 @@ class VoterHost:
         if hello.role == "operator":
             self._operators[number] = hello.label
         if hello.role == "participant":
-            self._versions[hello.identity] = hello.newest or hello.protocol
+            self._versions[hello.identity] = hello.highest
             self.labels[hello.identity] = hello.label
             self.host.step(self.voter.connected, hello.identity)
 
