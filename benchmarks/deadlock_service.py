@@ -21,6 +21,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import coterie
+from coterie import locks
 from coterie.cluster.config import convert
 from coterie.cluster.url import make_engine
 from coterie.cluster.voter.node import Node
@@ -43,7 +44,7 @@ class Cluster:
         self,
         nodes: list[Node],
         engines: list[ClusterEngine],
-        programs: list[coterie.Coordinator],
+        programs: list[locks.Coordinator],
     ) -> None:
         self.nodes = nodes
         self.engines = engines
@@ -76,7 +77,7 @@ async def cluster(programs: int) -> AsyncIterator[Cluster]:
         url = "coterie://" + ",".join(addresses)
         engines = [make_engine(url) for _ in range(programs)]
         opened = [
-            await stack.enter_async_context(coterie.Coordinator(engine, url)) for engine in engines
+            await stack.enter_async_context(locks.Coordinator(engine, url)) for engine in engines
         ]
         yield Cluster(nodes, engines, opened)
 
@@ -123,7 +124,7 @@ async def close_ring(made: Cluster) -> float:
     return ended[0] - max(began)
 
 
-async def wait(program: coterie.Coordinator, own: str) -> None:
+async def wait(program: locks.Coordinator, own: str) -> None:
     """Hold a lock, for who holds nothing need not search."""
     async with program.lock(own), program.lock("hot"):
         pass

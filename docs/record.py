@@ -10,10 +10,12 @@ A page asks for output by a marker; what stands between it and the end marker is
     <!-- run in examples: coterie check naive.py -->     ... in that folder, not that of the page
     <!-- source: src/coterie/errors.py -->               a file
     <!-- source: src/coterie/errors.py#LockLost -->      one class or function of it
-    <!-- source: src/coterie/locks/held.py#Held.ensure -->   one method
+    <!-- source: src/coterie/locks/held.py#Held.ensure Held.valid -->   some methods
     <!-- scenario: maekawa-basic -->                     the diagram of a file of tests/scenarios,
                                                          with its transcript folded below
+    <!-- picture: maekawa-circle -->                     ... with a link to it, where there are many
     <!-- moving: maekawa-basic -->                       the diagram alone, as it happens
+    <!-- drawing: coteries-plane -->                     what docs/drawings/coteries_plane.py draws
     <!-- end -->
 """
 
@@ -21,6 +23,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import html
+import importlib
 import io
 import re
 import shlex
@@ -42,7 +46,8 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 LOOK = 200  # milliseconds, at each place of a live run
 BLOCK = re.compile(
-    r"(<!-- (run|source|scenario|moving)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (run|source|scenario|picture|moving|drawing)(?: in (\w+))?: (.+?) -->\n).*?(<!-- end -->)",
+    re.DOTALL,
 )
 
 LIFELINE = re.compile(
@@ -122,6 +127,10 @@ def record_page(page: Path) -> dict[Path, str]:
             return fenced("console", f"$ {argument}\n{output_of(argument, folder)}")
         if kind == "source":
             return fenced("python", source_of(argument))
+        if kind == "drawing":
+            picture = DOCS / "pictures" / f"{argument}.svg"
+            pictures[picture] = drawing_of(argument)
+            return f"![{title_of(pictures[picture])}]({up_to_docs(page)}pictures/{picture.name})\n"
         text = (ROOT / "tests" / "scenarios" / f"{argument}.txt").read_text(encoding="utf-8")
         trace = perform(text).trace
         if kind == "moving":
@@ -130,13 +139,36 @@ def record_page(page: Path) -> dict[Path, str]:
             return f"![{trace.header.title}]({picture.relative_to(page.parent)})\n"
         picture = DOCS / "pictures" / f"{argument}.svg"
         pictures[picture] = space_time(trace)
-        up = "../" * len(page.parent.relative_to(DOCS).parts)
+        up = up_to_docs(page)
+        if kind == "picture":
+            transcript = f"{up}../tests/scenarios/{argument}.txt"
+            return f"![{trace.header.title}]({up}pictures/{picture.name})\n\n[Its transcript]({transcript})\n"
         return (
             f"![Space-time diagram of the scenario]({up}pictures/{picture.name})\n\n{folded(text)}"
         )
 
     text = BLOCK.sub(fill, page.read_text(encoding="utf-8"))
     return {page: text, **pictures}
+
+
+def up_to_docs(page: Path) -> str:
+    return "../" * len(page.parent.relative_to(DOCS).parts)
+
+
+def drawing_of(name: str) -> str:
+    """Return what a module of docs/drawings draws."""
+    if str(ROOT) not in sys.path:  # as it is where this file is run as a script
+        sys.path.append(str(ROOT))
+    module = importlib.import_module(f"docs.drawings.{name.replace('-', '_')}")
+    drawing: str = module.draw()
+    return drawing
+
+
+def title_of(picture: str) -> str:
+    """Return the title of a picture, for readers who do not see it."""
+    found = re.search(r"<title>(.+?)</title>", picture)
+    assert found is not None
+    return html.unescape(found[1])
 
 
 def moving(picture: str) -> str:
@@ -151,17 +183,21 @@ def moving(picture: str) -> str:
 
 
 def source_of(argument: str) -> str:
-    """Return a file, or the definition in it that follows a `#`, with its decorators."""
-    path, _, name = argument.partition("#")
+    """Return a file, or the definitions in it that follow a `#`, with their decorators."""
+    path, _, names = argument.partition("#")
     text = (ROOT / path).read_text(encoding="utf-8")
-    if not name:
+    if not names:
         return text
-    found: ast.AST = ast.parse(text)
-    for part in name.split("."):
-        found = definition(found, part, argument)
-    assert isinstance(found, Definition)
-    first = min(node.lineno for node in [found, *found.decorator_list])
-    return textwrap.dedent("\n".join(text.splitlines()[first - 1 : found.end_lineno]))
+    module, lines = ast.parse(text), text.splitlines()
+    shown = []
+    for name in names.split():
+        found: ast.AST = module
+        for part in name.split("."):
+            found = definition(found, part, argument)
+        assert isinstance(found, Definition)
+        first = min(node.lineno for node in [found, *found.decorator_list])
+        shown.append(textwrap.dedent("\n".join(lines[first - 1 : found.end_lineno])))
+    return "\n\n\n".join(shown)  # as the formatter, which reads pages too, wants it
 
 
 def definition(scope: ast.AST, name: str, argument: str) -> Definition:

@@ -72,9 +72,10 @@ class Square(Shape):
         ("shapes.py#Square", SQUARE),
         ("shapes.py#Square.area", "@property\ndef area(self) -> int:\n    return self.side**2"),
         ("shapes.py#draw", "async def draw() -> None: ..."),
+        ("shapes.py#draw Square", f"async def draw() -> None: ...\n\n\n{SQUARE}"),
     ],
 )
-def test_a_marker_names_a_file_or_one_definition_of_it(
+def test_a_marker_names_a_file_or_definitions_of_it(
     argument: str,
     shown: str,
     recorder: ModuleType,
@@ -112,6 +113,38 @@ def test_a_transcript_is_folded_below_its_picture(
         "<!-- end -->\n"
     )
     assert recorded[tmp_path / "pictures" / "lamport-plain.svg"].startswith("<svg")
+
+
+def test_a_picture_links_its_transcript(
+    recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "algorithms" / "page.md"
+    page.parent.mkdir()
+    page.write_text("<!-- picture: ring-suspicion -->\n<!-- end -->\n", encoding="utf-8")
+    monkeypatch.setattr(recorder, "DOCS", tmp_path)
+    recorded = recorder.record_page(page)
+    title = "Two false suspicions: the list without the leader is the last to come round"
+    assert recorded[page] == (
+        "<!-- picture: ring-suspicion -->\n"
+        f"![{title}](../pictures/ring-suspicion.svg)\n\n"
+        "[Its transcript](../../tests/scenarios/ring-suspicion.txt)\n"
+        "<!-- end -->\n"
+    )
+
+
+def test_each_drawing_is_on_a_page() -> None:
+    modules = (ROOT / "docs" / "drawings").glob("*.py")
+    drawings = {path.stem.replace("_", "-") for path in modules} - {"figure", "lanes"}
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert drawings == set(re.findall(r"<!-- drawing: (.+?) -->", text))
+
+
+def test_pictures_bring_their_own_paper() -> None:
+    """So they read on dark pages: the paper is white or follows the reader, never what lies below."""
+    for path in (ROOT / "docs").rglob("*.svg"):
+        picture = path.read_text(encoding="utf-8")
+        paper = re.search(r"<rect x=\"0.5\" y=\"0.5\"[^>]* fill=\"#ffffff\"", picture)
+        assert paper is not None, path.name
 
 
 def without_code(page: Path) -> str:

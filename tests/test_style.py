@@ -52,7 +52,6 @@ VARIANT = "a published variant beside the algorithm, which it differs from in on
 ONLY_SUBCLASSES = {
     "coterie.election.bully.Bully": VARIANT,
     "coterie.election.ring.Ring": VARIANT,
-    "coterie.errors.Unavailable": "errors are a tree that users catch by",
     "coterie.mutex.permission.centralized.coordinator.Centralized": VARIANT,
     "coterie.mutex.permission.lamport.Lamport": VARIANT,
     "coterie.mutex.quorum.fault_tolerant.process.FaultTolerant": VARIANT,
@@ -84,23 +83,26 @@ ROOMS = {
     "audit": "engines errors postgresql system transactions transactions.isolation"
     " transactions.serializability",
     "catalogue": "errors process",
-    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client"
+    "cli": "aio audit catalogue cluster cluster.admin cluster.change cluster.classic cluster.client"
     " cluster.runtime cluster.voter cluster.wire coterie deadlock diagram engines errors explore"
     " lab locks process scenario simulate stack stack.workloads stack.world system trace"
     " transactions transactions.isolation transactions.serializability transactions.trials web",
     "clocks": "errors process",
-    "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
-    " process",
-    "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks",
+    "cluster": "catalogue cluster.classic cluster.client cluster.runtime cluster.wire coteries"
+    " errors locks mutex process",
+    "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks mutex"
+    " system",
+    "cluster.change": "cluster cluster.admin cluster.runtime cluster.voter cluster.wire coteries"
+    " errors locks mutex system",
     "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
     " process system trace",
-    "cluster.client": "aio cluster.admin cluster.runtime cluster.voter cluster.wire"
+    "cluster.client": "aio cluster cluster.admin cluster.runtime cluster.voter cluster.wire"
     " deadlock.service errors locks mutex system",
     "cluster.runtime": "alarm errors process system",
     "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
     " transactions.schemes transactions.site transactions.store",
-    "cluster.voter": "cluster.admin cluster.runtime cluster.wire deadlock.service errors locks"
-    " mutex system telemetry",
+    "cluster.voter": "aio cluster cluster.admin cluster.change cluster.runtime cluster.wire"
+    " deadlock.service errors locks mutex system telemetry",
     "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
     "deadlock": "diagram errors",
@@ -125,6 +127,7 @@ ROOMS = {
     "stack.world": "system trace",
     "sync": "aio errors locks system",
     "system": "syncer",
+    "tasks": "cluster locks",
     "telemetry": "errors system",
     "testing": "cluster errors locks sync",
     "trace": "diagram errors web",
@@ -148,6 +151,7 @@ OF_THE_STACK = (
     "coterie.locks",
     "coterie.process",
     "coterie.sync",
+    "coterie.tasks",
     "coterie.telemetry",
     "coterie.transactions.site",
     "coterie.transactions.store",

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import coterie
+from coterie import locks
 from coterie.engines.file.engine import FileEngine
 
 Moments: TypeAlias = list[tuple[int, int]]  # before and after a look, in nanoseconds
@@ -134,10 +135,10 @@ class Worker:
         )
 
     async def _run_tasks(self, number: int) -> None:
-        async with coterie.connect(self._url) as c:
+        async with locks.connect(self._url) as c:
             await asyncio.gather(*(self._work_in_task(c) for _ in range(number)))
 
-    async def _work_in_task(self, c: coterie.Coordinator) -> None:
+    async def _work_in_task(self, c: locks.Coordinator) -> None:
         while True:
             wish = self._wish()
             began = time.monotonic_ns()
@@ -162,7 +163,7 @@ class Worker:
             await held.release()
 
     def _run_threads(self, number: int) -> None:
-        inner = coterie.connect(self._url)
+        inner = locks.connect(self._url)
         failed: list[BaseException] = []
 
         def work(stood: Moments) -> None:
@@ -214,7 +215,7 @@ class Worker:
             held.release()
 
 
-def stands(c: coterie.Coordinator, owner: object) -> bool:
+def stands(c: locks.Coordinator, owner: object) -> bool:
     """Return True if a request has joined the line."""
     assert isinstance(c.engine, FileEngine)
     return c.engine.stands(owner)

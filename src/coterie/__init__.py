@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from coterie import sync
-    from coterie.cluster.join import join
     from coterie.cluster.store import join_store
     from coterie.errors import (
         AcquireTimeout,
@@ -28,18 +27,19 @@ if TYPE_CHECKING:
         Undeclared,
         UsageError,
     )
-    from coterie.locks import (
+    from coterie.locks import Party
+    from coterie.locks.current import current_token
+    from coterie.tasks import (
         Coordinator,
         Held,
         HeldAll,
         Lock,
         LockAll,
         LockAny,
-        Party,
         Semaphore,
+        connect,
     )
-    from coterie.locks.connection import connect
-    from coterie.locks.current import current_token
+    from coterie.tasks.join import join
     from coterie.transactions import Store, Transaction
 
     __version__: str
@@ -79,7 +79,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "cluster.join": ("join",),
     "cluster.store": ("join_store",),
     "errors": (
         "AcquireTimeout",
@@ -98,18 +97,19 @@ _HOMES = {
         "Undeclared",
         "UsageError",
     ),
-    "locks": (
+    "locks": ("Party",),
+    "locks.current": ("current_token",),
+    "tasks": (
         "Coordinator",
         "Held",
         "HeldAll",
         "Lock",
         "LockAll",
         "LockAny",
-        "Party",
         "Semaphore",
         "connect",
     ),
-    "locks.current": ("current_token",),
+    "tasks.join": ("join",),
     "transactions": ("Store", "Transaction"),
 }
 
@@ -131,5 +131,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Name what is there and what would be imported."""
-    return sorted({*globals(), *__all__})
+    """Name what a program may use, imported or not."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -12,9 +12,11 @@
     ├── DeadlockDetected    no mistake: a wait that could never end; this request gives way
     ├── LockLost            a lock that was taken away while it was held
     ├── Conflict            a transaction that was aborted because of others; safe to run again
+    ├── ChangeConflict      a change of a cluster that was meant for what another has changed
     ├── OutcomeUnknown      a transaction that may have committed or not
     └── Unavailable         no service: a directory that cannot be written, no node that answers
-        └── NoQuorum        too few nodes of a cluster can be reached to decide anything
+        ├── NoQuorum        too few nodes of a cluster can be reached to decide anything
+        └── NotFormed       nodes that have not met yet, so that their voters cannot be changed
 
 Two questions decide every error: whose fault is it, and may it have happened anyway?
 ``definite`` answers the second: True means that nothing has taken effect and nothing will.
@@ -160,6 +162,13 @@ class Conflict(CoterieError):  # noqa: N818 - the name that users of transaction
         self.above = above
 
 
+class ChangeConflict(CoterieError):  # noqa: N818 - says what is the matter, like its siblings
+    """Another change of the cluster came first, and this one was meant for what was there before."""
+
+    exit_status = 75
+    definite = True
+
+
 class OutcomeUnknown(CoterieError):  # noqa: N818 - says what is the matter, like its siblings
     """A transaction that may have committed or not: running it again may do its work twice."""
 
@@ -174,3 +183,7 @@ class Unavailable(CoterieError):  # noqa: N818 - says what is the matter, like i
 
 class NoQuorum(Unavailable):
     """Too few nodes of a cluster can be reached to decide who holds a lock."""
+
+
+class NotFormed(Unavailable):
+    """The nodes of the cluster have not all met yet, so that its voters cannot be changed."""

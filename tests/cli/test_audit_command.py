@@ -93,3 +93,13 @@ def test_a_missing_library_is_told_with_its_extra(
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     assert run(["audit", "postgresql://host/db"]) == 78
     assert "pip install 'coterie[postgresql]'" in capsys.readouterr().err
+
+
+def test_several_servers_of_redis_are_refused_rather_than_one_of_them_chosen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("redis")
+    assert run(["audit", "redis://me:secret@one:6379,two:6380"]) == 64
+    complaint = capsys.readouterr().err
+    assert "redis://one:6379,two:6380: one server is audited at a time" in complaint
+    assert "secret" not in complaint

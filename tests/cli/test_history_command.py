@@ -14,7 +14,9 @@ from coterie.cli import run
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 HISTORIES = DOCS / "histories"
-PAGE = (DOCS / "history.md").read_text(encoding="utf-8")
+PAGES = "".join(
+    (DOCS / name).read_text(encoding="utf-8") for name in ("history.md", "history-versions.md")
+)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -154,11 +156,11 @@ def test_pictures_stay_small(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("name", ["on-call", "transfer", "thomas", "thomas-printed", "lost-reply"])
-def test_the_command_prints_what_the_page_shows(
+def test_the_command_prints_what_the_pages_show(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(["history", str(HISTORIES / f"{name}.jsonl")])
-    assert capsys.readouterr().out.rstrip() in PAGE
+    assert capsys.readouterr().out.rstrip() in PAGES
 
 
 def test_the_picture_of_the_page_is_the_one_that_the_command_draws(

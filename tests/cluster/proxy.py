@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-import coterie
+from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.ports import free_ports
@@ -165,7 +165,7 @@ class Proxy:
 class Program:
     """A program, with a proxy on the way to each node."""
 
-    def __init__(self, coordinator: coterie.Coordinator, proxies: list[Proxy]) -> None:
+    def __init__(self, coordinator: locks.Coordinator, proxies: list[Proxy]) -> None:
         self.coordinator = coordinator
         self.proxies = proxies
 
@@ -193,7 +193,7 @@ class Network:
             await proxy.start()
             self._stack.push_async_callback(proxy.stop)
         url = "coterie://" + ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
-        coordinator = await self._stack.enter_async_context(coterie.connect(url))
+        coordinator = await self._stack.enter_async_context(locks.connect(url))
         return Program(coordinator, proxies)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.config import Config, convert
 from coterie.cluster.ports import free_ports
-from coterie.cluster.store import ClusterStore, join_store
+from coterie.cluster.store import ClusterStore, join_store, own_site
 from coterie.errors import Conflict
 from coterie.transactions.site.placement import site_of
 
@@ -68,7 +68,7 @@ class Sites:
         return self.stores[name]
 
     def messages(self) -> int:
-        return sum(store.site.node.sent for store in self.stores.values())
+        return sum(own_site(store).node.sent for store in self.stores.values())
 
     def unsettled(self) -> list[Any]:
         """Tell what is under way anywhere."""

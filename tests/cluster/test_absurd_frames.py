@@ -90,7 +90,7 @@ def answered(*frames: msgspec.Struct) -> tuple[bool, bool]:
         connection.use(lambda _: None)
         admitted.append(hello)
 
-    greeter = Greeter(CREDENTIALS, "a", "a start", lambda: 5, admit)
+    greeter = Greeter(lambda: CREDENTIALS, "a", "a start", lambda: 5, admit)
     connection = Connection(greeter.greet)
     connection.connection_made(Wire())
     for frame in frames:
@@ -203,7 +203,10 @@ def test_a_program_with_three_nodes_goes_on_whatever_one_of_them_says(
         lines[connection] = hello
 
     async def main() -> list[int]:
-        liar = Listener(config, "a", "a start", lambda: next(clocks), admit)
+        mine = config.membership.credentials(b"")
+        liar = Listener(
+            config, "a", "a start", lambda: next(clocks), admit, credentials=lambda: mine
+        )
         await liar.open()
         nodes = [Node(config, name, new_cluster=True) for name in ("b", "c")]
         for node in nodes:
@@ -246,7 +249,7 @@ def test_a_configuration_that_makes_no_sense_is_not_believed() -> None:
         except (ProtocolError, msgspec.ValidationError):
             refused += 1
         else:
-            participant(learnt.settings, 1)
+            participant(learnt.configuration, 1)
     assert refused > 50
 
 
@@ -275,7 +278,11 @@ def voter() -> VoterHost:
     def fail(error: OSError) -> None:
         raise error
 
-    voting = VoterHost(convert(document(1)).membership, "a", None, fail, new_cluster=True)
+    def reach(name: str, address: str, done: Any) -> None:
+        raise AssertionError(f"{name} at {address} is not called here: {done}")
+
+    membership = convert(document(1)).membership
+    voting = VoterHost(membership, "a", None, fail, reach=reach, new_cluster=True)
     voting.start()
     return voting
 

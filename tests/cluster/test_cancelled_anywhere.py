@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 import coterie
+from coterie import locks
 from coterie.aio import to_the_end
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.engines.file.engine import FileEngine
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from coterie.locks import Acquirable
 
-    Work: TypeAlias = Callable[[coterie.Coordinator], Coroutine[Any, Any, object]]
+    Work: TypeAlias = Callable[[locks.Coordinator], Coroutine[Any, Any, object]]
 
 MOMENTS = ("before", "after", "with")  # of what it waits for
 NAMES = ("a", "b", "s/permit-1", "s/permit-2")
@@ -87,7 +88,7 @@ async def attempt(acquirable: Acquirable[Any]) -> None:
         await held.release()
 
 
-async def follow(c: coterie.Coordinator) -> None:
+async def follow(c: locks.Coordinator) -> None:
     async with contextlib.aclosing(c.observe("a")) as leaders:
         async for leader in leaders:
             if leader is None:
@@ -118,7 +119,7 @@ WORKS: dict[str, tuple[Work, tuple[str, ...]]] = {
 }
 
 
-def left_behind(c: coterie.Coordinator) -> list[object]:
+def left_behind(c: locks.Coordinator) -> list[object]:
     """List what a coordinator still holds, waits for, or remembers of waiting."""
     engine = c.engine
     left: list[object] = [*c.held]
@@ -132,7 +133,7 @@ def left_behind(c: coterie.Coordinator) -> list[object]:
 
 
 async def cancelled_once(
-    c: coterie.Coordinator, other: coterie.Coordinator, work: Driven, busy: tuple[str, ...]
+    c: locks.Coordinator, other: locks.Coordinator, work: Driven, busy: tuple[str, ...]
 ) -> None:
     """Begin while others hold the locks, who leave a little later; nothing is left at the end."""
     holding = [await other.lock(name).acquire(timeout=9) for name in busy]
@@ -158,7 +159,7 @@ async def cancelled_once(
 
 
 async def cancelled_everywhere(
-    c: coterie.Coordinator, other: coterie.Coordinator, name: str, *, contended: bool
+    c: locks.Coordinator, other: locks.Coordinator, name: str, *, contended: bool
 ) -> None:
     make, busy = WORKS[name]
     for moment in MOMENTS:
@@ -190,7 +191,7 @@ async def test_nothing_is_left_behind_in_a_directory(
     name: str, contended: bool, tmp_path: Path
 ) -> None:
     url = f"file:{tmp_path}"
-    async with coterie.connect(url) as c, coterie.connect(url) as other:
+    async with locks.connect(url) as c, locks.connect(url) as other:
         await cancelled_everywhere(c, other, name, contended=contended)
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie import locks
 from coterie.catalogue import algorithms
 from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.classic.node import Classic, Program, choose
 from coterie.cluster.config import convert
+from coterie.cluster.join import join
 from coterie.mutex.permission.centralized import coordinator_of
 from coterie.process import Mutex
 from tests.cluster.local_cluster import document, until, url_of
@@ -33,12 +35,12 @@ CLASSICS = [
 
 
 @contextlib.asynccontextmanager
-async def members(config: Config) -> AsyncIterator[list[coterie.Coordinator]]:
+async def members(config: Config) -> AsyncIterator[list[locks.Coordinator]]:
     """Run all nodes of a configuration here."""
     async with contextlib.AsyncExitStack() as stack:
         taking = []
         for member in config.membership.members:
-            joined = coterie.join(config, node=member.name)
+            joined = join(config, node=member.name)
             taking.append(await stack.enter_async_context(joined))
         yield taking
 
@@ -47,7 +49,7 @@ def fail(failure: coterie.Unavailable) -> None:
     raise failure
 
 
-def node_of(coordinator: coterie.Coordinator) -> Classic:
+def node_of(coordinator: locks.Coordinator) -> Classic:
     engine = coordinator.engine
     assert isinstance(engine, ClassicEngine)
     return engine.node
@@ -58,7 +60,7 @@ def run_turns(config: Config, turns: int) -> list[int]:
     entered: list[int] = []
     inside = 0
 
-    async def enter(coordinator: coterie.Coordinator, number: int) -> None:
+    async def enter(coordinator: locks.Coordinator, number: int) -> None:
         nonlocal inside
         for _ in range(turns):
             async with coordinator.lock("x") as held:
@@ -127,7 +129,7 @@ def test_who_is_denied_pauses_about_as_long_as_a_try_takes(monkeypatch: pytest.M
         async with members(config) as taking:
             began = asyncio.get_running_loop().time()
 
-            async def enter(coordinator: coterie.Coordinator) -> None:
+            async def enter(coordinator: locks.Coordinator) -> None:
                 for _ in range(5):
                     async with coordinator.lock("x"):
                         await asyncio.sleep(0)
@@ -172,7 +174,7 @@ def test_messages_come_once_and_in_order_over_broken_connections() -> None:
     async def main() -> None:
         async with asyncio.timeout(20), members(config) as taking:
 
-            async def enter(coordinator: coterie.Coordinator) -> None:
+            async def enter(coordinator: locks.Coordinator) -> None:
                 for _ in range(10):
                     async with coordinator.lock("x"):
                         for peer in node_of(coordinator).peers:
@@ -211,9 +213,7 @@ def test_a_lost_node_is_reported_to_those_who_watch_it() -> None:
         async with asyncio.timeout(20), contextlib.AsyncExitStack() as stack:
             coordinator = Classic(config, "a", Program(failure=fail))
             await coordinator.start()
-            clients = [
-                await stack.enter_async_context(coterie.join(config, node=name)) for name in "bc"
-            ]
+            clients = [await stack.enter_async_context(join(config, node=name)) for name in "bc"]
             for client in clients:
                 async with client.lock("x"):
                     pass
@@ -248,7 +248,7 @@ def test_programs_outside_the_nodes_are_refused() -> None:
     async def main() -> None:
         async with members(config):
             with pytest.raises(coterie.UsageError, match="take part as one of a, b"):
-                async with coterie.connect(url_of(config)):
+                async with locks.connect(url_of(config)):
                     pass
 
     asyncio.run(main())
@@ -264,7 +264,7 @@ def test_the_algorithm_of_1996_declares_none_dead_that_answers(
     async def main() -> list[list[int]]:
         async with members(config) as taking:
 
-            async def enter(coordinator: coterie.Coordinator) -> None:
+            async def enter(coordinator: locks.Coordinator) -> None:
                 async with coordinator.lock("x"):
                     await passing(5.0)  # many times T_max
 
@@ -284,18 +284,16 @@ def test_a_restarted_node_is_refused_and_told_why(
 
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
-            first = coterie.join(config, node="a")
+            first = join(config, node="a")
             await first.open()
-            others = [
-                await stack.enter_async_context(coterie.join(config, node=name)) for name in "bc"
-            ]
+            others = [await stack.enter_async_context(join(config, node=name)) for name in "bc"]
             for member in (first, *others):
                 async with member.lock("x"):
                     pass
             held = await others[0].lock("x").acquire()
             assert held
             await first.close()
-            again = await stack.enter_async_context(coterie.join(config, node="a"))
+            again = await stack.enter_async_context(join(config, node="a"))
             with pytest.raises(coterie.Unavailable, match=reason):
                 await again.lock("x").acquire()
             with pytest.raises(coterie.Unavailable, match=reason):
@@ -317,17 +315,15 @@ def test_a_node_of_1996_returns_where_disks_count_the_starts(
 
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
-            first = coterie.join(config, node="a")
+            first = join(config, node="a")
             await first.open()
-            others = [
-                await stack.enter_async_context(coterie.join(config, node=name)) for name in "bc"
-            ]
+            others = [await stack.enter_async_context(join(config, node=name)) for name in "bc"]
             for member in (first, *others):
                 async with member.lock("x"):
                     pass
             async with others[0].lock("x"):
                 await first.close()
-                again = await stack.enter_async_context(coterie.join(config, node="a"))
+                again = await stack.enter_async_context(join(config, node="a"))
                 waiting = asyncio.ensure_future(again.lock("x").acquire())
                 await passing(3.0)  # it is back, and in nobody's absence may it enter
                 assert not waiting.done()
@@ -354,7 +350,7 @@ def test_all_nodes_of_1996_start_again_together(
         for _ in range(3):
             async with members(config) as taking:
 
-                async def enter(coordinator: coterie.Coordinator) -> None:
+                async def enter(coordinator: locks.Coordinator) -> None:
                     async with coordinator.lock("x"):
                         pass
 
@@ -370,14 +366,14 @@ def test_without_a_data_directory_a_node_of_1996_is_refused_like_any_other(
 
     async def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
-            first = coterie.join(config, node="a")
+            first = join(config, node="a")
             await first.open()
             for name in "bc":
-                await stack.enter_async_context(coterie.join(config, node=name))
+                await stack.enter_async_context(join(config, node=name))
             async with first.lock("x"):
                 pass
             await first.close()
-            again = await stack.enter_async_context(coterie.join(config, node="a"))
+            again = await stack.enter_async_context(join(config, node="a"))
             with pytest.raises(
                 coterie.Unavailable, match="restarts of nodes without a data directory"
             ):

@@ -144,7 +144,8 @@ def test_a_receipt_for_what_was_not_sent_ends_the_connection(
         connection.send(Receipt(seq))
 
     async def main() -> None:
-        liar = Listener(config, "b", "a start", lambda: 0, admit)
+        mine = config.membership.credentials(b"")
+        liar = Listener(config, "b", "a start", lambda: 0, admit, credentials=lambda: mine)
         await liar.open()
         await node.start()
         await until(lambda: f"a receipt for letter {seq}" in caplog.text, "a complaint")

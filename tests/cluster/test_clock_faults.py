@@ -21,6 +21,8 @@ from tests.cluster.virtual_time import Clock, owning, passing, run
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from coterie import locks
+
 LEASE = 1.0
 RATE_ERROR = 0.2
 LOOK_SECONDS = 0.01
@@ -67,7 +69,7 @@ class Worker:
 
     def __init__(self, program: Program, registers: Registers, dice: Random) -> None:
         self.program = program
-        self.held: coterie.Held | None = None
+        self.held: locks.Held | None = None
         self.tokens: list[int] = []
         self._registers = registers
         self._dice = dice

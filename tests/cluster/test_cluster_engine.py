@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.node import Node
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class World:
     """A running cluster and some programs connected to it."""
 
-    def __init__(self, nodes: list[Node], programs: list[coterie.Coordinator]) -> None:
+    def __init__(self, nodes: list[Node], programs: list[locks.Coordinator]) -> None:
         self.nodes = nodes
         self.programs = programs
 
@@ -52,8 +53,7 @@ async def world(programs: int = 1, size: int = 3, **changes: Any) -> AsyncIterat
     async with contextlib.AsyncExitStack() as stack:
         nodes = await stack.enter_async_context(running(config))
         opened = [
-            await stack.enter_async_context(coterie.connect(url_of(config)))
-            for _ in range(programs)
+            await stack.enter_async_context(locks.connect(url_of(config))) for _ in range(programs)
         ]
         made = World(nodes, opened)
         for program in range(programs):
@@ -379,7 +379,7 @@ def test_no_cluster_at_the_url_is_said_with_the_reason(monkeypatch: pytest.Monke
 
     async def main() -> None:
         with pytest.raises(coterie.Unavailable, match=r"connection refused at 127\.0\.0\.1:\d+$"):
-            async with coterie.connect(url_of(config)):
+            async with locks.connect(url_of(config)):
                 pass
 
     asyncio.run(main())
@@ -396,11 +396,11 @@ def test_a_program_knows_within_a_moment_that_all_nodes_have_restarted(
                 node = Node(config, member.name)
                 await node.start()
                 stack.push_async_callback(node.stop)
-            async with coterie.connect(url_of(config)) as c:
+            async with locks.connect(url_of(config)) as c:
                 asking = asyncio.ensure_future(c.lock("x").acquire())
                 await asyncio.sleep(1.0)
                 assert re.search(
-                    r"no quorum of cluster 'test' votes \(a abstains for [56]\d\.\d s: it has restarted",
+                    r"no quorum of cluster 'test' votes \(a abstains for [56]\d\.\d s: it has just started",
                     str(c.engine.obstacle("x")),
                 )
                 held = await asking

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
+from coterie.cluster.join import join
 from coterie.cluster.voter.metrics import participant_metrics
 from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_collection import Suspicion
@@ -36,7 +38,7 @@ QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")
 class Program:
     """A program connected to the cluster, whose task holds one thing and then wants another."""
 
-    def __init__(self, c: coterie.Coordinator) -> None:
+    def __init__(self, c: locks.Coordinator) -> None:
         self.c = c
         assert isinstance(c.engine, ClusterEngine)
         self.engine = c.engine
@@ -117,7 +119,7 @@ async def world(
         nodes = await stack.enter_async_context(running(config))
         url = url_of(config) + parameters
         opened = [
-            Program(await stack.enter_async_context(coterie.connect(url))) for _ in range(programs)
+            Program(await stack.enter_async_context(locks.connect(url))) for _ in range(programs)
         ]
         yield World(nodes, opened)
 
@@ -186,7 +188,7 @@ def test_nodes_that_take_locks_themselves_are_asked_like_others() -> None:
     async def main() -> None:
         async with asyncio.timeout(20), contextlib.AsyncExitStack() as stack:
             joined = [
-                await stack.enter_async_context(coterie.join(config, node=name, new_cluster=True))
+                await stack.enter_async_context(join(config, node=name, new_cluster=True))
                 for name in "abc"
             ]
             made = World([], [Program(c) for c in joined])
@@ -205,7 +207,7 @@ def test_the_error_names_the_cycle_with_owners_locks_and_tokens() -> None:
         caught: list[DeadlockDetected] = []
         ready = asyncio.Barrier(2)
 
-        async def cross(c: coterie.Coordinator, first: str, second: str) -> int:
+        async def cross(c: locks.Coordinator, first: str, second: str) -> int:
             async with c.lock(first) as held:
                 await ready.wait()
                 try:
@@ -286,7 +288,7 @@ def test_locks_with_leases_of_their_own_are_part_of_the_circle() -> None:
         ann, bob = made.programs
         ready = asyncio.Barrier(2)
 
-        async def cross(first: coterie.Lock, second: coterie.Lock) -> str:
+        async def cross(first: locks.Lock, second: locks.Lock) -> str:
             async with first:
                 await ready.wait()
                 try:
@@ -322,7 +324,7 @@ def test_switched_off_they_wait_until_their_patience_ends() -> None:
 
 def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> None:
     def detects(url: str) -> bool:
-        return coterie.connect(url).engine.waits.detects
+        return locks.connect(url).engine.waits.detects
 
     assert detects("coterie://a:1")
     assert detects("coterie://a:1?deadlock-detection=on")
@@ -330,13 +332,13 @@ def test_the_file_and_the_url_say_whether_a_program_detects(tmp_path: Path) -> N
     with pytest.raises(
         coterie.UsageError, match="deadlock-detection must be on or off, got 'maybe'"
     ):
-        coterie.connect("coterie://a:1?deadlock-detection=maybe")
+        locks.connect("coterie://a:1?deadlock-detection=maybe")
     path = tmp_path / "coterie.toml"
     path.write_text('[nodes.a]\naddress = "127.0.0.1:1"\n')
     assert detects(f"coterie:{path}")
     path.write_text('deadlock-detection = false\n[nodes.a]\naddress = "127.0.0.1:1"\n')
     assert not detects(f"coterie:{path}")
-    assert not coterie.join(path, node="a").engine.waits.detects
+    assert not join(path, node="a").engine.waits.detects
 
 
 def test_whoever_does_not_detect_is_not_chosen() -> None:
@@ -528,7 +530,7 @@ def test_a_user_who_gives_up_while_it_is_found_leaves_no_request() -> None:
 def test_a_lock_that_a_thousand_wait_for_costs_no_more_to_ask_about() -> None:
     """The voter asks its owner and not the queue; the tasks of a program search together."""
 
-    async def wait(c: coterie.Coordinator, own: str) -> None:
+    async def wait(c: locks.Coordinator, own: str) -> None:
         async with c.lock(own), c.lock("hot"):
             pass
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.report import describe_obstacles
@@ -88,7 +89,7 @@ class Referee:
         return survey.holds(wanted)
 
 
-def random_wish(c: coterie.Coordinator, random: Random, sharing: float) -> Any:
+def random_wish(c: locks.Coordinator, random: Random, sharing: float) -> Any:
     """Want one lock, any of two, two, or one and any of two; some of them in shared mode."""
     one, two, three = (
         c.lock(name, shared=random.random() < sharing) for name in random.sample(LOCKS, 3)
@@ -104,7 +105,7 @@ def random_wish(c: coterie.Coordinator, random: Random, sharing: float) -> Any:
             return c.lock_any(c.lock_all(one, two), three)
 
 
-async def work(c: coterie.Coordinator, random: Random, sharing: float) -> int:
+async def work(c: locks.Coordinator, random: Random, sharing: float) -> int:
     """Take something, then something else, again and again; count the rounds that went well."""
     done = 0
     for _ in range(ROUNDS):
@@ -120,7 +121,7 @@ async def work(c: coterie.Coordinator, random: Random, sharing: float) -> int:
 
 async def soak(urls: list[str], referee: Referee, seed: int, sharing: float = 0.0) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        programs = [await stack.enter_async_context(coterie.connect(url)) for url in urls]
+        programs = [await stack.enter_async_context(locks.connect(url)) for url in urls]
         engines = [program.engine for program in programs]
         referee.all_waits = [engine.waits for engine in engines]
         referee.engines = [engine for engine in engines if isinstance(engine, ClusterEngine)]

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie import locks
 from coterie.cluster.classic.election import ElectionEngine
 from coterie.cluster.config import convert
+from coterie.cluster.join import join
 from coterie.cluster.wire import link
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
@@ -38,12 +40,12 @@ def configuration(name: str, size: int = 3, folder: Path | None = None) -> Confi
 
 
 @contextlib.asynccontextmanager
-async def joined(config: Config, names: str) -> AsyncIterator[dict[str, coterie.Coordinator]]:
+async def joined(config: Config, names: str) -> AsyncIterator[dict[str, locks.Coordinator]]:
     """Join as these nodes; those that are taken out of the result are closed by the test."""
-    members: dict[str, coterie.Coordinator] = {}
+    members: dict[str, locks.Coordinator] = {}
     try:
         for name in names:
-            members[name] = coterie.join(config, node=name)
+            members[name] = join(config, node=name)
             await members[name].open()
         yield members
     finally:
@@ -51,7 +53,7 @@ async def joined(config: Config, names: str) -> AsyncIterator[dict[str, coterie.
             await member.close()
 
 
-async def agree(members: dict[str, coterie.Coordinator], leader: str) -> None:
+async def agree(members: dict[str, locks.Coordinator], leader: str) -> None:
     """Wait until all members follow that node, and see that it stays so."""
 
     async def follow() -> set[str]:
@@ -75,7 +77,7 @@ def test_the_others_agree_when_the_leader_ends_and_again_when_it_returns(
             await members.pop("c").close()
             await passing(3 * LEASE)
             await agree(members, "b")
-            members["c"] = coterie.join(config, node="c")
+            members["c"] = join(config, node="c")
             await members["c"].open()
             await agree(members, "c")
 
@@ -93,7 +95,7 @@ def test_a_leader_that_is_back_before_it_was_missed_leads_again(
             await agree(members, "c")
             for returning in "cba":
                 await members.pop(returning).close()
-                members[returning] = coterie.join(config, node=returning)
+                members[returning] = join(config, node=returning)
                 await members[returning].open()
                 await passing(LEASE / 2)
                 await agree(members, "c")
@@ -110,7 +112,7 @@ def test_nodes_that_were_never_there_are_not_waited_for_longer_than_a_lease(
     async def main() -> None:
         async with joined(config, "ab") as members:
             await agree(members, "b")
-            members["d"] = coterie.join(config, node="d")
+            members["d"] = join(config, node="d")
             await members["d"].open()
             await agree(members, "d")
 

@@ -11,7 +11,7 @@ from tests.cluster.test_cluster_engine import World, in_world
 if TYPE_CHECKING:
     import pytest
 
-    import coterie
+    from coterie import locks
 
 VOTERS = 3
 
@@ -92,7 +92,7 @@ def test_under_load_an_entry_costs_three_frames_with_each_voter() -> None:
     """Release, Request and Grant; votes that are displaced cost more, and those are few."""
     rounds, programs = 50, 4
 
-    async def work(program: coterie.Coordinator) -> None:
+    async def work(program: locks.Coordinator) -> None:
         for _ in range(rounds):
             async with program.lock("x"):
                 await asyncio.sleep(0)

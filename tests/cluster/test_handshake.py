@@ -98,9 +98,8 @@ def test_another_version_of_the_protocol_is_refused() -> None:
     config = config_with()
     other = caller(config)
     other.hello = msgspec.structs.replace(other.hello, protocol=frames.PROTOCOL + 1)
-    spoken = (
-        f"the caller speaks protocol {frames.PROTOCOL + 1} and this node protocol {frames.PROTOCOL}"
-    )
+    versions = f"{frames.OLDEST_PROTOCOL} to {frames.PROTOCOL}"
+    spoken = f"the caller speaks protocol {frames.PROTOCOL + 1} and this node protocols {versions}"
     refused = refusal(config, other)
     assert spoken in refused
     assert "\n" not in refused

@@ -11,6 +11,7 @@ import pytest
 import coterie
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
+from coterie.cluster.join import join
 from coterie.cluster.voter.metrics import participant_metrics
 from coterie.telemetry.text import render
 from tests.cluster.local_cluster import document
@@ -26,7 +27,7 @@ def test_voting_programs_share_locks_without_any_other_node() -> None:
         tokens = []
         async with contextlib.AsyncExitStack() as stack:
             members = [
-                await stack.enter_async_context(coterie.join(config, node=name, new_cluster=True))
+                await stack.enter_async_context(join(config, node=name, new_cluster=True))
                 for name in "abc"
             ]
             for member in members * 2:
@@ -40,7 +41,7 @@ def test_voting_programs_share_locks_without_any_other_node() -> None:
 
 def test_a_cluster_of_one_program_needs_no_connection() -> None:
     async def main() -> None:
-        async with coterie.join(document(1), node="a", new_cluster=True) as alone:
+        async with join(document(1), node="a", new_cluster=True) as alone:
             async with alone.lock("x") as held:
                 assert held.valid
                 assert (await alone.holders("x"))[0].token == held.token
@@ -58,7 +59,7 @@ def test_a_program_that_ends_in_good_order_goes_on_after_its_restart(tmp_path: P
 
     async def once(*, new: bool) -> int:
         async with (
-            coterie.join(config, node="a", new_cluster=new) as alone,
+            join(config, node="a", new_cluster=new) as alone,
             alone.lock("x", timeout=5) as held,
         ):
             return held.token
@@ -70,4 +71,4 @@ def test_a_program_that_ends_in_good_order_goes_on_after_its_restart(tmp_path: P
 
 def test_an_unknown_node_is_refused() -> None:
     with pytest.raises(coterie.ConfigError, match="no node is called 'd'; the nodes are: a, b, c"):
-        coterie.join(document(3), node="d")
+        join(document(3), node="d")

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie import locks
 from coterie.catalogue import algorithms
 from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.config import convert
+from coterie.cluster.join import join
 from coterie.cluster.wire import link
 from coterie.process import Mutex
 from tests.cluster.local_cluster import NAMES, PATIENCE_SECONDS, document
@@ -54,8 +56,8 @@ def wish(name: str, variant: str, size: int = 4, lease: float = LEASE) -> dict[s
 
 
 @contextlib.asynccontextmanager
-async def members(config: Config) -> AsyncIterator[list[coterie.Coordinator]]:
-    made = [coterie.join(config, node=member.name) for member in config.membership.members]
+async def members(config: Config) -> AsyncIterator[list[locks.Coordinator]]:
+    made = [join(config, node=member.name) for member in config.membership.members]
     try:
         for member in made:
             await member.open()
@@ -85,7 +87,7 @@ def test_under_contention_the_others_go_on_without_a_node_that_ends(
     async def main() -> None:
         async with members(config) as taking:
 
-            async def enter(member: coterie.Coordinator, lock: str) -> None:
+            async def enter(member: locks.Coordinator, lock: str) -> None:
                 for _ in range(3):
                     async with member.lock(lock):
                         inside[lock] += 1
@@ -134,7 +136,7 @@ def test_whoever_waits_is_told_that_a_node_is_lost(
             await taking[0].close()
             ended = await asyncio.gather(*waiting, return_exceptions=True)
             for each in ended:
-                if not isinstance(each, coterie.Held):  # the token or the votes may be elsewhere
+                if not isinstance(each, locks.Held):  # the token or the votes may be elsewhere
                     assert isinstance(each, coterie.Unavailable)
                     assert str(each).startswith(reason)
             assert any(isinstance(each, coterie.Unavailable) for each in ended)
@@ -215,7 +217,7 @@ def test_a_node_that_was_never_met_is_named(
     config = convert(wish("lamport", "plain", 3))
 
     async def main() -> None:
-        async with coterie.join(config, node="a") as one, coterie.join(config, node="b"):
+        async with join(config, node="a") as one, join(config, node="b"):
             with pytest.raises(coterie.Unavailable, match="c did not answer so far; start all"):
                 await one.lock("x").acquire(timeout=3 * LEASE)
 
@@ -247,12 +249,12 @@ class Ways:
             raise OSError("barred")
         return await self._dial(address, tls)
 
-    async def join(self, stack: contextlib.AsyncExitStack, name: str) -> coterie.Coordinator:
+    async def join(self, stack: contextlib.AsyncExitStack, name: str) -> locks.Coordinator:
         _caller.set(name)  # tasks of its links keep it
-        return await stack.enter_async_context(coterie.join(self._config, node=name))
+        return await stack.enter_async_context(join(self._config, node=name))
 
 
-def down(coordinator: coterie.Coordinator) -> list[int]:
+def down(coordinator: locks.Coordinator) -> list[int]:
     """Return which processes that of the lock x takes for down, where it finds out by itself."""
     assert isinstance(coordinator.engine, ClassicEngine)
     facts = coordinator.engine.node.process("x").seat.process.facts()
@@ -292,10 +294,10 @@ def test_one_that_has_not_been_there_is_waited_for(
     config = convert(wish(name, variant, 3))
 
     async def main() -> None:
-        async with coterie.join(config, node="a") as one, coterie.join(config, node="b"):
+        async with join(config, node="a") as one, join(config, node="b"):
             with pytest.raises(coterie.Unavailable, match="c did not answer so far; start all"):
                 await one.lock("x").acquire(timeout=20 * LEASE)
-            async with coterie.join(config, node="c"), one.lock("x"):
+            async with join(config, node="c"), one.lock("x"):
                 pass
 
     run(monkeypatch, main)

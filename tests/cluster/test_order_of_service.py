@@ -16,7 +16,7 @@ from tests.cluster.local_cluster import document, running, url_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from coterie.locks.coordinator import Coordinator
+    from coterie import Coordinator
 
 PROGRAMS = 10
 
@@ -144,31 +144,15 @@ def in_line(
     virtual_time.run(monkeypatch, main)
 
 
-def test_no_reader_of_another_program_passes_a_writer_behind_a_reader_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("program", [0, 1], ids=["the same program", "another program"])
+def test_no_reader_passes_a_writer_behind_a_reader_of_its_own(
+    program: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(line: Readers) -> None:
         await line.ask("reader", 0, shared=True)
         await line.ask("writer", 0, shared=False)
-        await line.ask("later reader", 1, shared=True)
-        assert line.order == ["reader"]
-        await line.leave("reader")
-        assert line.inside == {"writer"}
-        await line.leave("writer")
-        assert line.inside == {"later reader"}
-        await line.leave("later reader")
-
-    in_line(monkeypatch, test)
-
-
-def test_no_reader_of_the_same_program_passes_a_writer_behind_a_reader_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def test(line: Readers) -> None:
-        await line.ask("reader", 0, shared=True)
-        await line.ask("writer", 0, shared=False)
-        await line.ask("later reader", 0, shared=True)
-        assert await line.programs[0].lock("x", shared=True).acquire(blocking=False) is None
+        await line.ask("later reader", program, shared=True)
+        assert await line.programs[program].lock("x", shared=True).acquire(blocking=False) is None
         assert line.order == ["reader"]
         await line.leave("reader")
         assert line.inside == {"writer"}

@@ -24,6 +24,7 @@ from tests.cluster.test_classic import members
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from coterie import locks
     from coterie.cluster.config import Config
 
 
@@ -32,7 +33,7 @@ def recorded(config: Config, *, used_before: bool = False, seconds: float = 0.2)
     begun = asyncio.Event()
     over = asyncio.Event()
 
-    async def enter(coordinator: coterie.Coordinator) -> None:
+    async def enter(coordinator: locks.Coordinator) -> None:
         await begun.wait()
         while not over.is_set():
             async with coordinator.lock("x"):
@@ -86,7 +87,7 @@ def test_the_command_writes_a_trace_of_the_busiest_lock(
     file.write_text("\n".join(['algorithm = "ricart-agrawala"', 'cluster = "test"', *nodes]))
     over = asyncio.Event()
 
-    async def enter(coordinator: coterie.Coordinator) -> None:
+    async def enter(coordinator: locks.Coordinator) -> None:
         while not over.is_set():
             async with coordinator.lock("x"):
                 await asyncio.sleep(0)

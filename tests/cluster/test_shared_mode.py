@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
+from coterie import locks
 from coterie.cluster.voter.metrics import participant_metrics
 from coterie.telemetry.text import render
 from tests.cluster.local_cluster import COTERIE, until
@@ -27,7 +28,7 @@ class Task:
         self.made = made
         self.program = program
         self.shared = shared
-        self.held: coterie.Held | None = None
+        self.held: locks.Held | None = None
         self.inside = inside
         self._go = asyncio.Event()
         self.task = asyncio.create_task(self._run())

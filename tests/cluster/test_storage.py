@@ -15,12 +15,15 @@ from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, Unavailable
 from coterie.mutex.quorum.leased.configuration import founding
+from coterie.mutex.quorum.leased.saved import Saved
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import Voter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+DECISION = Saved(17, founding(Settings(3))).encode()
 
 
 @pytest.fixture
@@ -62,6 +65,7 @@ import os, resource, sys
 from pathlib import Path
 from coterie.cluster.runtime.descriptors import raise_limit
 from coterie.cluster.voter.storage import Storage
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import Voter
 
@@ -205,3 +209,54 @@ def test_a_restart_whose_clock_shows_an_earlier_time_does_not_trust_its_memory(
     now = system.now()
     monkeypatch.setattr(system, "now", lambda: now - 10.0)
     assert storage.recall("configuration") is None
+
+
+def test_a_directory_has_an_identity_that_lasts(tmp_path: Path) -> None:
+    identities = []
+    for _ in range(2):
+        storage = opened(tmp_path / "node")
+        identities.append(storage.identity)
+        assert not storage.is_old
+        storage.close()
+    assert identities[0] == identities[1] != ""
+
+
+def test_a_directory_that_an_earlier_version_has_used_is_known_by_its_lock(tmp_path: Path) -> None:
+    folder = tmp_path / "node"
+    folder.mkdir()
+    (folder / "lock").touch()  # it has given no vote, so it has saved nothing
+    for _ in range(2):
+        storage = opened(folder)
+        assert storage.is_old, "also at its second start"
+        storage.close()
+
+
+@pytest.mark.parametrize("bound", [b"17", b""])
+def test_what_was_decided_does_not_get_lost_without_the_identity(
+    tmp_path: Path, bound: bytes
+) -> None:
+    folder = tmp_path / "node"
+    storage = opened(folder)
+    if bound:
+        storage.save(bound)
+    identity = storage.identity
+    storage.save(DECISION)
+    storage.close()
+    again = opened(folder)
+    assert (again.identity, again.load()[0]) == (identity, DECISION)
+    again.close()
+    (folder / "bound").unlink()
+    lost = Storage(folder)
+    with pytest.raises(ConfigError, match=r"bound is missing.*coterie cluster replace"):
+        lost.open()
+    lost.close()
+
+
+def test_a_bound_alone_may_be_lost_with_a_disk_that_no_decision_names(tmp_path: Path) -> None:
+    storage = opened(tmp_path / "node")
+    storage.save(b"17")
+    storage.close()
+    (tmp_path / "node" / "bound").unlink()
+    again = opened(tmp_path / "node")
+    assert again.load()[0] == b""
+    again.close()

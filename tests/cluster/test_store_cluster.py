@@ -10,7 +10,7 @@ import pytest
 
 import coterie
 from coterie.cluster.config import convert
-from coterie.cluster.store import join_store
+from coterie.cluster.store import join_store, own_site
 from coterie.errors import (
     ConfigError,
     Conflict,
@@ -128,7 +128,7 @@ def crash_after(sites: Sites, name: str, appends: int, *, kept: bool = True) -> 
 
     The last write has reached the disk, or nothing of it.
     """
-    node = sites[name].site.node
+    node = own_site(sites[name]).node
     log = node.log
     append: Callable[[Sequence[bytes]], None] = log.append
     left = appends
@@ -202,7 +202,7 @@ def test_a_site_in_doubt_says_so_and_is_helped_when_its_coordinator_is_back(tmp_
         async with asyncio.timeout(60), running(configured(tmp_path)) as sites:
             await fill(sites["c"], ACCOUNTS)
             await until(lambda: not sites.unsettled(), "the acknowledgements")
-            node = sites["a"].site.node
+            node = own_site(sites["a"]).node
             crashed = crash_after(sites, "a", 1)  # its own vote, and the decision
             task = asyncio.create_task(transfer(sites["a"], A[0], B[0]))
             await crashed.wait()

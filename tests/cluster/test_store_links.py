@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cluster.config import convert
-from coterie.cluster.store import ClusterStore, join_store
+from coterie.cluster.store import ClusterStore, join_store, own_site
 from coterie.errors import Conflict, OutcomeUnknown
 from coterie.transactions.site.messages import Inquire
 from tests.cluster.local_cluster import until
@@ -91,7 +91,9 @@ def test_transfers_stay_whole_while_links_break_and_stall(scheme: str, tmp_path:
             for name in NAMES:
                 for proxy in made.around(name):
                     proxy.cut()
-                await until(made.stores[name].site.node.lost.__len__, "the others to be missed")
+                await until(
+                    own_site(made.stores[name]).node.lost.__len__, "the others to be missed"
+                )
                 for proxy in made.around(name):
                     proxy.resume()
                 await progress(made)
@@ -127,7 +129,7 @@ def test_a_message_that_makes_no_sense_ends_its_connection_and_nothing_else(
     async def main() -> None:
         async with asyncio.timeout(60), running(configured(tmp_path)) as sites:
             await fill(sites["a"], ACCOUNTS)
-            a, b = sites["a"].site.node, sites["b"].site.node
+            a, b = own_site(sites["a"]).node, own_site(sites["b"]).node
             a.do(lambda out: out.send(b.me, Inquire(0, "nonsense")))
             await until(lambda: "a transaction named 'nonsense'" in caplog.text, "it to be refused")
             source, target = keys_at(2, 2)

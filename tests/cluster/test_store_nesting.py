@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.cluster.store import own_site
 from coterie.errors import MisuseError, OutcomeUnknown
 from tests.cluster.local_cluster import until
 from tests.cluster.store_cluster import configured, keys_at, running
@@ -75,7 +76,7 @@ def test_a_task_that_waits_for_itself_to_commit_has_not_committed(
             with pytest.raises(MisuseError, match="which the same task has begun"):
                 await store.run(outer, reads=keys)
             await until(lambda: not sites.unsettled(), "everything to end")
-            assert not store.site.pending()
+            assert not own_site(store).pending()
             async with sites["b"].transaction() as t:
                 assert [await t.get(key) for key in keys] == [None for _ in keys]
 

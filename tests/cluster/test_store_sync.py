@@ -11,6 +11,7 @@ import pytest
 
 from coterie.cluster.runtime import host as runtime_host
 from coterie.cluster.runtime.host import Host
+from coterie.cluster.store import own_site
 from coterie.errors import Conflict, OutcomeUnknown, Unavailable
 from coterie.process import Entered
 from coterie.transactions.schemes.scheduler import EVERYTHING
@@ -317,7 +318,7 @@ def test_who_is_cancelled_while_its_commit_waits_for_the_disk_has_committed(tmp_
 def test_a_commit_that_waits_for_the_disk_is_too_late_to_be_called_off(tmp_path: Path) -> None:
     async def main() -> None:
         async with asyncio.timeout(20), running(configured(tmp_path)) as sites:
-            executor = sites["a"].site
+            executor = own_site(sites["a"])
             name = executor.begin(EVERYTHING).name
             await asyncio.sleep(0)
             executor.write(name, A[0], b"\x01")
@@ -335,7 +336,7 @@ def test_a_refusal_that_waits_for_the_disk_is_heard_with_the_next_request(tmp_pa
     async def main() -> None:
         config = configured(tmp_path, store={"variant": "wound-wait"})
         async with asyncio.timeout(20), running(config) as sites:
-            executor = sites["a"].site
+            executor = own_site(sites["a"])
             old, young, other = (executor.begin(EVERYTHING).name for _ in range(3))
             await asyncio.sleep(0)  # the clock is on disk
             for name, key in ((young, A[0]), (other, A[1])):
@@ -359,7 +360,7 @@ def test_a_disk_that_fails_leaves_the_outcome_of_all_that_were_gathered_unknown(
 ) -> None:
     async def main() -> None:
         async with asyncio.timeout(20), running(configured(tmp_path)) as sites:
-            executor = sites["a"].site
+            executor = own_site(sites["a"])
             names = [executor.begin(EVERYTHING).name for _ in range(3)]
             await asyncio.sleep(0)
             for name, key in zip(names, A, strict=False):
@@ -388,7 +389,7 @@ def test_what_a_closing_site_has_gathered_is_told(tmp_path: Path) -> None:
     async def main() -> None:
         config = configured(tmp_path)
         async with asyncio.timeout(20), running(config) as sites:
-            executor = sites["a"].site
+            executor = own_site(sites["a"])
             name = executor.begin(EVERYTHING).name
             await asyncio.sleep(0)
             executor.write(name, A[0], b"\x01")
@@ -398,7 +399,7 @@ def test_what_a_closing_site_has_gathered_is_told(tmp_path: Path) -> None:
             assert commit.done()
             await commit
             await sites.start("a")
-            executor = sites["a"].site
+            executor = own_site(sites["a"])
             name = executor.begin(EVERYTHING).name
             listed = await soon(executor.scan(name, Span.of(A[0]), None))
             assert [item.value for item in listed.items] == [b"\x01"]

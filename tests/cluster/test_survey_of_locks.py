@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import coterie
+from coterie import locks
 from coterie.cli.status import print_locks
 from coterie.cluster.admin import status as inspecting
 from coterie.cluster.client.engine import ClusterEngine
@@ -57,7 +57,7 @@ async def test_a_holder_that_does_not_answer_is_shown(
     config = convert(document(lease=60.0))
     url = url_of(config)
     monkeypatch.setattr(inspecting, "ANSWERS_SECONDS_MIN", 0.2)
-    async with running(config), coterie.connect(url) as c, c.lock("x"):
+    async with running(config), locks.connect(url) as c, c.lock("x"):
         engine = c.engine
         assert isinstance(engine, ClusterEngine)
         monkeypatch.setattr(blockers, "report", _answer_another_question)

@@ -1,4 +1,4 @@
-"""What the page on deadlocks shows is what the program prints."""
+"""What the pages on deadlocks show is what the program prints."""
 
 from __future__ import annotations
 
@@ -11,24 +11,36 @@ import pytest
 from coterie.cli import run
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-PAGE = (DOCS / "deadlock.md").read_text(encoding="utf-8")
+PAGES = {
+    name: (DOCS / name).read_text(encoding="utf-8")
+    for name in ("deadlock.md", "deadlock-detectors.md", "deadlock-locks.md")
+}
 
 
-def test_the_sessions_print_what_the_page_shows() -> None:
-    session = "".join(re.findall(r"```pycon\n(.*?)```", PAGE, re.DOTALL))
-    examples = doctest.DocTestParser().get_doctest(session, {}, "deadlock.md", "deadlock.md", 0)
-    assert len(examples.examples) > 10
+@pytest.mark.parametrize("name", PAGES)
+def test_the_sessions_print_what_the_page_shows(name: str) -> None:
+    session = "".join(re.findall(r"```pycon\n(.*?)```", PAGES[name], re.DOTALL))
+    examples = doctest.DocTestParser().get_doctest(session, {}, name, name, 0)
+    assert len(examples.examples) > 5
     failures: list[str] = []
     doctest.DocTestRunner().run(examples, out=failures.append)
     assert not failures, "".join(failures)
 
 
-@pytest.mark.parametrize("name", ["crossed", "quorum", "missed", "service"])
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        ("deadlock.md", "crossed"),
+        ("deadlock.md", "quorum"),
+        ("deadlock-detectors.md", "missed"),
+        ("deadlock-locks.md", "service"),
+    ],
+)
 def test_the_commands_print_what_the_page_shows(
-    name: str, capsys: pytest.CaptureFixture[str]
+    page: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["deadlock", str(DOCS / "graphs" / f"{name}.json")]) == 1
-    assert capsys.readouterr().out.rstrip() in PAGE
+    assert capsys.readouterr().out.rstrip() in PAGES[page]
 
 
 @pytest.mark.parametrize("name", ["crossed", "service"])

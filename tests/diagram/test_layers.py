@@ -10,7 +10,7 @@ import pytest
 
 from coterie.deadlock import Graph, all_of, any_of
 from coterie.diagram.layers import Layout, lay_out
-from coterie.diagram.svg import INK, PAPER, Sheet
+from coterie.diagram.svg import DARK, INK, PALETTE, Sheet
 from coterie.diagram.wait_for import draw_wait_for
 
 HEIGHT = 26.0
@@ -74,7 +74,7 @@ def test_nothing_to_draw_is_a_sheet_without_nodes() -> None:
     assert "0 of 0 deadlocked" in draw_wait_for(Graph({}))
 
 
-def test_a_themed_picture_names_its_colours_and_keeps_the_light_ones() -> None:
+def test_a_picture_names_its_colours_and_keeps_the_light_ones() -> None:
     text = draw_wait_for(Graph({"a": any_of("b", "c"), "b": all_of("a")}))
     assert text.count("<style>") == 1
     assert "prefers-color-scheme:dark" in text
@@ -82,7 +82,18 @@ def test_a_themed_picture_names_its_colours_and_keeps_the_light_ones() -> None:
     used = {name for names in re.findall(r'class="([^"]*)"', text) for name in names.split()}
     styled = set(re.findall(r"\.coterie-picture \.([a-z-]+)", text))
     assert used - {"coterie-picture"} <= styled
-    plain = Sheet()
-    plain.add("rect", fill=PAPER, stroke=INK)
-    assert "class" not in plain.finish(10, 10, "plain")
-    assert "<style>" not in plain.finish(10, 10, "plain")
+
+
+def test_a_picture_styles_the_colours_that_it_uses() -> None:
+    sheet = Sheet()
+    sheet.add("rect", fill=PALETTE[0], stroke=INK)
+    text = sheet.finish(10, 10, "plain")
+    assert f'fill="{PALETTE[0]}"' in text
+    assert f"--blue:var(--coterie-blue,{PALETTE[0]})" in text
+    assert "--orange" not in text
+
+
+def test_every_colour_of_pictures_has_one_for_dark_paper() -> None:
+    assert set(PALETTE) <= set(DARK)
+    names = [name for name, _ in DARK.values()]
+    assert len(set(names)) == len(names)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from coterie.locks import Coordinator
+    from coterie import Coordinator
 
 # The calls of an engine that each send one request to the server.
 CALLS: dict[str, tuple[type, tuple[str, ...]]] = {

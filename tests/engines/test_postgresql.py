@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from coterie.locks import Coordinator
-    from coterie.locks.held import Held
+    from coterie import Coordinator, Held
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 

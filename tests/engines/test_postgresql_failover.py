@@ -19,7 +19,7 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from coterie.locks.held import Held
+    from coterie import Held
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 

@@ -29,8 +29,8 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+    from coterie import Coordinator
     from coterie.engines.zookeeper.server import ZooKeeperSession
-    from coterie.locks import Coordinator
     from tests.engines.zookeeper_server import ZooKeeper
 
 needs_server = pytest.mark.skipif(bool(missing()), reason=f"no ZooKeeper: {missing()}")

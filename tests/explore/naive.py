@@ -20,7 +20,7 @@ from coterie.process import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coterie.explore.tables.moves import Faults
+    from coterie.explore.tables.faults import Faults
 
 Step = tuple[Any, ...] | Literal["ask", "fault"]  # a tuple must be taken if it stays possible
 Queue = tuple[Any, ...]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coterie.explore import Property, Verdict, check
 from coterie.explore.properties import ENTRY, MUTEX
-from coterie.explore.tables.moves import Faults
+from coterie.explore.tables.faults import Faults
 from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
 from coterie.process import (
     Channel,

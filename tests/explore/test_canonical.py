@@ -14,8 +14,9 @@ from coterie.explore.budget import Budget, Watch
 from coterie.explore.canonical import Canonical
 from coterie.explore.properties import MUTEX
 from coterie.explore.search import Search
+from coterie.explore.tables.faults import Faults
 from coterie.explore.tables.hashing import HashIndex
-from coterie.explore.tables.moves import Faults, Moves
+from coterie.explore.tables.moves import Moves
 from coterie.explore.tables.times import change_times, earliest
 from coterie.mutex.permission.ricart_agrawala import Request, RicartAgrawala
 from coterie.process import Channel, Outbox, Payload, Process, ProcessId, seat

@@ -14,7 +14,7 @@ from coterie.clocks import LogicalTime
 from coterie.explore import Verdict, check, declared_channel, needs_clock
 from coterie.explore.liveness.components import NONE, components
 from coterie.explore.properties import MUTEX, PROGRESS
-from coterie.explore.tables.moves import Faults
+from coterie.explore.tables.faults import Faults
 from coterie.process import Channel, Entered, Mutex, Outbox, Payload, Process, ProcessId
 from coterie.trace import Called, Delivered, Repeated, Sent, Told, Violated
 from tests.explore.naive import Naive

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 import string
 
 import pytest
 
+from coterie.lab import laboratory
 from coterie.lab.address import Refusal, code_of
 from coterie.lab.attempt import NOT_JUDGED, Task
 from coterie.lab.exercises.challenge import (
@@ -169,3 +171,30 @@ def test_a_goal_is_marked_on_the_atlas_where_a_play_reaches_it(first: str, kind:
                 break
             moves.append(chance.choice(asked))
     assert reached
+
+
+@pytest.mark.parametrize("goal", ["starve 1", "stuck"])
+def test_a_search_that_was_cut_leaves_undecided_what_only_all_of_the_future_can_show(
+    goal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = Question("maekawa 3 variant=basic", ["acquire 1"], budget_ms=ENOUGH)
+    assert LABORATORY.reaches(question, parse_goal(goal)) is False
+    monkeypatch.setattr(laboratory, "STATES_MAX", 5)
+    answer = Laboratory(ENOUGH).reaches(question, parse_goal(goal))
+    assert isinstance(answer, Refusal)
+    assert re.search(r"undecided: .*\b\d+ states, .*then the search was cut", answer.error)
+
+
+def test_what_shows_in_a_state_is_decided_there_however_little_was_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    question = Question("maekawa 3 variant=basic", ["acquire 1"], budget_ms=ENOUGH)
+    monkeypatch.setattr(laboratory, "STATES_MAX", 5)
+    assert Laboratory(ENOUGH).reaches(question, parse_goal("deadlock")) is False
+
+
+def test_what_the_explorer_cannot_have_is_undecided() -> None:
+    """It relies on bounds of time, which a search without a clock does not know."""
+    answer = LABORATORY.reaches(Question("fault-tolerant 3", []), parse_goal("deadlock"))
+    assert isinstance(answer, Refusal)
+    assert "undecided" in answer.error

@@ -9,9 +9,9 @@ import secrets
 import time
 from typing import TYPE_CHECKING, ParamSpec
 
+from coterie import Coordinator, Party, locks
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.deadlock.service.waits import Waits
-from coterie.locks import Coordinator, Party
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -157,4 +157,4 @@ class MemoryEngine:
 
 
 def coordinator(engine: MemoryEngine) -> Coordinator:
-    return Coordinator(engine, "memory:")
+    return Coordinator(locks.Coordinator(engine, "memory:"))

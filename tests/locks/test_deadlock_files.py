@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-import coterie
+from coterie import locks
 from coterie.deadlock.condition import any_of
 from coterie.deadlock.service import waits as deadlocks
 from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
@@ -96,7 +96,7 @@ def test_a_forked_child_does_not_keep_the_notices_of_its_parent(tmp_path: Path) 
 @in_loop
 async def check_holder(folder: Path) -> None:
     """Read who holds a while its owner is said to wait: first for b, then for a itself."""
-    async with coterie.connect(f"file:{folder}") as c, c.lock("a") as held:
+    async with locks.connect(f"file:{folder}") as c, c.lock("a") as held:
         engine = c.engine
         assert isinstance(engine, FileEngine)
         questions = WaitBoard(Directory(str(folder)), engine.waits, list)
@@ -123,7 +123,7 @@ def test_one_that_holds_what_it_is_said_to_wait_for_is_about_to_go_on(tmp_path: 
 @in_loop
 async def check_withdrawal(folder: Path) -> None:
     """A notice is gone when its owner has what it wanted."""
-    async with coterie.connect(f"file:{folder}") as c, coterie.connect(f"file:{folder}") as other:
+    async with locks.connect(f"file:{folder}") as c, locks.connect(f"file:{folder}") as other:
         held = await other.lock("b").acquire()
         assert held
 
@@ -147,15 +147,15 @@ async def check_escape(folder: Path) -> None:
     """Two programs cross, but one of them has an escape, whose holder then waits, too."""
     urls = [f"file:{folder}"] * 3
     async with (
-        coterie.connect(urls[0]) as ann,
-        coterie.connect(urls[1]) as bob,
-        coterie.connect(urls[2]) as eve,
+        locks.connect(urls[0]) as ann,
+        locks.connect(urls[1]) as bob,
+        locks.connect(urls[2]) as eve,
     ):
         outcomes: dict[str, str] = {}
         closing = asyncio.Event()
         ready = asyncio.Barrier(3)
 
-        async def act(c: coterie.Coordinator, first: str, *wanted: str) -> None:
+        async def act(c: locks.Coordinator, first: str, *wanted: str) -> None:
             async with c.lock(first):
                 await ready.wait()
                 if c is eve:
@@ -208,7 +208,7 @@ def test_of_two_processes_that_cross_lock_files_one_gives_way(tmp_path: Path) ->
 @in_loop
 async def test_a_task_does_not_give_way_to_one_that_has_lost_its_lock(tmp_path: Path) -> None:
     """One task has lost `a` and waits for `b`; the other holds `b` and may have `a`."""
-    async with coterie.connect(f"file:{tmp_path}") as c:
+    async with locks.connect(f"file:{tmp_path}") as c:
         engine = c.engine
         assert isinstance(engine, FileEngine)
         b_is_held = asyncio.Event()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from coterie import Coordinator
-    from coterie.locks import Acquirable
+    from coterie.tasks import Acquirable
 
 
 class Stage:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-    import coterie
+    from coterie import locks
 
 
 def finished_at_once(work: Coroutine[Any, Any, Any]) -> Any:
@@ -41,7 +41,7 @@ def do_nothing() -> None:
 
 
 async def take_for_ever(
-    program: coterie.Coordinator, tokens: list[int], work: Callable[[], None] = do_nothing
+    program: locks.Coordinator, tokens: list[int], work: Callable[[], None] = do_nothing
 ) -> None:
     while True:
         async with program.lock("x") as held:

@@ -48,5 +48,6 @@ async def test_two_ways_to_write_a_name_are_one_lock() -> None:
         assert held.name == composed
         assert await c.locked(composed)
         assert current_token(apart) == held.token
-        assert c.lock_all(apart, "b").names == (composed, "b")
-        assert c.semaphore(apart, 1).names == (f"{composed}/permit-1",)
+        assert c.lock_all(apart, "b").name == f"{composed},b"
+        async with c.semaphore(apart, 1) as permit:
+            assert permit.name == f"{composed}/permit-1"

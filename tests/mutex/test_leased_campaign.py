@@ -129,8 +129,8 @@ MUTANTS: dict[str, Rule] = {
     ),
     "lease counted from receipt of the acknowledgement": Rule(
         Uplink,
-        "until = min(frame.until, min(frame.echo, now) + lease)",
-        "until = now + lease",
+        "min(frame.echo, now) + lease",
+        "now + lease",
         "pause",
         first=6,
     ),

@@ -11,6 +11,7 @@ import pytest
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.locks.names import BYTES_MAX
 from coterie.mutex.quorum.leased import sessions
+from coterie.mutex.quorum.leased.configuration import founding
 from coterie.mutex.quorum.leased.frames import (
     BODIES_MAX,
     Data,
@@ -36,8 +37,8 @@ class Exchange:
     """A participant and its voters; frames arrive at once, and in order."""
 
     def __init__(self) -> None:
-        self.part = participant(THREE, 1)
-        self.voters = {number: Voter(THREE, name=f"v{number}") for number in (1, 2, 3)}
+        self.part = participant(founding(THREE), 1)
+        self.voters = {number: Voter(founding(THREE), name=f"v{number}") for number in (1, 2, 3)}
         self.now = 0.0
         self.frames: list[Frame] = []
         self.under_way: deque[tuple[int, int, Any]] = deque()
@@ -69,7 +70,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_restarted_voter_is_asked_in_one_step_is_split_into_frames() -> None:
     """Its session is gone, and with it the votes for all locks that are held."""
     made = Exchange()
-    made.voters[1] = Voter(THREE, name="v1 again")
+    made.voters[1] = Voter(founding(THREE), name="v1 again")
     made.frames.clear()
     made.step(ME, made.part.connected, 1)
     made.settle()
@@ -81,13 +82,13 @@ def test_what_a_restarted_voter_is_asked_in_one_step_is_split_into_frames() -> N
 def test_what_a_voter_grants_in_one_step_is_split_into_frames() -> None:
     """It has abstained since its restart, and votes for all who wait when that is over."""
     made = Exchange()
-    voter = made.voters[1] = Voter(THREE, cautious=True)
+    voter = made.voters[1] = Voter(founding(THREE), cautious=True)
     made.step(1, voter.start, "v1 again")
     made.step(ME, made.part.connected, 1)
     made.settle()
     assert made.owned(1) == []
     made.now = voter.abstains_until
-    voter.sessions["p"].heard = made.now  # heartbeats have come meanwhile
+    voter.sessions["p"].expires = made.now + 1  # heartbeats have come meanwhile
     made.step(1, voter.ring, VOTER)
     assert made.owned(1) == LOCKS
     assert [len(frame.bodies) for _, _, frame in made.under_way] == [4, 4, 2]

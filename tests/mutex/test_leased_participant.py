@@ -452,16 +452,16 @@ def test_10_a_voter_in_grace_is_replaced() -> None:
 
 
 def test_10_without_another_quorum_everybody_is_asked() -> None:
-    assert voters_to_ask(THREE, 1, [], [1, 2]) == [1, 2, 3]
-    assert voters_to_ask(THREE, 1, [], [3]) == [1, 2]
+    assert voters_to_ask(founding(THREE).rule, 1, [], [1, 2]) == [1, 2, 3]
+    assert voters_to_ask(founding(THREE).rule, 1, [], [3]) == [1, 2]
 
 
 def test_10_a_change_of_quorum_uses_the_voters_asked_already() -> None:
-    five = Settings(5, policy="quorum")
+    five = founding(Settings(5, policy="quorum")).rule
     assert voters_to_ask(five, 1, [1, 2, 3], [2]) == [4]
     assert voters_to_ask(five, 4, [1, 2, 3], [2]) == [4]
     assert voters_to_ask(five, 5, [1, 2, 3], [2]) == [5]
-    plane = Settings(7, "plane:2", "quorum")
+    plane = founding(Settings(7, "plane:2", "quorum")).rule
     asked = sorted(plane.quorums.quorum_for(1))
     more = voters_to_ask(plane, 1, asked, [asked[0]])
     assert plane.quorums.contains_quorum([*asked[1:], *more])

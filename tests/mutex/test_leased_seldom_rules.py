@@ -123,8 +123,8 @@ RULES = {
     "abstention of a lease": Rule(
         abstains_for_an_expiry,
         Voter,
-        "out.now + self.settings.expiry + self.settings.lock_delay",
-        "out.now + self.settings.lease + self.settings.lock_delay",
+        "self.abstains_until = out.now + self.abstention",
+        "self.abstains_until = out.now + self.settings.lease + self.settings.lock_delay",
     ),
     "a goodbye of another session is obeyed": Rule(
         obeys_no_bye_of_another_session,

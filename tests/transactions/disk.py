@@ -49,4 +49,4 @@ def store_on_disk(
     disk = Disk(path)
     log = Log(path, lambda _: cast("sqlite3.Connection", disk))
     executor = LocalExecutor(scheme_named(scheme).build(), log)
-    return Store.over(executor, timeout=timeout, record=True), disk
+    return Store(executor, timeout=timeout, record=True), disk

@@ -10,6 +10,7 @@ from coterie import system
 from coterie.system import RealSystem
 from coterie.transactions.catalogue import schemes
 from coterie.transactions.store.local import LocalExecutor
+from coterie.transactions.store.store import executor_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -68,11 +69,13 @@ def jumbled(main: Callable[[], Coroutine[Any, Any, ResultT]], seed: int) -> Resu
 
 
 def scheduler_of(store: Store) -> Scheduler:
-    assert isinstance(store.executor, LocalExecutor)
-    return store.executor.scheduler
+    executor = executor_of(store)
+    assert isinstance(executor, LocalExecutor)
+    return executor.scheduler
 
 
 def assert_idle(store: Store) -> None:
     """Nobody is under way, nobody waits, nothing is left behind."""
-    assert isinstance(store.executor, LocalExecutor)
-    assert store.executor.idle
+    executor = executor_of(store)
+    assert isinstance(executor, LocalExecutor)
+    assert executor.idle

@@ -461,7 +461,7 @@ def test_the_outcome_is_unknown_where_the_server_cannot_be_asked(
 
         async with Cutter(server.port, at) as cutter:
             executor = PostgresqlExecutor(server.url(port=cutter.port), patience=0.2)
-            store = coterie.Store.over(executor)
+            store = coterie.Store(executor)
             with pytest.raises(OutcomeUnknown, match="may have been committed or not"):
                 await store.run(count)
             assert store.counts.unknown == 1

@@ -158,7 +158,7 @@ def test_write_skew_is_noticed_where_nothing_is_controlled() -> None:
     """The control of the two tests above: without a scheme both get through."""
 
     async def main() -> None:
-        store = Store.over(LocalExecutor(Anarchy()))
+        store = Store(LocalExecutor(Anarchy()))
         async with store.transaction() as first, store.transaction() as second:
             for t, key in ((first, "x"), (second, "y")):
                 assert await t.get("x", 0) + await t.get("y", 0) == 0
@@ -386,7 +386,7 @@ def test_a_further_attempt_keeps_its_age_counts_failures_and_passes_what_beat_it
     failures: list[int] = []
 
     async def main() -> None:
-        store = Store.over(executor)
+        store = Store(executor)
         assert await store.run(work, reads=["x"]) == "done"
         assert store.counts.repeated == 2
 

@@ -13,7 +13,7 @@ import pytest
 from coterie.errors import Conflict
 from coterie.transactions import Store, Transaction
 from tests.transactions.disk import store_on_disk
-from tests.transactions.jumbled import FORMS, assert_idle, jumbled
+from tests.transactions.jumbled import FORMS, assert_idle, jumbled, scheduler_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
@@ -280,7 +280,7 @@ def test_a_run_ends_by_its_own_deadline_wherever_it_is() -> None:
                 if work is conflict:
                     assert "tries were refused, the last because: always" in str(caught.value)
                     assert (caught.value.keys, caught.value.others) == (("y",), ("T7",))
-        assert [key for key, _ in store.executor.scheduler.latest()] == ["x"]  # type: ignore[attr-defined]  # it is local
+        assert [key for key, _ in scheduler_of(store).latest()] == ["x"]
         assert_idle(store)
 
     jumbled(main, seed=0)

@@ -19,6 +19,7 @@ from coterie.transactions.catalogue import schemes
 from coterie.transactions.schemes.scheduler import Item
 from coterie.transactions.serializability import check
 from coterie.transactions.store.log import STAMPS_AT_ONCE, Log
+from coterie.transactions.store.transaction import attempt_of
 from tests.transactions.disk import store_on_disk
 from tests.transactions.jumbled import FORMS, assert_idle
 
@@ -59,7 +60,7 @@ def test_what_was_committed_is_there_after_a_restart(scheme: str, variant: str, 
             reader = store.transaction()
             async with reader:
                 await reader.get("counter")
-            attempts.extend(each.attempt for each in (t, last, reader))
+            attempts.extend(attempt_of(each) for each in (t, last, reader))
             assert check(store.history()).serializable
             assert_idle(store)
 

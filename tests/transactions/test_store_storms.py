@@ -143,7 +143,7 @@ def test_a_clock_that_is_behind_contradicts_real_time_and_nothing_else() -> None
     """2.0 j, the other half: still serializable, but not in the order in which things happened."""
     found = 0
     for seed in range(40):
-        store = Store.over(Behind(scheduler_of(Store("multiversion"))), record=True)
+        store = Store(Behind(scheduler_of(Store("multiversion"))), record=True)
         found += not agrees_with_real_time(store, seed)
     assert found > 10
 
@@ -202,7 +202,7 @@ def test_what_a_scheme_has_forgotten_is_told_as_it_was(scheme: str, variant: str
 def refuted(executors: list[LocalExecutor]) -> int:
     count = 0
     for seed, executor in enumerate(executors):
-        store = Store.over(executor, record=True)
+        store = Store(executor, record=True)
         run_storm(store, seed)
         count += not check(store.history()).serializable
     return count

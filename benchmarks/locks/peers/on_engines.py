@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.locks.machine import Server
-    from coterie.locks import Coordinator
+    from coterie import Coordinator
 
 OPENING_SECONDS_MAX = 60.0
 

@@ -13,7 +13,7 @@ from benchmarks.locks.peers.base import Peer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coterie.locks import Coordinator, Held
+    from coterie import Coordinator, Held
 
 NODES = "abc"
 

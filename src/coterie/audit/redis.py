@@ -11,6 +11,7 @@ from coterie.audit.buffer import Buffer
 from coterie.audit.target import Aborted, Level
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.redis.server import CALL_SECONDS_MAX, RedisServer
+from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -19,10 +20,14 @@ REMOVED_AT_ONCE = 500  # keys
 
 
 def make_target(url: str, prefix: str) -> RedisTarget:
-    """Return the server that a URL names."""
-    return RedisTarget(
-        RedisServer(parse_server_url(url, port=6379, parameters=TLS_PARAMETERS)), prefix
-    )
+    """Return the server that a URL names; raise `UsageError` if it names several."""
+    parsed = parse_server_url(url, port=6379, parameters=TLS_PARAMETERS)
+    if len(parsed.addresses) > 1:
+        raise UsageError(
+            f"{parsed.scheme}://{parsed.shown}: one server is audited at a time, and this names"
+            f" {len(parsed.addresses)}: name the one that programs write to"
+        )
+    return RedisTarget(RedisServer(parsed), prefix)
 
 
 class RedisTarget:

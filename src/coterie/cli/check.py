@@ -9,6 +9,7 @@ import msgspec
 
 from coterie.catalogue import algorithms
 from coterie.cli.common import one_thread  # noqa: F401 - before numpy, which the explorer imports
+from coterie.cli.common.imports import lasting_imports
 from coterie.cli.common.options import (
     AlgorithmCommand,
     Choice,
@@ -23,6 +24,7 @@ from coterie.cli.common.output import output_option, print_json, sentence
 from coterie.cli.common.progress import ProgressLine
 from coterie.errors import UsageError
 from coterie.explore import Progress, Verdict, check, needs_clock, refuse_with_clock
+from coterie.explore.check import check_small, load_search
 from coterie.process import Channel, plain
 
 if TYPE_CHECKING:
@@ -46,6 +48,15 @@ WORLD_OPTIONS = (
     "canonical",
 )
 SEARCH_OPTIONS = (*WORLD_OPTIONS, "max_states", "max_time", "device")
+FAULTS = ("crashes", "losses", "duplicates", "suspicions", "restarts")
+PLAIN_BOUNDS = {  # of a search without faults, in which nothing was chosen
+    **dict.fromkeys(FAULTS, 0),
+    "exact": False,
+    "canonical": False,
+    "max_states": None,
+    "max_seconds": None,
+    "device": "cpu",
+}
 
 
 @click.command("check", cls=AlgorithmCommand)
@@ -207,7 +218,7 @@ def _search(
         )
 
     processes = choice.build()
-    search = _check_with_clock if needs_clock(processes) else check
+    search = _check_with_clock if needs_clock(processes) else _check_without_clock
     verdict = search(
         processes,
         entries=_entries(entries or "1"),
@@ -220,6 +231,24 @@ def _search(
     )
     line.close()
     return verdict
+
+
+def _check_without_clock(
+    processes: Sequence[Process[Any]],
+    *,
+    entries: int | None,
+    channel: Channel | None,
+    **bounds: Any,
+) -> Verdict:
+    """Explore every order of events; numpy is loaded only if there are many, or one needs a look."""
+    is_plain = all(bounds[name] == usual for name, usual in PLAIN_BOUNDS.items())
+    if is_plain and entries is not None:
+        verdict = check_small(processes, entries=entries, channel=channel)
+        if verdict is not None:
+            return verdict
+    with lasting_imports():
+        load_search()
+    return check(processes, entries=entries, channel=channel, **bounds)
 
 
 def _check_with_clock(

@@ -11,7 +11,7 @@ import msgspec
 
 from coterie.cli.common.output import output_option
 from coterie.cli.common.signals import Signals
-from coterie.cli.lock.job import enter, hold, job_options
+from coterie.cli.lock.job import INTERRUPTED, enter, hold, job_options
 from coterie.cli.lock.program import Job, read_program
 from coterie.errors import UsageError
 from coterie.locks.engine import Elector
@@ -37,7 +37,8 @@ def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
     """Wait to become the leader of NAME, run COMMAND, and resign when it ends.
 
     Without COMMAND, print `NAME TOKEN` and lead until a signal or the end of input. Exits with the
-    status of COMMAND, 79 if the leadership was lost, 130 if interrupted while waiting.
+    status of COMMAND, 79 if the leadership was lost, 130 if interrupted while waiting or
+    following (-l).
 
     A cluster whose algorithm elects a leader among its nodes, such as bully, has one leader and no
     names: -l follows it and prints `NAME NODE`. It has no lease, so no command is run for it.
@@ -58,6 +59,7 @@ def command(*, name: str, listen: bool, output: str, **options: Any) -> int:
 
 
 async def _follow(url: str | None, node: str | None, name: str, output: str) -> int:
+    """Print each leader until a signal comes, which is the only way to end this."""
     with Signals().handled(), contextlib.suppress(asyncio.CancelledError):
         leaders = await _leaders_of_nodes(url) if node is None else None
         if leaders is not None:
@@ -68,7 +70,8 @@ async def _follow(url: str | None, node: str | None, name: str, output: str) -> 
             elects = isinstance(coordinator.engine, Elector)
             async for leader in coordinator.leaders() if elects else coordinator.observe(name):
                 _show(name, leader, output)
-    return 0
+        return 0
+    return INTERRUPTED
 
 
 async def _leaders_of_nodes(url: str | None) -> AsyncGenerator[str | None, None] | None:

@@ -94,6 +94,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     deadlock_detection: bool = True  # by the programs that read this file
     data: str | None = None
     secret_file: str | None = None
+    operator_secret_file: str | None = None
     tls: TlsFile | None = None
     store: StoreFile = StoreFile()
 
@@ -118,7 +119,8 @@ class Config(msgspec.Struct, frozen=True):
 
     def options(self, name: str) -> NodeOptions:
         """Return what concerns one node."""
-        self.membership.voter(name)
+        if name not in self.nodes:
+            self.membership.voter(name)  # says which there are
         return self.nodes[name]
 
 
@@ -234,17 +236,29 @@ def _security(written: ConfigFile, folder: Path, environment: Mapping[str, str])
         ca=chosen("COTERIE_TLS_CA", tls.ca),
         certificate=chosen("COTERIE_TLS_CERTIFICATE", tls.certificate),
         key=chosen("COTERIE_TLS_KEY", tls.key),
+        operator_secret_file=chosen("COTERIE_OPERATOR_SECRET_FILE", written.operator_secret_file),
     )
 
 
 def read_security(
-    secret: str, secret_file: str, *, ca: str, certificate: str, key: str
+    secret: str,
+    secret_file: str,
+    *,
+    ca: str,
+    certificate: str,
+    key: str,
+    operator_secret_file: str = "",
 ) -> Security:
     """Return what shows that we belong to a cluster; raise `ConfigError` if it cannot be used."""
     security = Security(
-        secret or (read_secret(secret_file) if secret_file else ""), ca, certificate, key
+        secret or (read_secret(secret_file) if secret_file else ""),
+        ca,
+        certificate,
+        key,
+        read_secret(operator_secret_file) if operator_secret_file else "",
     )
     security.secret_bytes()
+    security.operator_bytes()
     security.client_context()
     return security
 

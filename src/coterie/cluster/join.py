@@ -29,16 +29,7 @@ def join(
     new_cluster: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Coordinator:
-    """Return a coordinator that is at the same time the voting node of that name.
-
-    Args:
-        config: A configuration, a mapping of its shape, or the path of a `coterie.toml`; by
-            default COTERIE_CONFIG, then `coterie.toml` here.
-        node: Which of its nodes this process is.
-        new_cluster: Vote at once at the very first start, where a node that may have voted before
-            waits for one lease; the caller vouches that no program holds a lock.
-        observers: Are told of the locks of this program, as in `coterie.connect`.
-    """
+    """Return a coordinator that is at the same time the voting node of that name. See `coterie.join`."""
     if isinstance(config, Mapping):
         config = convert(config)
     elif not isinstance(config, Config):

@@ -7,13 +7,19 @@ import hashlib
 
 import msgspec
 
-from coterie.cluster.wire.frames import PROTOCOL
+from coterie.cluster.runtime import clock
+from coterie.cluster.wire.frames import OLDEST_PROTOCOL, PROTOCOL
+from coterie.cluster.wire.handshake import Credentials
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, ProtocolError, UsageError
+from coterie.mutex.quorum.leased.configuration import Configuration, Part, founding
+from coterie.mutex.quorum.leased.configuration import Member as Voting
 from coterie.mutex.quorum.leased.settings import Settings
 
 PORT = 7420
 RESERVE_MAX = 1 << 40  # tokens that one write may be good for
+CONFIGURATIONS_MAX = 1 << 48  # so many can be decided
+FLOOR_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
 
 
 class Address(msgspec.Struct, frozen=True, array_like=True):
@@ -57,21 +63,68 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
     """The nodes that vote, and the rules they share."""
 
     cluster: str
-    members: tuple[Member, ...]  # voters 1 and up
+    members: tuple[Member, ...]  # voters 1 and up; of a decided configuration in its order
     settings: Settings
     algorithm: Choice | None = None  # None: the leased lock
+    decided: Configuration | None = None  # None: number 0, which is the file
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration by which votes are counted."""
+        return founding(self.settings) if self.decided is None else self.decided
 
     @property
     def digest(self) -> str:
         """The digest of everything on which safety rests; addresses are not part of it."""
         return _digest(self)
 
+    @property
+    def seats(self) -> tuple[int, ...]:
+        """The numbers of the voters, in the order of the members."""
+        if self.decided is None:
+            return tuple(range(1, len(self.members) + 1))
+        return tuple(member.seat for member in self.decided.members)
+
+    def at(self, seat: int) -> Member:
+        """Return the voter with this number."""
+        return self.members[self.seats.index(seat)]
+
     def voter(self, name: str) -> int:
-        """Return the number of a voter."""
-        names = [member.name for member in self.members]
-        if name not in names:
-            raise ConfigError(f"no node is called {name!r}; the nodes are: {', '.join(names)}")
-        return names.index(name) + 1
+        """Return the number of a voter; where its disk is being replaced, that of the new one."""
+        named = [
+            seat
+            for seat, member in zip(self.seats, self.members, strict=True)
+            if member.name == name
+        ]
+        if not named:
+            names = ", ".join(member.name for member in self.members)
+            raise ConfigError(f"no node is called {name!r}; the nodes are: {names}")
+        return max(named)
+
+    def disk(self, seat: int) -> str:
+        """Return the identity of a voter's disk; empty as long as any disk may be that of the voter."""
+        if self.decided is None:
+            return ""
+        return self.decided.members[self.seats.index(seat)].identity
+
+    def credentials(self, secret: bytes, operator: bytes = b"") -> Credentials:
+        """Return what both ends of a connection have to agree on.
+
+        `operator` is the secret of operators, where they may be at either end.
+        """
+        decided = self.decided
+        number, protocol = (decided.number, decided.protocol) if decided else (0, OLDEST_PROTOCOL)
+        return Credentials(self.cluster, self.digest, secret, number, protocol, operator)
+
+    def after(self, configuration: Configuration) -> Membership:
+        """Return the same cluster with a configuration that was decided."""
+        if configuration.number == 0:
+            return self
+        members = tuple(
+            Member(member.name, parse_address(member.address)) for member in configuration.members
+        )
+        settings = configuration.settings
+        return Membership(self.cluster, members, settings, self.algorithm, configuration)
 
 
 def check_times(settings: Settings) -> None:
@@ -93,27 +146,86 @@ def check_times(settings: Settings) -> None:
 
 def check_learnt(membership: Membership, digest: str) -> None:
     """Raise `ProtocolError` if no node has this configuration, or not the one that has sent it."""
-    settings = membership.settings
+    decided = membership.decided
+    if decided is None:
+        _check_settings(membership.settings, len(membership.members))
+    else:
+        check_decided(decided)
+        if membership != membership.after(decided):
+            raise ProtocolError("its configuration contradicts itself")
     names = {member.name for member in membership.members}
     ports = [member.address.port for member in membership.members]
+    sound = len(ports) > 0 and all(0 < port < 65536 for port in ports)
+    sound = sound and (decided is not None or len(names) == len(ports))
+    if not sound or membership.digest != digest:
+        raise ProtocolError("its configuration makes no sense, or is not the one that it uses")
+
+
+def check_decided(configuration: Configuration) -> None:
+    """Raise `ProtocolError` if a configuration cannot have been decided by any nodes."""
+    rules = (configuration.rule, *configuration.open)
+    for part in (part for rule in rules for part in rule.parts):
+        _check_settings(part.settings, len(set(part.seats)))
+    seats = [member.seat for member in configuration.members]
+    numbers = [rule.number for rule in rules]
     sound = (
-        0 < settings.voters == len(names) == len(ports)
-        and all(0 < port < 65536 for port in ports)
+        sorted(seats) == list(configuration.seats)
+        and all(_names_differ(configuration.members, part) for part in configuration.rule.parts)
+        and len(set(numbers)) == len(numbers)
+        and max(numbers) == configuration.number <= CONFIGURATIONS_MAX
+        and configuration.floor <= clock.number() + FLOOR_LEAD_MAX
+    )
+    if not sound and configuration.number:
+        raise ProtocolError("its configuration makes no sense")
+    try:
+        for member in configuration.members:
+            parse_address(member.address)
+    except ConfigError as error:
+        raise ProtocolError(f"its configuration makes no sense: {error}") from None
+
+
+def objection_to_meaning(configuration: Configuration) -> str | None:
+    """Return why this version of coterie cannot keep to a configuration; None if it can."""
+    if configuration.protocol <= PROTOCOL:
+        return None
+    return (
+        f"configuration {configuration.number} of the cluster asks for protocol"
+        f" {configuration.protocol}, and this version of coterie speaks up to {PROTOCOL}: run a"
+        " newer one"
+    )
+
+
+def _names_differ(members: tuple[Voting, ...], part: Part) -> bool:
+    """Return whether no two voters of a part have one name; a disk is replaced under its own."""
+    names = [member.name for member in members if member.seat in part.seats]
+    return len(set(names)) == len(names)
+
+
+def _check_settings(settings: Settings, voters: int) -> None:
+    sound = (
+        0 < settings.voters == voters
         and 0 < settings.interval <= settings.reserve <= RESERVE_MAX
         and 0 <= settings.unwind < float("inf")
         and settings.cached_max >= 0
     )
     try:
         check_times(settings)
-        parse_coterie(settings.coterie, len(names))
+        parse_coterie(settings.coterie, voters)
     except (ConfigError, UsageError) as error:
         raise ProtocolError(f"its configuration makes no sense: {error}") from None
-    if not sound or membership.digest != digest:
-        raise ProtocolError("its configuration makes no sense, or is not the one that it uses")
+    if not sound:
+        raise ProtocolError("its configuration makes no sense")
 
 
 @functools.lru_cache(maxsize=8)
 def _digest(membership: Membership) -> str:
-    names = [member.name for member in membership.members]
-    essence = (PROTOCOL, membership.cluster, names, membership.settings, membership.algorithm)
+    essence: tuple[object, ...]
+    if membership.decided is None:
+        names = [member.name for member in membership.members]
+        settings = membership.settings
+        essence = (OLDEST_PROTOCOL, membership.cluster, names, settings, membership.algorithm)
+    else:
+        decided = membership.decided
+        voters = [(member.seat, member.name, member.identity) for member in decided.members]
+        essence = (membership.cluster, decided.rule, voters, decided.protocol)
     return hashlib.sha256(msgspec.msgpack.encode(essence)).hexdigest()[:32]

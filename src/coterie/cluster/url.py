@@ -75,5 +75,6 @@ def make_visit(url: str) -> Visit:
         ca=chosen("ca", "COTERIE_TLS_CA"),
         certificate=chosen("certificate", "COTERIE_TLS_CERTIFICATE"),
         key=chosen("key", "COTERIE_TLS_KEY"),
+        operator_secret_file=os.environ.get("COTERIE_OPERATOR_SECRET_FILE", ""),
     )
     return Visit(addresses, cluster, security)

@@ -71,3 +71,8 @@ def __getattr__(name: str) -> Any:
         if name in public:
             return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Name what a program may use, imported or not."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

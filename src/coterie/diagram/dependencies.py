@@ -5,7 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from coterie.diagram.svg import ALARM, GRID, INK, PALETTE, SOFT, Sheet, number, text_width, tip
+from coterie.diagram.svg import (
+    ALARM,
+    BOLD,
+    GRID,
+    INK,
+    PALETTE,
+    SOFT,
+    Sheet,
+    number,
+    text_width,
+    tip,
+)
 
 if TYPE_CHECKING:
     from coterie.transactions.history import Name
@@ -71,12 +82,17 @@ def _draw_cycles(anomalies: tuple[Anomaly, ...]) -> str:
 def _draw_cycle(sheet: Sheet, anomaly: Anomaly, top: float) -> tuple[float, float]:
     """Draw the transactions in a ring and, beside it, why each stands before the next."""
     title = f"{anomaly.name}: {anomaly.meaning}"
-    sheet.text(MARGIN, top + 8, title, font_size=14.0, font_weight="bold", fill=ALARM)
     count = len(anomaly.cycle)
     radius = max(54.0, 90.0 * count / (2 * math.pi)) if count > 1 else 20.0
     widest = max(_half_width(str(name)) for name in anomaly.cycle)
     rise = max(radius if count > 2 else 34.0, 9.0 * count)  # of the ring or the text beside it
     centre = (MARGIN + radius + widest + 30, top + HEADER + rise)
+    left = centre[0] + radius + widest + 56
+    right = left + 26 + max(text_width(edge.text, 12.0) for edge in anomaly.dependencies)
+    right = max(right, MARGIN + text_width(title, 14.0) * BOLD)
+    sheet.headline(
+        MARGIN, top + 8, title, right - MARGIN, size=14.0, font_weight="bold", fill=ALARM
+    )
     places = {
         name: _on_ring(centre, radius, index, count) for index, name in enumerate(anomaly.cycle)
     }
@@ -85,14 +101,12 @@ def _draw_cycle(sheet: Sheet, anomaly: Anomaly, top: float) -> tuple[float, floa
             _edge(sheet, edge, centre, places[edge.source], places[edge.target])
     for name, place in places.items():
         _box(sheet, place, str(name), ALARM)
-    left = centre[0] + radius + widest + 56
     line = centre[1] - 9.0 * (len(anomaly.dependencies) - 1)
     for edge in anomaly.dependencies:
         sheet.text(left, line + 4, edge.kind, font_weight="bold", fill=COLOURS[edge.kind])
         sheet.text(left + 26, line + 4, edge.text)
         line += 18.0
-    width = left + 26 + max(text_width(edge.text, 12.0) for edge in anomaly.dependencies) + MARGIN
-    return width, HEADER + 2 * rise + HEIGHT + MARGIN
+    return right + MARGIN, HEADER + 2 * rise + HEIGHT + MARGIN
 
 
 def _on_ring(centre: Point, radius: float, index: int, count: int) -> Point:

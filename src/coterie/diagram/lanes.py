@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.diagram.svg import ALARM, GRID, PALETTE, SOFT, Sheet, text_width
+from coterie.diagram.svg import ALARM, BOLD, GRID, PALETTE, SOFT, Sheet, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,7 +66,6 @@ def draw_lanes(events: Iterable[Event], anomaly: Anomaly) -> str:
     found = steps(events, names)
     sheet = Sheet()
     title = f"{anomaly.name}: {anomaly.meaning}"
-    sheet.text(MARGIN, MARGIN + 8, title, font_size=14.0, font_weight="bold", fill=ALARM)
     widths = [
         max(
             [
@@ -77,6 +76,14 @@ def draw_lanes(events: Iterable[Event], anomaly: Anomaly) -> str:
         for p, name in enumerate(names)
     ]
     lefts = [MARGIN + sum(widths[:place]) + 56.0 * place for place in range(len(names))]
+    right = max(
+        lefts[-1] + widths[-1] + 24,
+        MARGIN + text_width(title, 14.0) * BOLD,
+        *(MARGIN + 26 + text_width(edge.text, 12.0) for edge in anomaly.dependencies),
+    )
+    sheet.headline(
+        MARGIN, MARGIN + 8, title, right - MARGIN, size=14.0, font_weight="bold", fill=ALARM
+    )
     top = MARGIN + 40.0
     bottom = top + ROW * (len(found) + 1)
     for left, name in zip(lefts, names, strict=True):
@@ -87,14 +94,12 @@ def draw_lanes(events: Iterable[Event], anomaly: Anomaly) -> str:
         colour = COLOURS.get(step.op, SOFT)
         sheet.add("circle", cx=lefts[step.column], cy=y, r=4.0, fill=colour)
         sheet.text(lefts[step.column] + 14, y + 4, step.text, font_size=FONT, fill=colour)
-    widest = max(lefts[-1] + widths[-1] + 24, MARGIN + text_width(title, 14.0))
     for place, edge in enumerate(anomaly.dependencies, start=1):
         y = bottom + ROW * place + 8
         sheet.text(MARGIN, y, edge.kind, font_weight="bold", fill=ALARM)
         sheet.text(MARGIN + 26, y, edge.text)
-        widest = max(widest, MARGIN + 26 + text_width(edge.text, 12.0))
     height = bottom + ROW * len(anomaly.dependencies) + 8 + MARGIN
-    return sheet.finish(widest + MARGIN, height, title)
+    return sheet.finish(right + MARGIN, height, title)
 
 
 def _text(event: Event) -> str:

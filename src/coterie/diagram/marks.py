@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coterie.diagram.labels import SIZE, Arrow
 from coterie.diagram.legend import SAMPLE, Entry
 from coterie.diagram.lifelines import Condition
-from coterie.diagram.svg import ALARM, INK, SOFT, number, tip
+from coterie.diagram.svg import ALARM, DIM, INK, PAPER, SOFT, SOLID, number, tip
 
 if TYPE_CHECKING:
     from coterie.diagram.labels import Place
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 LANE = "#9aa5b1"
 BARS = {  # height and colour
     Condition.WAITING: (5.0, "#f2c46d"),
-    Condition.INSIDE: (13.0, "#2d3b4a"),
-    Condition.PAUSED: (9.0, "#d5dde5"),
+    Condition.INSIDE: (13.0, SOLID),
+    Condition.PAUSED: (9.0, DIM),
 }
 
 
@@ -33,7 +33,7 @@ class Ending(enum.Enum):
 def bar(sheet: Sheet, condition: Condition, begin: float, end: float, y: float) -> None:
     """Draw a stay; that of a crashed process is a gap in its lane."""
     if condition is Condition.DOWN:
-        sheet.line((begin, y), (end, y), stroke="#ffffff", stroke_width=3)
+        sheet.line((begin, y), (end, y), stroke=PAPER, stroke_width=3)
         sheet.line((begin, y), (end, y), stroke=LANE, stroke_dasharray="1 5")
         return
     height, colour = BARS[condition]
@@ -114,7 +114,7 @@ def label(sheet: Sheet, place: Place, text: str, colour: str) -> None:
 def _write(
     sheet: Sheet, x: float, y: float, text: str, *, size: float, fill: str, **attributes: str
 ) -> None:
-    """Write with a white edge, so that it reads on top of lines."""
+    """Write with an edge of paper, so that it reads on top of lines."""
     sheet.text(
         x,
         y,
@@ -122,7 +122,7 @@ def _write(
         text_anchor="middle",
         font_size=size,
         fill=fill,
-        stroke="#ffffff",
+        stroke=PAPER,
         stroke_width=3,
         stroke_linejoin="round",
         paint_order="stroke",
@@ -132,7 +132,7 @@ def _write(
 
 def call(sheet: Sheet, x: float, y: float, words: str) -> None:
     """Draw a call of the user."""
-    sheet.add("circle", tip(words), cx=x, cy=y, r=3.2, fill="#ffffff", stroke=INK, stroke_width=1.5)
+    sheet.add("circle", tip(words), cx=x, cy=y, r=3.2, fill=PAPER, stroke=INK, stroke_width=1.5)
 
 
 def timer(sheet: Sheet, x: float, y: float, name: str) -> None:

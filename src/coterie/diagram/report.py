@@ -16,6 +16,9 @@ h1 { font-size: 1.7rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
 pre { background: #fff; border: 1px solid #dde1e7; border-radius: 8px; padding: 1rem;
       overflow-x: auto; font-size: 0.8rem; line-height: 1.35; }
 figure { margin: 1rem 0; overflow-x: auto; } svg { max-width: 100%; height: auto; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6eaee; background: #0f1216; } pre { background: #14181d; border-color: #4a5661; }
+}
 """
 
 

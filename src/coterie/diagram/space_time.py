@@ -12,7 +12,7 @@ from coterie.diagram.charts.ticks import linear_ticks, tick_text
 from coterie.diagram.labels import Arrow, Labels
 from coterie.diagram.legend import Entry, draw_legend
 from coterie.diagram.lifelines import Condition, History, history
-from coterie.diagram.svg import ALARM, CHARACTER, GRID, PALETTE, SOFT, Sheet, text_width
+from coterie.diagram.svg import ALARM, BOLD, CHARACTER, GRID, PALETTE, SOFT, Sheet, text_width
 from coterie.trace import Called, Crashed, Delivered, Noticed, Rang, Started, Trace
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RECORDS_MAX = 10_000  # beyond this no reader follows a picture
 LABELS_MAX = 150  # messages beyond which colours must do
 MARGIN = 24.0
-TITLE = 16.5  # the size that its letters, which are bold, take the room of
+TITLE = 15.0
 TOP = 64.0  # of the lanes, below the title
 ABOVE, BELOW = 24.0, 18.0  # the first lane, the last lane
 WIDTH_MIN, WIDTH_MAX = 420.0, 1680.0  # of the lanes
@@ -44,7 +44,7 @@ def space_time(trace: Trace) -> str:
         notes.append(f"the first {RECORDS_MAX:,} of {len(trace.records):,} records")
 
     sheet = Sheet()
-    _draw_title(sheet, trace.header)
+    _draw_title(sheet, trace.header, layout.right - MARGIN)
     _draw_axis(sheet, layout)
     _draw_lanes(sheet, layout, past)
     _draw_flights(sheet, layout, past, colours)
@@ -86,7 +86,8 @@ def _layout(trace: Trace) -> _Layout:
     margin = 1.0 if stepwise else (moments[-1] - moments[0] or 1.0) * 0.04
     left = MARGIN + text_width(f"process {trace.header.size}", 12) + 10
     room = STEP if stepwise else STEP * 0.6
-    headline = max(text_width(_title(trace.header), TITLE), text_width(_facts(trace.header), 12))
+    title = text_width(_title(trace.header), TITLE) * BOLD
+    headline = max(title, text_width(_facts(trace.header), 12))
     narrowest = max(WIDTH_MIN, MARGIN + headline - left)
     return _Layout(
         size=trace.header.size,
@@ -121,8 +122,8 @@ def _facts(header: Header) -> str:
     return " · ".join(said)
 
 
-def _draw_title(sheet: Sheet, header: Header) -> None:
-    sheet.text(MARGIN, 30, _title(header), font_size=15, font_weight="600")
+def _draw_title(sheet: Sheet, header: Header, room: float) -> None:
+    sheet.headline(MARGIN, 30, _title(header), room, size=TITLE)
     sheet.text(MARGIN, 48, _facts(header), fill=SOFT)
 
 

@@ -53,7 +53,7 @@ class _Picture:
     """A sheet with the nodes in layers: what waits stands left of what it waits for."""
 
     graph: Graph[Any]
-    sheet: Sheet = field(default_factory=lambda: Sheet(themed=True))
+    sheet: Sheet = field(default_factory=Sheet)
 
     def __post_init__(self) -> None:
         nodes = self.graph.nodes()

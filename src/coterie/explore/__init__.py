@@ -5,16 +5,15 @@ The properties that mutexes are judged by, each by itself, are in `coterie.explo
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError
 
-try:
-    import numpy  # noqa: F401, ICN001 - to say what is missing
-except ModuleNotFoundError:
+if find_spec("numpy") is None:  # which is loaded by the first search that is not a small one
     raise ConfigError(
         "the explorer needs numpy, which is not there: pip install 'coterie[explore]'"
-    ) from None
+    )
 
 from coterie.explore.check import check, declared_channel, needs_clock, refuse_with_clock
 from coterie.explore.properties import (
@@ -73,5 +72,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Name what is there and what would be imported."""
-    return sorted({*globals(), *__all__})
+    """Name what a program may use, imported or not."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -8,45 +8,37 @@ message is lost, and a duplicated one arrives and stays under way, when its turn
 
 from __future__ import annotations
 
-import functools
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coterie.errors import ConfigError, UsageError
 from coterie.explore.budget import Budget, Watch
-from coterie.explore.canonical import Canonical
-from coterie.explore.counterexample import counterexample
 from coterie.explore.device import Gpu, open_device
-from coterie.explore.findings import DEADLOCK, NO_ERROR
-from coterie.explore.properties import ELECTION, HIGHEST, MUTEX, ONE_LEADER, WITHOUT_PROGRESS
-from coterie.explore.search import Search
-from coterie.explore.tables.moves import Faults, Moves
-from coterie.explore.tables.steps import SIZE_MAX
-from coterie.explore.verdict import Verdict
-from coterie.process import (
-    Channel,
-    Election,
-    ElectionUser,
-    Mutex,
-    MutexUser,
-    Seat,
-    SeatCodec,
-    describe_error,
-    seat,
+from coterie.explore.properties import (
+    ELECTION,
+    HIGHEST,
+    MUTEX,
+    ONE_LEADER,
+    WITHOUT_PROGRESS,
+    liveness,
 )
-from coterie.trace import Header, Trace, Violated
+from coterie.explore.small import look_through
+from coterie.explore.tables.faults import Faults
+from coterie.explore.tables.step import SIZE_MAX
+from coterie.explore.verdict import Verdict, all_hold
+from coterie.process import Channel, Election, Mutex, seat
+from coterie.trace import Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from coterie.explore.device import DeviceName
     from coterie.explore.properties import Property
-    from coterie.explore.tables.arrays import Rows
+    from coterie.explore.question import Question
     from coterie.explore.verdict import Progress
-    from coterie.process import Process, ProcessId
+    from coterie.process import Process, ProcessId, Seat
 
 
 def check(
@@ -97,8 +89,42 @@ def check(
     properties = _usual_properties(processes, faults) if properties is None else properties
     links, gpu = channel or declared_channel(processes), _device(device, exact=exact)
     timeless = msgspec.structs.replace(header or _header(processes), clock="none")
-    question = _Question(seats, links, faults, properties, exact, canonical, timeless, gpu)
+    question = load_search()(seats, links, faults, properties, exact, canonical, timeless, gpu)
     return question.answer(Watch(budget))
+
+
+def load_search() -> type[Question]:
+    """Import the search by arrays, and numpy with it."""
+    from coterie.explore.question import Question  # noqa: PLC0415 - the small search does without
+
+    return Question
+
+
+def check_small(
+    processes: Sequence[Process[Any]], *, entries: int = 1, channel: Channel | None = None
+) -> Verdict | None:
+    """Judge as `check` does with these arguments, without numpy; None if that search has to.
+
+    It has to where there are more than a few thousand states, or something may be wrong.
+    """
+    watch = Watch(Budget())
+    _validate(processes, entries, Faults(), Budget())
+    seats = _seats(processes, entries, _requesters(None, len(processes)))
+    properties = _usual_properties(processes, Faults())
+    found = look_through(seats, channel or declared_channel(processes), properties)
+    if found is None:
+        return None
+    return Verdict(
+        verdict="verified",
+        reason=all_hold(found.states),
+        states=found.states,
+        transitions=found.transitions,
+        depth=found.depth,
+        seconds=watch.seconds,
+        collision_probability=0.0,  # whole states were compared
+        sometimes=found.sometimes,
+        liveness=liveness(properties),
+    )
 
 
 def needs_clock(processes: Sequence[Process[Any]]) -> bool:
@@ -122,127 +148,6 @@ def declared_channel(processes: Sequence[Process[Any]]) -> Channel:
     """Return the weakest links that all these processes are correct on."""
     fifo = any(process.channel is Channel.FIFO for process in processes)
     return Channel.FIFO if fifo else Channel.UNORDERED
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What a check consists of once its arguments are in order."""
-
-    seats: Sequence[Seat]
-    channel: Channel
-    faults: Faults
-    properties: Sequence[Property]
-    exact: bool
-    canonical: bool
-    header: Header
-    device: Gpu | None
-
-    def answer(self, watch: Watch) -> Verdict:
-        moves = Moves(self._fresh_seats(), self.channel, self.faults)
-        try:
-            initial = moves.start()
-        except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
-            return self._failed_start(
-                watch, f"a process raised {describe_error(error, self.seats[0].process)}"
-            )
-        search = self._search(moves, initial, watch)
-        verdict = self._verdict(search, watch)
-        if search.inspector.finding:
-            verdict.counterexample, verdict.depth = counterexample(
-                search, moves, initial, self._fresh_seats(), self.header
-            )
-        return verdict
-
-    def _search(self, moves: Moves, initial: Rows, watch: Watch) -> Search:
-        prepare = functools.partial(
-            Search,
-            moves,
-            self.properties,
-            watch,
-            exact=self.exact,
-            canonical=Canonical(moves) if self.canonical else None,
-            device=self.device,
-            endless=any(_calls_without_end(seat) for seat in self.seats),
-        )
-        search = prepare()
-        search.run(initial)
-        if search.needs_edges:
-            from coterie.explore.liveness.transitions import (  # noqa: PLC0415 - few need it
-                Transitions,
-            )
-
-            search = prepare(transitions=Transitions(moves, self.channel))
-            search.run(initial)
-        return search
-
-    def _fresh_seats(self) -> list[Seat]:
-        codecs = [SeatCodec(seat) for seat in self.seats]
-        return [
-            codec.restore(codec.save(seat)) for codec, seat in zip(codecs, self.seats, strict=True)
-        ]
-
-    def _verdict(self, search: Search, watch: Watch) -> Verdict:
-        inspector, states = search.inspector, search.index.size
-        finding, vacuous = inspector.finding, _vacuous(search)
-        if finding:
-            reason = f"deadlock: {finding.reason}" if finding.name == DEADLOCK else finding.reason
-        elif search.stopped:
-            what = "budget" if not search.full else "memory"
-            if search.full and self.device is not None:
-                what = f"memory of the GPU ({self.device})"
-            reason = f"the {what} ran out after {states:,} states; no violation was found so far"
-        elif vacuous:
-            reason = f"nothing was shown: {vacuous}"
-        else:
-            reason = f"every property holds in all {states:,} reachable states"
-        word = _word(search)
-        return Verdict(
-            verdict=word,
-            property=finding.name if finding else None,
-            reason=reason,
-            states=states,
-            transitions=search.transitions,
-            depth=search.depth,
-            seconds=watch.seconds,
-            collision_probability=0.0 if self.exact else min(1.0, states**2 / 2**65),
-            sometimes=inspector.sometimes,
-            liveness=inspector.liveness if word == "verified" else "",
-            overtaking=inspector.overtaking,
-        )
-
-    def _failed_start(self, watch: Watch, reason: str) -> Verdict:
-        return Verdict(
-            verdict="violated",
-            property=NO_ERROR,
-            reason=reason,
-            states=0,
-            transitions=0,
-            depth=0,
-            seconds=watch.seconds,
-            collision_probability=0.0,
-            counterexample=Trace(self.header, [Violated(0.0, NO_ERROR, reason)]),
-        )
-
-
-def _calls_without_end(seat: Seat) -> bool:
-    return isinstance(seat.user, MutexUser | ElectionUser) and seat.user.entries is None
-
-
-def _word(search: Search) -> Literal["verified", "violated", "unfinished", "vacuous"]:
-    if search.inspector.finding:
-        return "violated"
-    if search.stopped:
-        return "unfinished"
-    return "vacuous" if _vacuous(search) else "verified"
-
-
-def _vacuous(search: Search) -> str | None:
-    """Say why a search through all states shows nothing, if it does not."""
-    if not search.transitions:
-        return "nothing ever happens"
-    states = "state" if search.index.size == 1 else f"of {search.index.size:,} reachable states"
-    vacuous = search.inspector.vacuous
-    return vacuous and f"{vacuous}, in any {states}"
 
 
 def _validate(

@@ -17,6 +17,7 @@ from coterie.explore.properties import (
     Settles,
     Sometimes,
     inside,
+    liveness,
     not_waiting,
 )
 from coterie.explore.reachability import Backward
@@ -52,6 +53,7 @@ class Inspector:
     def __init__(self, moves: Moves, properties: Sequence[Property]) -> None:
         """Look out for violations of these properties, and for handlers that raise."""
         self._moves = moves
+        self._properties = properties
         self._judge = Judge(moves.seats, moves.size)
         self._always = [item for item in properties if isinstance(item, Always)]
         self._sometimes = [item for item in properties if isinstance(item, Sometimes)]
@@ -71,17 +73,8 @@ class Inspector:
 
     @property
     def liveness(self) -> str:
-        """What every fair run is sure to come to, once all states were seen and nothing was found.
-
-        A timer that is set again and again counts as a step that stays possible.
-        """
-        said = [item.name for item in self._eventually]
-        said += ["every run comes to rest"] if self._settles else []
-        if not said:
-            return f"{self.possible[0].name}, and no more is promised" if self.possible else ""
-        if not self._decided:
-            return f"not decided whether {' and '.join(said)}: there are too many moves to judge"
-        return f"{' and '.join(said)}, if every step that stays possible is taken at last"
+        """What every fair run is sure to come to, once all states were seen and nothing was found."""
+        return liveness(self._properties, decided=self._decided)
 
     @property
     def looks_back(self) -> bool:

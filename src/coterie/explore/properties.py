@@ -110,6 +110,22 @@ class Settles(msgspec.Struct, frozen=True):
 Property: TypeAlias = Always | Sometimes | Exercised | CanAlwaysStill | Eventually | Settles
 
 
+def liveness(properties: Sequence[Property], *, decided: bool = True) -> str:
+    """Say what every fair run is sure to come to, all states being seen and no property violated.
+
+    A timer that is set again and again counts as a step that stays possible.
+    """
+    said = [item.name for item in properties if isinstance(item, Eventually)]
+    if any(isinstance(item, Settles) for item in properties):
+        said.append("every run comes to rest")
+    if not said:
+        possible = [item.name for item in properties if isinstance(item, CanAlwaysStill)]
+        return f"{possible[0]}, and no more is promised" if possible else ""
+    if not decided:
+        return f"not decided whether {' and '.join(said)}: there are too many moves to judge"
+    return f"{' and '.join(said)}, if every step that stays possible is taken at last"
+
+
 def at_most(limit: int, predicate: SeatPredicate) -> Count:
     """At most so many seats fulfil the predicate."""
     return Count(predicate, high=limit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Literal
 
 import msgspec
@@ -35,12 +34,19 @@ class Verdict(msgspec.Struct, kw_only=True):
 
     def _repr_html_(self) -> str:
         """Say the verdict where a notebook shows it, with the counterexample to be played, or drawn."""
+        import html  # noqa: PLC0415 - for notebooks alone
+
         said = f"<p><strong>{self.verdict}</strong>: {html.escape(self.reason)}</p>"
         numbers = f"<p>{self.states:,} states, {self.transitions:,} moves, depth {self.depth}</p>"
         found = self.counterexample
         if found is None:
             return said + numbers
         return said + numbers + (found._repr_html_() or found._repr_svg_())
+
+
+def all_hold(states: int) -> str:
+    """Say that nothing is wrong with so many states, which are all."""
+    return f"every property holds in all {states:,} reachable states"
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.explore.tables.moves import Faults
+from coterie.explore.tables.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,10 @@ class Bound(msgspec.Struct, frozen=True):
     def faults(self) -> Faults:
         """The faults, as the explorer counts them."""
         return Faults(self.crashes, self.losses, self.duplicates, self.suspicions)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return it as arguments of `coterie.explore.check`, which have the names of its fields."""
+        return msgspec.structs.asdict(self)
 
     def fault(self) -> str | None:
         """Say what is out of range, if anything is."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from coterie.explore.graph import StateGraph
     from coterie.explore.properties import SeatPredicate
     from coterie.explore.tables.arrays import Flags
+    from coterie.lab.atlas import Searched
     from coterie.lab.fate import Fate
     from coterie.process import Seat
     from coterie.scenario.play import Play
@@ -90,6 +91,18 @@ class Goal(msgspec.Struct, frozen=True):
                 return here is not None and here.word in words
             case _:
                 return _shows(here, VIOLATED[self.kind])
+
+    def is_decided(self, here: Fate | None, searched: Searched) -> bool:
+        """Return whether a search knows enough of a state to say that this is not reached there.
+
+        What never happens any more is known from all that can follow. What shows in a state is known
+        as soon as its moves were tried, and a search by safety alone does not ask for it.
+        """
+        if here is None or searched.safety_only:
+            return False
+        if self.kind in ("starve", "stuck"):
+            return searched.complete
+        return here.word != "open" or here.moves != 0
 
     def marks(self, graph: StateGraph, entries: int) -> Flags:
         """Return for each state of a graph in which users enter so often whether it is reached."""

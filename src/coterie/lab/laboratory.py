@@ -200,7 +200,7 @@ class Laboratory:
 
     @_refusing
     def reaches(self, question: Question, goal: Goal) -> bool | Refusal:
-        """Return whether the reader's place is one that a goal asks for."""
+        """Return whether the reader's place is one that a goal asks for; refuse if that is undecided."""
         if goal.is_seen:
             run = self._run(question)
             if isinstance(run, Refusal):
@@ -212,7 +212,11 @@ class Laboratory:
             return sought
         play, atlas = sought.play, sought.atlas
         here = ended(play) if play.over else None if atlas is None else atlas.look(play)
-        return goal.reached(play, here)
+        reached = goal.reached(play, here)
+        if reached or play.over:
+            return reached
+        searched = Searched() if atlas is None else atlas.searched
+        return False if goal.is_decided(here, searched) else _undecided(searched)
 
     @_refusing
     def attempt(
@@ -392,6 +396,11 @@ def _way(run: Run, cursor: int, moves: list[str] | None, searched: Searched) -> 
     whole = [*run.moves[:cursor], *moves]
     address = write_address(Address(run.first, whole, len(whole)))
     return Way(moves, [code_of(move) for move in moves], searched, address)
+
+
+def _undecided(searched: Searched) -> Refusal:
+    """Say that a goal was not found, and how far was looked."""
+    return Refusal(f"undecided: not reached as far as was searched ({searched.text})")
 
 
 def _cursor(run: Run, question: Question) -> int:

@@ -9,7 +9,8 @@ import msgspec
 from coterie.catalogue import algorithm
 from coterie.explore import needs_clock
 from coterie.explore.properties import AGREEMENT, POSSIBLE, Always
-from coterie.explore.tables.moves import Faults, Moves
+from coterie.explore.tables.faults import Faults
+from coterie.explore.tables.moves import Moves
 from coterie.explore.tables.step import Standing
 from coterie.lab.bound import spent_faults
 from coterie.process import Election, ElectionUser, Mutex, MutexUser, Seat, seat

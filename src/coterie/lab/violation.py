@@ -42,12 +42,8 @@ def first_violation(
     try:
         verdict = check(
             build(play),
-            entries=bound.entries,
+            **bound.arguments(),
             channel=play.channel,
-            crashes=bound.crashes,
-            losses=bound.losses,
-            duplicates=bound.duplicates,
-            suspicions=bound.suspicions,
             properties=scope.properties,
             max_states=STATES_MAX,
             max_seconds=seconds,

@@ -1,4 +1,7 @@
-"""Locks, leaders and semaphores for real programs, over whatever engine grants them."""
+"""Locks, leaders and semaphores for real programs, over whatever engine grants them.
+
+Programs meet them by `coterie.connect`, for tasks, and `coterie.sync.connect`, for threads.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ if TYPE_CHECKING:
     from coterie.locks.connection import connect
     from coterie.locks.coordinator import Coordinator
     from coterie.locks.engine import Claim, Engine, Party
-    from coterie.locks.held import Held, HeldAll, Holding
+    from coterie.locks.held import Held, HeldAll, Holding, LossEvent
     from coterie.locks.lock import Acquirable, Lock
     from coterie.locks.semaphore import Semaphore
     from coterie.locks.several import LockAll, LockAny
@@ -25,6 +28,7 @@ __all__ = [
     "Lock",
     "LockAll",
     "LockAny",
+    "LossEvent",
     "Party",
     "Semaphore",
     "connect",
@@ -41,6 +45,7 @@ _HOMES = {
     "Lock": "lock",
     "LockAll": "several",
     "LockAny": "several",
+    "LossEvent": "held",
     "Party": "engine",
     "Semaphore": "semaphore",
     "connect": "connection",

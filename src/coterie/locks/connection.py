@@ -19,18 +19,7 @@ if TYPE_CHECKING:
 def connect(
     url: str | os.PathLike[str] | None = None, *, observers: Sequence[Observer] = ()
 ) -> Coordinator:
-    """Make a coordinator, to be used in `async with`; nothing is opened yet.
-
-    Without a URL the environment variable COTERIE_URL counts, then `url` or the nodes in
-    `coterie.toml` of the current directory, then `file:`, which needs nothing but this machine.
-    A path is a directory of locks, or the file `NAME.toml` that describes a cluster.
-
-    A coordinator belongs to the process that opens it: one that is made at the top of a module may be opened in
-    each child after a fork.
-
-    `observers`, such as `coterie.telemetry.Metrics()`, are told of each lock that is taken, missed and
-    given back.
-    """
+    """Make a coordinator of the engine that a URL names; nothing is opened yet. See `coterie.connect`."""
     found = choose_url(url if url is None or isinstance(url, str) else url_of(url))
     make = partial(importlib.import_module(SCHEMES[scheme_of(found)]).make_engine, found)
     return Coordinator(make(), found, make, observers)

@@ -1,4 +1,4 @@
-"""The coordinator: where a program gets its locks from."""
+"""The coordinator: where the faces for tasks and threads, and the commands, get their locks from."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class Coordinator:
-    """Locks, leaders and semaphores over one engine; use it in `async with`.
+    """Locks, leaders and semaphores over one engine, with all that their users inside need.
 
-    What is guaranteed under which assumption depends on the engine; the objects behave alike.
+    `coterie.Coordinator` and `coterie.sync.Coordinator` show a program what it may use of it.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Coordinator:
 
     @property
     def engine(self) -> Engine:
-        """What grants the locks; for looking at, not for taking locks behind the coordinator."""
+        """What grants the locks."""
         return self._session.engine
 
     @property
@@ -84,19 +84,7 @@ class Coordinator:
         reentrant: bool = False,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
-        """Make a lock; nothing is sent before it is acquired.
-
-        Args:
-            name: 1 to 255 bytes of UTF-8 that can be printed, such as `order:17`.
-            timeout: Seconds to wait; None waits forever, 0 tries once. Never the lease. An `async with` that was in
-                vain asks who holds the lock, which may take half a second more; `acquire` does not.
-            ttl: Length of the lease in seconds: that of the cluster or server, which is also the
-                longest, or less. With `file:` it means nothing, for there the system frees a lock
-                when its process ends.
-            shared: Many may hold it in shared mode together, but none beside an exclusive holder.
-            reentrant: Let a task that holds it enter again, with the same token.
-            on_lost: Called with what was held when it is lost.
-        """
+        """Make a lock; nothing is sent before it is acquired. See `coterie.Coordinator.lock`."""
         return Lock(
             self._session,
             name,
@@ -114,10 +102,7 @@ class Coordinator:
         ttl: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAll:
-        """Make a lock of several, by name or made here, that takes every one or none.
-
-        How long to wait is said here: the timeouts of its parts do not count.
-        """
+        """Make a lock of several, by name or made here, that takes every one or none."""
         return LockAll(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
 
     @overload
@@ -145,10 +130,7 @@ class Coordinator:
         ttl: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> LockAny[Any]:
-        """Make a lock of several that takes the first to be had; `held.name` says which.
-
-        How long to wait is said here: the timeouts of its parts do not count.
-        """
+        """Make a lock of several that takes the first to be had; `held.name` says which."""
         return LockAny(self._session, self._parts(parts, ttl), timeout=timeout, on_lost=on_lost)
 
     def semaphore(
@@ -171,26 +153,16 @@ class Coordinator:
         ttl: float | None = None,
         on_lost: Callable[[Holding], object] | None = None,
     ) -> Lock:
-        """Stand for election: `async with` waits to lead, and leads while its body runs.
-
-        A term is the hold of the lock of that name, its number the token. The leader resigns
-        after the body has stopped, also when the term is lost.
-        """
+        """Stand for election: the term of a leader is the hold of the lock of that name."""
         return self.lock(name, timeout=timeout, ttl=ttl, on_lost=on_lost)
 
     def observe(self, name: str) -> AsyncGenerator[Party | None, None]:
-        """Follow the leader: the present one first, then each change; None while there is none.
-
-        A term that begins and ends between two looks is not seen.
-        """
+        """Follow the leader: the present one first, then each change; None while there is none."""
         self._session.check()
         return self._session.engine.watch(check_name(name), self._session.check)
 
     async def leader(self) -> str:
-        """Return the name of the node that this one follows; wait until there is one.
-
-        Only for a program that has joined a cluster whose algorithm elects, such as bully.
-        """
+        """Return the name of the node that this one follows; wait until there is one."""
         return await self._elector().leader(self._session.check)
 
     def leaders(self) -> AsyncGenerator[str, None]:

@@ -357,12 +357,18 @@ class Lock(Acquirable[Held]):
 
     async def __aenter__(self) -> Held:
         """Acquire, or raise `AcquireTimeout`; a lock that is free takes no turn of the event loop."""
-        if not self.is_prompt:
+        session = self._session
+        prompt = session.prompt
+        if prompt is None or self.on_lost is not None:
             return await super().__aenter__()
         task = asyncio.current_task()
         assert task is not None, "async with runs in a task"
-        self._session.check()
-        held = self.take_now(task) or await self._obtain(task, self.patience(), is_free=False)
+        session.check()
+        held = None
+        if (task, self.name) not in session.held:
+            held = self._hold_now(prompt, task, None)
+        if held is None:
+            held = await self._obtain(task, self.patience(), is_free=False)
         if held is None:
             raise await self.timed_out()
         self._begin_body(task, held)

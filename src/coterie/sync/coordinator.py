@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from coterie import locks
 from coterie.errors import MisuseError
 from coterie.sync.held import wrap
-from coterie.sync.lock import Acquirable, Lock
+from coterie.sync.lock import Acquirable, Lock, inner_of
 from coterie.sync.loop import Loop
 
 if TYPE_CHECKING:
@@ -197,4 +197,4 @@ class Coordinator:
 
 
 def _inner(parts: tuple[str | Acquirable[Any], ...]) -> list[str | locks.Acquirable[Any]]:
-    return [part if isinstance(part, str) else part.inner for part in parts]
+    return [part if isinstance(part, str) else inner_of(part) for part in parts]

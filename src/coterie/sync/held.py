@@ -13,59 +13,77 @@ if TYPE_CHECKING:
     from coterie.sync.loop import Loop
 
 
-class LossEvent(threading.Event):
+class LossEvent:
     """Is set when a lock is lost; `held.lost.wait()` waits for it."""
 
-    def __bool__(self) -> bool:
-        """Return True if the lock is lost: `if held.lost:` means what it says."""
-        return self.is_set()
+    def __init__(self, event: threading.Event) -> None:
+        """Stand for an event that the event loop sets."""
+        self._event = event
+
+    def is_set(self) -> bool:
+        """Return True if the lock is lost."""
+        return self._event.is_set()
+
+    __bool__ = is_set  # `if held.lost:` means what it says
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the lock is lost, at most so many seconds; return True if it is."""
+        return self._event.wait(timeout)
+
+
+def watched(inner: locks.Holding) -> LossEvent:
+    """Return an event that is set when this is lost; in the thread of the loop."""
+    event = threading.Event()
+    inner.lost.call(event.set)
+    return LossEvent(event)
 
 
 class Holding:
     """One lock or several, held together by one thread."""
 
-    def __init__(self, loop: Loop, inner: locks.Holding) -> None:
-        """Stand for what is held; nothing watches over it before `watch` or `lost`."""
+    def __init__(self, loop: Loop, inner: locks.Holding, lost: LossEvent | None = None) -> None:
+        """Stand for what is held; without an event, nothing watches over it before `lost`."""
         self.name = inner.name
         self._loop = loop
-        self.inner = inner
-        self._lost: LossEvent | None = None
+        self._inner = inner
+        self._lost = lost
 
     def __repr__(self) -> str:
         """Show what is held and how it stands."""
-        return repr(self.inner)
+        return repr(self._inner)
+
+    def __eq__(self, other: object) -> bool:
+        """Return True for the same hold: `on_lost` is called with an object of its own for it."""
+        return isinstance(other, Holding) and hash(self) == hash(other)
+
+    def __hash__(self) -> int:
+        """Return the same number for the same hold, and no other while one of them is there."""
+        return id(self._inner)
 
     @property
     def lost(self) -> LossEvent:
         """Is set when it is lost; what was taken without the event loop is watched from now on."""
         if self._lost is None:
-            self._loop.run(self._watch_in_loop)
-        assert self._lost is not None, "made just now"
+            self._lost = self._loop.run(self._watched)
         return self._lost
 
-    def watch(self) -> None:
-        """Watch over it; in the thread of the loop."""
-        if self._lost is None:
-            self._lost = LossEvent()
-            self.inner.lost.call(self._lost.set)
-
-    async def _watch_in_loop(self) -> None:
-        self.watch()
+    async def _watched(self) -> LossEvent:
+        return watched(self._inner)
 
     @property
     def tokens(self) -> Mapping[str, int]:
         """The fencing token of each lock by its name."""
-        return self.inner.tokens
+        return self._inner.tokens
 
     @property
     def expires_at(self) -> float:
         """When the lease ends unless it is renewed, by `time.monotonic()`; inf without a lease."""
-        return self.inner.expires_at
+        return self._inner.expires_at
 
     @property
     def valid(self) -> bool:
         """Whether it is held by its owner now; looked up, not remembered."""
-        return self.inner.valid
+        return self._inner.valid
 
     def ensure(self) -> None:
         """Raise `LockLost` if the lock is lost and `NotHeld` if it was given back."""
@@ -75,37 +93,37 @@ class Holding:
     def release(self) -> None:
         """Give it back; `NotHeld` in another thread, `LockLost` if it was lost before."""
         owner = threading.current_thread()
-        held = self.inner
+        held = self._inner
         if self._lost is None and isinstance(held, locks.Held) and held.give_back_now(owner):
             return
-        self._loop.run(lambda: self.inner.give_back(owner))
+        self._loop.run(lambda: self._inner.give_back(owner))
 
     async def _ensure(self) -> None:
-        self.inner.ensure()
+        self._inner.ensure()
 
 
 class Held(Holding):
     """A lock that is held."""
 
-    inner: locks.Held
+    _inner: locks.Held
 
     @property
     def token(self) -> int:
         """The fencing token."""
-        return self.inner.token
+        return self._inner.token
 
     @property
     def shared(self) -> bool:
         """Whether others that share may hold it at the same time."""
-        return self.inner.shared
+        return self._inner.shared
 
 
 class HeldAll(Holding):
     """Several locks that are held together; `held["name"]` is one of them."""
 
-    def __init__(self, loop: Loop, inner: locks.HeldAll) -> None:
+    def __init__(self, loop: Loop, inner: locks.HeldAll, lost: LossEvent) -> None:
         """Stand for what is held."""
-        super().__init__(loop, inner)
+        super().__init__(loop, inner, lost)
         self._parts = {part.name: wrap(loop, part) for part in inner}
 
     def __iter__(self) -> Iterator[Holding]:
@@ -120,9 +138,6 @@ class HeldAll(Holding):
 def wrap(loop: Loop, inner: locks.Holding) -> Holding:
     """Stand for what is held, of whatever kind, and watch over it; in the thread of the loop."""
     if isinstance(inner, locks.HeldAll):
-        held: Holding = HeldAll(loop, inner)
-    else:
-        assert isinstance(inner, locks.Held), "there are two kinds"
-        held = Held(loop, inner)
-    held.watch()
-    return held
+        return HeldAll(loop, inner, watched(inner))
+    assert isinstance(inner, locks.Held), "there are two kinds"
+    return Held(loop, inner, watched(inner))

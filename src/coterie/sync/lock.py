@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 from collections import defaultdict
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from coterie import locks
 from coterie.errors import LockLost, NotHeld, UsageError
@@ -31,18 +31,18 @@ class Acquirable(Generic[Kept_co]):
     def __init__(
         self,
         running: Callable[[], Loop],
-        inner: locks.Acquirable[locks.Holding],
+        inner: locks.Acquirable[Any],
     ) -> None:
         """Stand for an object of the event loop, which may be started later; `running` finds it."""
         self.name = inner.name
-        self.inner = inner
+        self._inner = inner
         self._running = running
         self._prompt = inner if isinstance(inner, locks.Lock) and inner.is_prompt else None
         self._entered: defaultdict[threading.Thread, list[Kept_co]] = defaultdict(list)
 
     def __repr__(self) -> str:
         """Show what it is and its name."""
-        return repr(self.inner)
+        return repr(self._inner)
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> Kept_co | None:
         """Acquire for this thread; None if that did not succeed in time.
@@ -50,15 +50,15 @@ class Acquirable(Generic[Kept_co]):
         `timeout` is how many seconds to wait, by default what the lock was made with; None is
         forever and 0 is one try, which `blocking=False` says as well.
         """
-        owner, patience = threading.current_thread(), self.inner.patience(blocking, timeout)
+        owner, patience = threading.current_thread(), self._inner.patience(blocking, timeout)
         return self._take_now(owner) or self._take(owner, patience)
 
     def __enter__(self) -> Kept_co:
         """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
         owner = threading.current_thread()
-        held = self._take_now(owner) or self._take(owner, self.inner.patience())
+        held = self._take_now(owner) or self._take(owner, self._inner.patience())
         if held is None:
-            raise self._running().run(self.inner.timed_out)
+            raise self._running().run(self._inner.timed_out)
         self._entered[owner].append(held)
         current.enter(held)
         return held
@@ -114,27 +114,33 @@ class Acquirable(Generic[Kept_co]):
             held = self._prompt.wait_now(owner, patience)
             return None if held is None else cast("Kept_co", Held(loop, held))
 
-        async def take() -> Holding | None:
-            inner = await self.inner.take(owner, patience)
-            return None if inner is None else wrap(loop, inner)
+        async def take() -> tuple[locks.Holding, Holding] | None:
+            inner = await self._inner.take(owner, patience)
+            return None if inner is None else (inner, wrap(loop, inner))
 
-        async def undo(held: Holding | None) -> None:
-            if held is not None:
-                await held.inner.give_back(owner)
+        async def undo(taken: tuple[locks.Holding, Holding] | None) -> None:
+            if taken is not None:
+                await taken[0].give_back(owner)
 
+        taken = loop.run(take, undo)
         # The kind that is held follows from the kind that is asked for.
-        return cast("Kept_co | None", loop.run(take, undo))
+        return None if taken is None else cast("Kept_co", taken[1])
 
 
 class Lock(Acquirable[Held]):
     """A lock by name."""
 
+    _inner: locks.Lock
+
     def release(self) -> None:
         """Release what this thread holds; `NotHeld` if it holds nothing of this name."""
         owner = threading.current_thread()
-        inner = self.inner
-        assert isinstance(inner, locks.Lock), "made so"
-        self._running().run(lambda: inner.give_back(owner))
+        self._running().run(lambda: self._inner.give_back(owner))
+
+
+def inner_of(part: Acquirable[Any]) -> locks.Acquirable[Any]:
+    """Return what an object of this face stands for, to be combined with others."""
+    return part._inner  # noqa: SLF001 - of this module, and no business of a program
 
 
 def _makes_generators(function: Callable[..., object]) -> bool:

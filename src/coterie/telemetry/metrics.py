@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from coterie import system
 from coterie.telemetry.histogram import Histogram
 from coterie.telemetry.observer import Outcome
 from coterie.telemetry.text import counter, gauge, histogram, render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Metrics:
@@ -32,15 +35,14 @@ class Metrics:
         with self._mutex:
             self.waits["obtained"].add(wait_seconds)
             self.held += 1
-        return CountedHold(self)
+        return CountedHold(self._end)
 
     def missed(self, name: str, outcome: Outcome, *, shared: bool, wait_seconds: float) -> None:
         """Count a request that ended without the lock."""
         with self._mutex:
             self.waits[outcome].add(wait_seconds)
 
-    def count_hold(self, seconds: float, *, lost: bool) -> None:
-        """Count a hold that has ended."""
+    def _end(self, seconds: float, lost: bool) -> None:
         with self._mutex:
             self.holds.add(seconds)
             self.held -= 1
@@ -62,13 +64,13 @@ class Metrics:
 class CountedHold:
     """One hold that goes on."""
 
-    __slots__ = ("_began", "_metrics")
+    __slots__ = ("_began", "_count")
 
-    def __init__(self, metrics: Metrics) -> None:
-        """Begin now."""
-        self._metrics = metrics
+    def __init__(self, count: Callable[[float, bool], object]) -> None:
+        """Begin now; `count` is called with the seconds that it took, and whether it was lost."""
+        self._count = count
         self._began = system.monotonic()
 
     def end(self, *, lost: bool) -> None:
         """Count it."""
-        self._metrics.count_hold(system.monotonic() - self._began, lost=lost)
+        self._count(system.monotonic() - self._began, lost)

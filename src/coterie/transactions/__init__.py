@@ -20,3 +20,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'store')}"), name)
+
+
+def __dir__() -> list[str]:
+    """Name what a program may use, imported or not."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import coterie
 
 if TYPE_CHECKING:
-    from coterie.locks.held import Held
+    from coterie import Held
 
 
 def say(**words: Any) -> None:

@@ -37,7 +37,7 @@ from tests.locks.memory import in_loop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from coterie.locks.held import Held
+    from coterie import Held
     from tests.engines.conformance.suppliers import Supplier
     from tests.engines.conformance.users import Users
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from coterie import system
 from coterie.cluster.membership import Membership, check_learnt
 from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.connection import FAULTS
@@ -16,6 +17,7 @@ from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError, Unavailable
+from coterie.mutex.quorum.leased.frames import Condition, Query
 
 if TYPE_CHECKING:
     import ssl
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Address
     from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.wire.connection import Connection
+    from coterie.cluster.wire.frames import Role, Welcome
     from coterie.cluster.wire.security import Security
 
 ANSWER_SECONDS_MAX = 3.0
 DISCOVERY_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
+QUERY_PROTOCOL = 7  # the first in which nodes tell where they stand
 FAREWELL_SECONDS_MAX = 0.1  # to let begun handshakes end when another node has answered
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
@@ -37,9 +41,12 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 class Consultation:
     """A connection for questions, answered one after the other."""
 
-    def __init__(self, connection: Connection, configuration: str) -> None:
-        """Take over a connection on which the handshake is done: the node has that configuration."""
-        self.configuration = configuration
+    def __init__(self, connection: Connection, welcome: Welcome) -> None:
+        """Take over a connection on which the handshake is done."""
+        self.node = welcome.node  # its name
+        self.configuration = welcome.configuration  # the digest of that of the node
+        self.number = welcome.number  # of that configuration
+        self.protocol = welcome.protocol  # that is spoken over the connection
         self.round_trip = 0.0  # how many seconds the latest answer took
         self._connection = connection
         self._answers: asyncio.Queue[FromVoter | None] = asyncio.Queue()
@@ -77,19 +84,51 @@ class Consultation:
         return answer
 
 
+def _label() -> str:
+    return f"{system.host_name()}:{system.pid()}"
+
+
 @contextlib.asynccontextmanager
 async def consult(
-    address: Address, credentials: Credentials, tls: ssl.SSLContext | None
+    address: Address,
+    credentials: Credentials,
+    tls: ssl.SSLContext | None,
+    node: str | None = None,
+    *,
+    role: Role = "admin",
 ) -> AsyncIterator[Consultation]:
-    """Open a connection for questions; raises `OSError` or `ProtocolError` if it cannot be."""
+    """Open a connection for questions; raises `OSError` or `ProtocolError` if it cannot be.
+
+    `node` is the name that the node has to have; as an operator one may also give orders.
+    """
     connection = await dial(address, tls)
     try:
-        caller = Caller(credentials, "admin", new_identity("admin"), None)
-        welcome = await caller.greet(connection)
-        yield Consultation(connection, welcome.configuration)
+        caller = Caller(credentials, role, new_identity(_label()), node)
+        yield Consultation(connection, await caller.greet(connection))
     finally:
         connection.close("all questions are answered")
         await connection.wait_closed()
+
+
+async def ask_condition(
+    name: str, address: Address, credentials: Credentials, tls: ssl.SSLContext | None
+) -> Condition:
+    """Ask a voting node, or a spare, where it stands; raises `OSError` or `ProtocolError`."""
+    async with consult(address, credentials, tls, name) as consultation:
+        if consultation.protocol < QUERY_PROTOCOL:
+            raise ProtocolError(
+                f"it speaks protocol {consultation.protocol} at most, and protocol"
+                f" {QUERY_PROTOCOL} is needed: run a newer version of coterie there"
+            )
+        return await consultation.ask(Query(), Condition)
+
+
+async def ask_membership(consultation: Consultation) -> Membership:
+    """Ask a node for the newest configuration that it knows."""
+    answer = await consultation.ask(GetMembership(), MembershipReply)
+    membership = msgspec.msgpack.decode(answer.shared, type=Membership)
+    check_learnt(membership, consultation.configuration)
+    return membership
 
 
 async def discover(addresses: Sequence[Address], cluster: str, security: Security) -> Membership:
@@ -133,10 +172,7 @@ async def _learn(
         asked.add(address)
         try:
             async with consult(address, credentials, tls) as consultation:
-                answer = await consultation.ask(GetMembership(), MembershipReply)
-                membership = msgspec.msgpack.decode(answer.shared, type=Membership)
-                check_learnt(membership, consultation.configuration)
-                return membership
+                return await ask_membership(consultation)
         except (OSError, *FAULTS) as error:
             troubles[address] = explain_at(address, error)
         finally:

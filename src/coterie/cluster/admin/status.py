@@ -12,7 +12,6 @@ import msgspec
 from coterie.cluster.admin.connection import Consultation, consult
 from coterie.cluster.voter.abstention import no_votes
 from coterie.cluster.voter.frames import Abstention, Figures, FindOwners, GetStatus, NodeStatus
-from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.trouble import explain
 from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership import Member, Membership
+    from coterie.cluster.wire.handshake import Credentials
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.wait_for import Graph
 
@@ -149,7 +149,7 @@ async def _asking(
     began = loop.time()
     membership = await visit.learn()
     limit = max(OPEN_SECONDS_MIN, ROUND_TRIPS * (loop.time() - began))
-    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+    credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
     async with contextlib.AsyncExitStack() as stack:
         opened = [
@@ -162,7 +162,7 @@ async def _asking(
             [state for state, _ in asked],
             {
                 voter: consultation
-                for voter, (_, consultation) in enumerate(asked, 1)
+                for voter, (_, consultation) in zip(membership.seats, asked, strict=True)
                 if consultation is not None
             },
         )
@@ -209,15 +209,16 @@ def _health(membership: Membership, states: list[NodeState]) -> int:
 
 def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
     """Say why no quorum votes; empty if one does."""
-    quorums = membership.settings.quorums
-    up = {voter: state.report for voter, state in enumerate(states, 1) if state.report is not None}
+    quorums = membership.configuration.quorums
+    seated = zip(membership.seats, states, strict=True)
+    up = {voter: state.report for voter, state in seated if state.report is not None}
     if quorums.contains_quorum([v for v, report in up.items() if not report.abstains_seconds]):
         return ""
     troubles = [f"{state.name}: {state.trouble}" for state in states if state.report is None]
     if not quorums.contains_quorum(up):
         return f"no quorum of nodes answers: {'; '.join(troubles)}"
     abstentions = {
-        states[voter - 1].name: Abstention(report.abstains_seconds, report.abstains_because)
+        membership.at(voter).name: Abstention(report.abstains_seconds, report.abstains_because)
         for voter, report in up.items()
         if report.abstains_seconds
     }

@@ -94,7 +94,7 @@ async def record_cluster(
     progress: Callable[[float], None],
 ) -> RecordedCluster:
     """Record for so long; `progress` hears how long it has been. Raise `Unavailable` if no node answers."""
-    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+    credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
     began = system.now()
     askers = [_Asker(member, began) for member in membership.members]

@@ -57,7 +57,7 @@ class ClassicState(msgspec.Struct, frozen=True):
 async def inspect(membership: Membership, security: Security) -> ClassicState:
     """Ask every node."""
     assert membership.algorithm is not None, "the leased lock is asked in another way"
-    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+    credentials = membership.credentials(security.secret_bytes())
     tls = security.client_context()
     nodes = await asyncio.gather(*(_ask(member, credentials, tls) for member in membership.members))
     reports = [node.report for node in nodes if node.report is not None]

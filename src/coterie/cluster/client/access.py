@@ -11,7 +11,7 @@ from coterie.cluster.client.participant import InsideLine, ParticipantHost
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.voter.node import Node
-from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
+from coterie.cluster.wire.handshake import Caller, Identity, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.errors import UsageError
 
@@ -57,44 +57,43 @@ class Links:
 
     def __init__(
         self,
-        membership: Membership,
         security: Security,
         identity: Identity,
-        addresses: Callable[[ProcessId], Sequence[Address]],
+        addresses: Callable[[Membership, ProcessId], Sequence[Address]],
     ) -> None:
         """Prepare to call the nodes."""
-        self._membership = membership
         self._identity = identity
         self._addresses = addresses
-        self._credentials = Credentials(
-            membership.cluster, membership.digest, security.secret_bytes()
-        )
+        self._secret = security.secret_bytes()
         self._tls = security.client_context()
         self._links: list[Link] = []
 
     def line(
         self,
+        membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
         """Make the link to one voter."""
-        node = self._membership.members[voter - 1].name
+        node = membership.at(voter).name
         link = Link(
             node,
-            self._addresses(voter),
-            lambda: self._caller(node),
+            self._addresses(membership, voter),
+            lambda: self._caller(current(), node),
             self._tls,
-            self._membership.settings.lease,
+            membership.settings.lease,
             receive=lambda frame: receive(decode_from_voter(frame)),
             connected=lambda welcome: connected(welcome.clock + clock.passed(link.delay_seconds)),
         )
         self._links.append(link)
         return link
 
-    def _caller(self, node: str) -> Caller:
-        error = clock.error_borne(self._membership.settings.lease)
-        return Caller(self._credentials, "participant", self._identity, node, error)
+    def _caller(self, membership: Membership, node: str) -> Caller:
+        error = clock.error_borne(membership.settings.lease)
+        credentials = membership.credentials(self._secret)
+        return Caller(credentials, "participant", self._identity, node, error)
 
     async def tried(self) -> None:
         """Wait until each link has been up, or it is known why it is not."""
@@ -167,19 +166,17 @@ class Visit:
         """Make a participant that calls all voters, and asks the quorum of any of them first."""
         identity = own_identity()
 
-        def addresses(voter: ProcessId) -> list[Address]:
-            return self._ways(membership, voter)
-
-        links = self._links.add(Links(membership, self.security, identity, addresses))
-        home = system.random().randint(1, len(membership.members))
+        links = self._links.add(Links(self.security, identity, self._ways))
+        home = system.random().choice(membership.seats)
         return ParticipantHost(membership, identity, home, links, upcalls, lease=lease)
 
     def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
         """Try what the user wrote, in case nodes are seen at other addresses from here."""
-        known = membership.members[voter - 1].address
-        if len(self.addresses) != len(membership.members):
+        place = membership.seats.index(voter)
+        known = membership.members[place].address
+        if len(self.addresses) != len(membership.members) or membership.decided is not None:
             return [known]
-        return list(dict.fromkeys([self.addresses[voter - 1], known]))
+        return list(dict.fromkeys([self.addresses[place], known]))
 
     async def settle(self) -> None:
         """Give each link the time of one try."""
@@ -197,14 +194,13 @@ class Seat:
         """Remember which node we are."""
         self._config = config
         self.node = Node(config, node, new_cluster=new_cluster, program=self._metrics)
-        self._own = config.membership.voter(node)
         self._links = AllLinks()
         self._programs: list[Upcalls] = []
 
     async def open(self) -> Membership:
         """Start the node."""
         await self.node.start()
-        return self._config.membership
+        return self.node.voting.membership
 
     def enter(
         self, membership: Membership, upcalls: Upcalls, lease: float | None = None
@@ -212,16 +208,18 @@ class Seat:
         """Make a participant that calls the other voters, and asks the quorum of its own first."""
         self._programs.append(upcalls)
         identity = own_identity()
-        links = self._links.add(Links(membership, self._config.security, identity, self._addresses))
-        lines = _LinesOfNode(links, self.node, self._own, identity)
-        return ParticipantHost(membership, identity, self._own, lines, upcalls, lease=lease)
+        links = self._links.add(Links(self._config.security, identity, self._addresses))
+        lines = _LinesOfNode(links, self.node, identity)
+        names = [member.name for member in membership.members]
+        home = membership.voter(self.node.name if self.node.name in names else names[0])
+        return ParticipantHost(membership, identity, home, lines, upcalls, lease=lease)
 
     def _metrics(self) -> list[Metric]:
         """Collect the figures of the first participant: that with the lease of the cluster."""
         return self._programs[0].metrics() if self._programs else []
 
-    def _addresses(self, voter: ProcessId) -> list[Address]:
-        return [self._config.membership.members[voter - 1].address]
+    def _addresses(self, membership: Membership, voter: ProcessId) -> list[Address]:
+        return [membership.at(voter).address]
 
     async def settle(self) -> None:
         """Give each link the time of one try."""
@@ -238,18 +236,21 @@ class Seat:
 class _LinesOfNode:
     """Links to the other voters, and the way to the voter of this very process."""
 
-    def __init__(self, links: Links, node: Node, own: ProcessId, identity: Identity) -> None:
+    def __init__(self, links: Links, node: Node, identity: Identity) -> None:
         self._links = links
         self._node = node
-        self._own = own
         self._identity = identity
 
     def line(
         self,
+        membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
-        if voter != self._own:
-            return self._links.line(voter, receive, connected)
+        # While a disk is replaced under its name, two voters have that name.
+        is_ours = membership.at(voter).name == self._node.name
+        if not is_ours or membership.disk(voter) not in ("", self._node.voting.voter.identity):
+            return self._links.line(membership, voter, current, receive, connected)
         return InsideLine(self._node.voting, self._identity, receive, connected)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ClusterGroup: TypeAlias = "LeaseGroup[ParticipantHost]"
 
 LAPSED = "its lease could not be renewed by a quorum of nodes in time"
+REVOKED = "an operator has ended it with coterie break"
 LEASE_SECONDS_MIN = 0.1
 
 
@@ -189,8 +190,8 @@ def _tell(group: ClusterGroup, event: Event) -> None:
     match event:
         case Acquired(lock, token):
             group.acquired(lock, token)
-        case Lost(lock, token):
-            group.lose(lock, token, LAPSED)
+        case Lost(lock, token, revoked):
+            group.lose(lock, token, REVOKED if revoked else LAPSED)
         case Unwanted(lock):
             group.unwanted(lock)
         case _:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from coterie.aio import Tasks
+from coterie.cluster.membership import check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import no_votes
@@ -15,8 +18,17 @@ from coterie.cluster.voter.frames import Abstention, GetAbstention
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.errors import NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
-from coterie.mutex.quorum.leased.frames import Ack, Answer, Downward, Nack, Reply
-from coterie.mutex.quorum.leased.participant import participant
+from coterie.mutex.quorum.leased.frames import (
+    Ack,
+    Answer,
+    Behind,
+    Downward,
+    Nack,
+    NewConfiguration,
+    Reply,
+    Stale,
+)
+from coterie.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,11 +39,14 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.handshake import Identity
+    from coterie.coteries import Coterie
     from coterie.mutex.quorum.leased.frames import Frame
     from coterie.mutex.quorum.leased.participant import Participant
     from coterie.process import Event, Outbox, ProcessId
     from coterie.telemetry.text import Metric
 
+
+logger = logging.getLogger("coterie.cluster")
 
 UNEXPLAINED = Abstention(math.inf, "it has not said why")
 
@@ -54,8 +69,14 @@ class Line(Protocol):
     def start(self) -> None:
         """Begin to call the voter."""
 
+    def insist_on(self, disk: str) -> None:
+        """Have no voter at the other end but one with this disk."""
+
     def send(self, frame: msgspec.Struct) -> None:
         """Send a frame."""
+
+    async def stop(self) -> None:
+        """Call the voter no more."""
 
 
 class Lines(Protocol):
@@ -63,11 +84,16 @@ class Lines(Protocol):
 
     def line(
         self,
+        membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
-        """Make a line. It passes on each frame, and the voter's clock at each new connection."""
+        """Make a line to a voter of this configuration; each call is made by the `current` one.
+
+        It passes on each frame, and the voter's clock at each new connection.
+        """
 
 
 class Upcalls(NamedTuple):
@@ -129,22 +155,24 @@ class ParticipantHost:
         """
         self.membership = membership
         self.identity = identity
-        self.quorums = membership.settings.quorums
-        self.participant = participant(membership.settings, home, lease)
+        self.participant = participant(membership.configuration, home, lease)
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self._upcalls = upcalls
         self._time = clock.RunningClock()
         self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
+        self._makes_lines = lines
+        self._tasks = Tasks()
         hosted = HostedParticipant(self.participant, identity.name)
-        self._host = Host(hosted, self._send, upcalls.tell, counts_sleep=True)
+        self._host = Host(hosted, self._send, self._hear, counts_sleep=True)
         self._host.start(clock.number())
-        self.lines = {
-            voter: lines.line(voter, partial(self.receive, voter), partial(self._connected, voter))
-            for voter in range(1, len(membership.members) + 1)
-        }
-        for line in self.lines.values():
-            line.start()
+        self.lines: dict[ProcessId, Line] = {}
+        self._call_voters(membership)
+
+    @property
+    def quorums(self) -> Coterie:
+        """The coterie by which votes are counted now."""
+        return self.participant.quorums
 
     @property
     def stock(self) -> Participant:
@@ -172,7 +200,7 @@ class ParticipantHost:
         return {
             voter: self._abstentions.get(voter, UNEXPLAINED)
             for voter in self.reachable()
-            if uplink(voter).grace
+            if voter in self.membership.seats and uplink(voter).grace
         }
 
     def ask_why(self, voters: Iterable[ProcessId]) -> None:
@@ -190,9 +218,10 @@ class ParticipantHost:
 
     def troubles(self) -> list[str]:
         """Say for each voter that is not connected why it is not."""
-        names = [member.name for member in self.membership.members]
-        lines = sorted(self.lines.items())
-        return [f"{names[voter - 1]}: {line.trouble}" for voter, line in lines if not line.is_up]
+        seats = self.membership.seats
+        lines = [(voter, line) for voter, line in sorted(self.lines.items()) if voter in seats]
+        name = self.membership.at
+        return [f"{name(voter).name}: {line.trouble}" for voter, line in lines if not line.is_up]
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
@@ -256,8 +285,7 @@ class ParticipantHost:
         quorum = f"lock {lock!r}: no quorum of cluster {self.membership.cluster!r}"
         abstaining = self.abstaining()
         if abstaining and self.reaches_a_quorum():
-            members = self.membership.members
-            named = {members[voter - 1].name: known for voter, known in abstaining.items()}
+            named = {self.membership.at(voter).name: known for voter, known in abstaining.items()}
             return NoQuorum(f"{quorum} votes ({no_votes(named, troubles)})")
         lease, paused = self.lease, self.delay()
         if paused > lease:
@@ -292,6 +320,8 @@ class ParticipantHost:
         A participant that knows the clocks of all voters asks for tokens that all of them can
         support, however far apart their numbers are after starts at different times.
         """
+        if voter not in self.participant.sessions.voters:
+            return
         self._abstentions.pop(voter, None)
         self.participant.sessions.merge(reading)
         self.age()
@@ -302,11 +332,21 @@ class ParticipantHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case Reply() | Ack() | Answer() | Nack():
+                if voter not in self.participant.sessions.voters:
+                    return  # it votes no more, and its line is being closed
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
                 uplink = self.participant.sessions.uplink(voter)
                 if uplink.grace and voter not in self._abstentions:
                     self.ask_why([voter])
+            case NewConfiguration(configuration) | Stale(configuration):
+                check_decided(configuration)
+                reason = objection_to_meaning(configuration)
+                if reason:
+                    raise ProtocolError(reason)
+                self._receive_about_configurations(voter, frame)
+            case Behind():
+                self._receive_about_configurations(voter, frame)
             case AskOwner():
                 self._send(voter, self._upcalls.report(frame))
             case Abstention():
@@ -316,17 +356,54 @@ class ParticipantHost:
             case _:
                 raise ProtocolError(f"a {type(frame).__name__} came without a question")
 
+    def _receive_about_configurations(
+        self, voter: ProcessId, frame: NewConfiguration | Stale | Behind
+    ) -> None:
+        if voter in self.participant.sessions.voters:
+            self._host.step(self.participant.receive, voter, frame)
+
     def _send(self, voter: ProcessId, frame: Any) -> None:
-        self.sent[type(frame).__name__] += 1
-        self.lines[voter].send(frame)
+        line = self.lines.get(voter)
+        if line is not None:  # else it is sent again when there is one
+            self.sent[type(frame).__name__] += 1
+            line.send(frame)
+
+    # Configurations
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Learnt(configuration):
+                self._call_voters(self.membership.after(configuration))
+            case Moved(configuration):
+                self.membership = self.membership.after(configuration)
+                logger.info("votes are counted by configuration %d", configuration.number)
+            case Forgotten(voter):
+                self._tasks.run(self.lines.pop(voter).stop())
+                self._abstentions.pop(voter, None)
+            case _:
+                self._upcalls.tell(event)
+
+    def _call_voters(self, membership: Membership) -> None:
+        """Make a line to each voter that has none yet; none leads to another disk than is meant."""
+        for voter in membership.seats:
+            is_new = voter not in self.lines
+            if is_new:
+                receive, connected = partial(self.receive, voter), partial(self._connected, voter)
+                line = self._makes_lines.line(
+                    membership, voter, lambda: self.membership, receive, connected
+                )
+                self.lines[voter] = line
+            if membership.disk(voter):
+                self.lines[voter].insist_on(membership.disk(voter))
+            if is_new:
+                self.lines[voter].start()
 
 
 class InsideLine:
     """The line between a participant and a voter of the same process: no socket, a turn of delay."""
 
-    is_up = True
     is_untried = False
-    trouble = ""
+    trouble = ""  # there is none between two parts of one process
 
     def __init__(
         self,
@@ -341,15 +418,32 @@ class InsideLine:
         self._connected = connected
         self._loop = asyncio.get_running_loop()
         hello = Hello(PROTOCOL, "", "", "participant", identity.name, identity.label, b"")
-        self._number = voting.attach(hello, _Back(receive, self._loop))
+        self._back = _Back(receive, self._loop)
+        self._number = voting.attach(hello, self._back)
+        self.is_up = True
 
     def start(self) -> None:
         """Begin: the voter is there."""
-        self._connected(self._voting.clock())
+        if self.is_up:
+            self._connected(self._voting.clock())
+
+    def insist_on(self, disk: str) -> None:
+        """Leave the voter if it turns out to be another than was meant."""
+        if self.is_up and self._voting.voter.identity != disk:
+            self.trouble = "our own data directory is another than that of the voter"
+            self.is_up = False
+            self._voting.leave(self._identity, self._back)
 
     def send(self, frame: Any) -> None:
         """Send a frame."""
-        self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
+        if self.is_up:
+            self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
+
+    async def stop(self) -> None:
+        """Leave the voter."""
+        if self.is_up:
+            self.is_up = False
+            self._voting.leave(self._identity, self._back)
 
 
 class _Back(NamedTuple):

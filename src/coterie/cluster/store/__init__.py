@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class ClusterStore(Store):
     """A store of which this process is one site."""
 
-    @property
-    def site(self) -> SiteExecutor:
-        """What carries out the requests: the site of this process."""
-        assert isinstance(self.executor, SiteExecutor)
-        return self.executor
+    def __init__(self, site: SiteExecutor, *, timeout: float | None, record: bool) -> None:
+        """Use the site of this process, which belongs to the running event loop."""
+        super().__init__(site, timeout=timeout, record=record)
+        self._site = site
+        self._surroundings.home.enter()
 
     def facts(self) -> dict[str, Any]:
         """Return what is under way at this site: what is in doubt, and what waits for what.
@@ -31,7 +31,7 @@ class ClusterStore(Store):
         `oldest` is the transaction, of any node, that has begun before all others that are under way
         here: under `multiversion` no version that it could read is dropped before it ends.
         """
-        return self.site.node.site.facts()
+        return self._site.node.site.facts()
 
     def close_source(self, node: str) -> None:
         """Do not wait for the word of a node that is gone; the scheme `conservative` would forever.
@@ -40,7 +40,12 @@ class ClusterStore(Store):
         was not waited for is refused here, with a `Conflict` for its user. It holds for the site of
         this process, and until the node is heard again.
         """
-        self.site.close_source(node)
+        self._site.close_source(node)
+
+
+def own_site(store: ClusterStore) -> SiteExecutor:
+    """Return the site of this process, to look at."""
+    return store._site  # noqa: SLF001 - of this module, and no business of a program
 
 
 @contextlib.asynccontextmanager
@@ -71,8 +76,7 @@ async def join_store(
         config = load(None if config is None else Path(config))
     executor = SiteExecutor(config, node)
     await executor.open()
-    store = ClusterStore.over(executor, timeout=timeout, record=record)
-    store.settle_in()
+    store = ClusterStore(executor, timeout=timeout, record=record)
     try:
         yield store
     finally:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from coterie.cluster.voter.host import VoterHost
 
-RESTARTED = "it has restarted, and votes that it gave before may still count"
+SPARE = "it is a spare: coterie cluster add, or replace, makes it a voter"
+STARTED = "it has just started, and votes that it may have given before could still count"
 ADVICE = (
     "start the nodes that are missing; or, if this cluster is new and no program holds a lock of it,"
     " start those with an empty data directory with coterie serve --new-cluster"
@@ -24,13 +25,15 @@ ADVICE = (
 def abstention(voting: VoterHost) -> Abstention:
     """Say for how long a node gives no votes, and why; for 0 seconds and no reason normally."""
     voter = voting.voter
+    if not voting.votes:
+        return Abstention(math.inf, SPARE)
     if not voter.abstains():
         return Abstention(0.0, "")
     if voting.recovers:
         awaited = ", ".join(voting.awaited) or "the others"
         reason = f"its data directory is empty, and it has to hear from {awaited} first"
         return Abstention(math.inf, reason)
-    return Abstention(max(0.0, voter.abstains_until - system.now()), RESTARTED)
+    return Abstention(max(0.0, voter.abstains_until - system.now()), STARTED)
 
 
 def no_votes(abstentions: Mapping[str, Abstention], troubles: Sequence[str]) -> str:

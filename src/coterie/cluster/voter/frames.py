@@ -9,17 +9,8 @@ from msgspec import Meta
 
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
 from coterie.locks.leases.frames import Asked, AskOwner, LockReport, OwnerReport, Owners
-from coterie.mutex.quorum.leased.frames import (
-    Ack,
-    Answer,
-    Beat,
-    Bye,
-    Data,
-    Nack,
-    Probe,
-    Reply,
-    Term,
-)
+from coterie.mutex.quorum.leased.configuration import Configuration
+from coterie.mutex.quorum.leased.frames import Ask, Downward, NewConfiguration, Session, Tell
 
 Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 
@@ -54,6 +45,39 @@ class GetStatus(Service, frozen=True):
     """Ask how the node is, and with `locks` which locks it knows."""
 
     locks: bool
+
+
+class Reach(Service, frozen=True):
+    """Ask the node to call another one, which is to become a voter."""
+
+    name: Text
+    address: Text
+
+
+class Reached(Service, frozen=True):
+    """What came of it: the identity of the other's disk, or why it could not be asked."""
+
+    identity: Text
+    trouble: Text
+
+
+class BreakHold(Service, frozen=True):
+    """End the hold of a lock; its programs are told to stop."""
+
+    lock: Text
+
+
+class HoldBroken(Service, frozen=True):
+    """These programs were told, as far as this node has given them its vote."""
+
+    labels: tuple[str, ...]
+    too_old: tuple[str, ...]  # programs whose version of coterie cannot be told
+
+
+class Impose(Service, frozen=True):
+    """Go on by this configuration, which was not decided: a quorum was lost for good."""
+
+    configuration: Configuration
 
 
 class GetAbstention(Service, frozen=True):
@@ -100,11 +124,12 @@ class NodeStatus(Service, frozen=True):
 
 
 ToVoter: TypeAlias = (
-    Data
-    | Beat
-    | Probe
-    | Term
-    | Bye
+    Session
+    | NewConfiguration
+    | Ask
+    | Impose
+    | Reach
+    | BreakHold
     | FindOwners
     | OwnerReport
     | GetMembership
@@ -113,10 +138,10 @@ ToVoter: TypeAlias = (
     | GetAbstention
 )
 FromVoter: TypeAlias = (
-    Reply
-    | Ack
-    | Answer
-    | Nack
+    Downward
+    | Tell
+    | Reached
+    | HoldBroken
     | Owners
     | AskOwner
     | OwnerReport

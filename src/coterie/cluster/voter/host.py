@@ -5,41 +5,69 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
 from coterie import system
+from coterie.cluster.membership import check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import (
+    BreakHold,
     FindOwners,
     GetAbstention,
     GetStatus,
     GetTokenBound,
+    HoldBroken,
+    Impose,
     NodeStatus,
+    Reach,
     TokenBound,
     decode_to_voter,
 )
 from coterie.cluster.voter.report import describe, describe_obstacles, report
 from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.frames import GetMembership, MembershipReply
-from coterie.errors import ProtocolError
+from coterie.cluster.wire.frames import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    GetMembership,
+    MembershipReply,
+)
+from coterie.errors import ConfigError, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
-from coterie.mutex.quorum.leased.frames import Beat, Bye, Data, Frame, Probe, Term, Upward
+from coterie.mutex.quorum.leased.frames import (
+    Accept,
+    Beat,
+    Bye,
+    Close,
+    Data,
+    Frame,
+    NewConfiguration,
+    Prepare,
+    Probe,
+    Query,
+    Term,
+    Upward,
+)
+from coterie.mutex.quorum.leased.saved import read_saved
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from coterie.cluster.membership import Membership
-    from coterie.cluster.voter.frames import ToVoter
-    from coterie.cluster.voter.storage import Storage
+    from coterie.cluster.voter.frames import Reached, ToVoter
+    from coterie.cluster.voter.storage import Memory, Storage
     from coterie.cluster.wire.frames import Hello
     from coterie.deadlock.service.lock_waits import LockOwner, Wanted
     from coterie.locks.leases.frames import LockReport
+    from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.mutex.quorum.leased.frames import Ask
+    from coterie.mutex.quorum.leased.saved import Saved
     from coterie.process import Event, Outbox, ProcessId
 
 ASKED_MAX = 64  # waiting participants that a question about a lock is passed on to
@@ -92,6 +120,9 @@ class HostedVoter:
             self.voter.armed = math.inf
             self.voter.ring(VOTER, out)
             return
+        if self.voter.configuration is None:  # a spare, unless its disk knows better
+            self.voter.start(system.secret(16).hex(), out)
+            return
         self.recovers = self._has_disk and not out.saved and not self._new_cluster
         by_time = self._number_by_time()
         if not out.saved and not self._new_cluster:
@@ -127,6 +158,21 @@ class HostedVoter:
         raise AssertionError(f"a voter watches no process, and heard that {peer} is down")
 
 
+def _check_foreign(configuration: Configuration) -> None:
+    """Raise `ProtocolError` if a configuration makes no sense, or more than we understand."""
+    check_decided(configuration)
+    reason = objection_to_meaning(configuration)
+    if reason:
+        raise ProtocolError(reason)
+
+
+def _too_old(label: str, required: int) -> str:
+    return (
+        f"{label!r} does not speak protocol {required}, which the cluster asks for now: run a newer"
+        " version of coterie there"
+    )
+
+
 def _owners(report: OwnerReport) -> Iterator[LockOwner]:
     for standing in report.locks:
         yield from standing.holders
@@ -143,24 +189,32 @@ class VoterHost:
         storage: Storage | None,
         on_disk_failure: Callable[[OSError], None],
         *,
+        reach: Callable[[str, str, Callable[[Reached], None]], None],
         new_cluster: bool = False,
     ) -> None:
-        """Prepare; without storage, numbers go on from the time of day."""
-        self.membership = membership
+        """Prepare; without storage, numbers go on from the time of day.
+
+        `reach` calls another node by name and address, and passes on what came of it.
+        """
         self.node = node
+        self._founded = membership
+        self._shown = membership  # the newest that it knows, though it may have no part in it
         self.started = system.now()
         self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.labels: dict[str, str] = {}  # of participants with a session or a connection
         self.lines: dict[ProcessId, Line] = {}  # by number
         self.received: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
+        self._reach = reach
         self._numbers: dict[str, ProcessId] = {}  # of participants, by identity
         self._last_number = 0
         self._runs = False
         self._time = clock.RunningClock()
         self._storage = storage
+        self._versions: dict[str, int] = {}  # of the protocol, that participants speak
+        self._operators: dict[ProcessId, str] = {}  # their labels
         self._hosted = HostedVoter(
-            Voter(membership.settings),
+            Voter(None if membership.decided else membership.configuration),
             self._after_ring,
             has_disk=storage is not None,
             new_cluster=new_cluster,
@@ -179,6 +233,25 @@ class VoterHost:
         return self._hosted.voter
 
     @property
+    def membership(self) -> Membership:
+        """The newest configuration that it knows."""
+        adopted = self.voter.configuration
+        if adopted is not None and adopted.number >= self._shown.configuration.number:
+            self._shown = self._founded.after(adopted)
+        return self._shown
+
+    @property
+    def votes(self) -> bool:
+        """Whether it is a voter of its configuration, with this very disk."""
+        adopted = self.voter.configuration
+        if adopted is None or not adopted.members:
+            return adopted is not None
+        return any(
+            member.name == self.node and member.identity == self.voter.identity
+            for member in adopted.members
+        )
+
+    @property
     def expired(self) -> int:
         """How many sessions have expired."""
         return self._hosted.expired
@@ -191,12 +264,15 @@ class VoterHost:
     def start(self) -> None:
         """Go on from an orderly end, or begin; maybe by abstaining."""
         self.started = system.now()
-        memory = None if self._storage is None else self._storage.recall(self.membership.digest)
+        memory = self._recall()
         if memory is not None:
             self._hosted.resume(memory.voter)
             self.labels = memory.labels
             self._numbers = {name: link.peer for name, link in memory.voter.sessions.items()}
             self._last_number = max(self._numbers.values(), default=0)
+        if self._storage is not None:
+            self.voter.identity = self._storage.identity
+            self.voter.is_old = self._storage.is_old
         self.host.start(clock.number())
         self._runs = True
         if self._hosted.resumed:
@@ -204,6 +280,28 @@ class VoterHost:
         elif self.voter.abstains() and not self.recovers:
             seconds = self.voter.abstains_until - self.started
             logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
+
+    def _recall(self) -> Memory | None:
+        """Take what an orderly end has left, if it is of the configuration that is on disk."""
+        if self._storage is None:
+            return None
+        saved = read_saved(self._storage.load()[0])
+        self._check_meaning(saved)
+        membership = self._founded
+        if saved.configuration is not None:
+            membership = membership.after(saved.configuration)
+        return self._storage.recall(membership.digest)
+
+    def _check_meaning(self, saved: Saved) -> None:
+        """Raise `ConfigError` if the disk knows of a protocol that this version does not speak.
+
+        Nothing is taken from the disk before: a newer version goes on from all of it.
+        """
+        accepted = saved.accepted.configuration if saved.accepted is not None else None
+        for configuration in (saved.configuration, accepted):
+            reason = None if configuration is None else objection_to_meaning(configuration)
+            if reason:
+                raise ConfigError(f"node {self.node!r} does not start: {reason}")
 
     def raise_floor(self, floor: int) -> None:
         """Give no token up to this one, as another node may have supported it together with us."""
@@ -217,8 +315,7 @@ class VoterHost:
         """Vote as soon as the abstention of every restart is over."""
         self._hosted.recovers = False
         self.awaited = []
-        settings = self.membership.settings
-        self.voter.abstains_until = self.started + settings.expiry + settings.lock_delay
+        self.voter.abstains_until = self.started + self.voter.abstention
         self.host.step(self._hosted.ring, VOTER)
 
     def clock(self) -> int:
@@ -232,7 +329,8 @@ class VoterHost:
         """End in good order, remembering everything if there is a disk."""
         self.host.stop()
         runs, self._runs = self._runs, False
-        if self._storage is None or not runs or self.host.failed or self.recovers:
+        is_spare = self.voter.configuration is None
+        if self._storage is None or not runs or self.host.failed or self.recovers or is_spare:
             # What could not be saved, or is not known yet, must not be remembered as if it were: the
             # next start would go on from it, and vote at once.
             return
@@ -249,7 +347,11 @@ class VoterHost:
             raise ProtocolError(
                 "this cluster runs the leased lock, and a node of a classic one has called"
             )
-        if hello.role == "admin":
+        required = self.membership.configuration.protocol
+        if (hello.newest or hello.protocol) < required:
+            # The configuration came while it was in the handshake; the next one tells it the reason.
+            raise ProtocolError(_too_old(hello.label, required))
+        if hello.role in ("admin", "operator"):
             # What it calls itself is not proven, so it speaks for no participant.
             number, identity = self._new_number(), ""
         else:
@@ -281,18 +383,22 @@ class VoterHost:
     def enter(self, number: ProcessId, hello: Hello, line: Line) -> None:
         """Send what belongs to that number there from now on."""
         self.lines[number] = line
+        if hello.role == "operator":
+            self._operators[number] = hello.label
         if hello.role == "participant":
+            self._versions[hello.identity] = hello.newest or hello.protocol
             self.labels[hello.identity] = hello.label
             self.host.step(self.voter.connected, hello.identity)
 
     def _dismiss(self, number: ProcessId) -> None:
         self.lines.pop(number, None)
+        self._operators.pop(number, None)
 
     def leave(self, identity: str, line: Line) -> None:
         """Forget a connection, unless a newer one of the same participant has taken its place."""
         number = self._numbers[identity]
         if self.lines.get(number) is line:
-            del self.lines[number]
+            self._dismiss(number)
             self._forget_stranger(identity)
 
     def _after_ring(self) -> None:
@@ -305,6 +411,7 @@ class VoterHost:
         if self._numbers[identity] not in self.lines and identity not in self.voter.sessions:
             del self._numbers[identity]
             self.labels.pop(identity, None)
+            self._versions.pop(identity, None)
 
     # Frames
 
@@ -312,6 +419,10 @@ class VoterHost:
         """Handle a frame of the program with that number, and with that identity if it has one."""
         self.received[type(frame).__name__] += 1
         match frame:
+            case NewConfiguration(configuration):
+                self.learn(configuration)
+            case Query() | Reach() | Close() | Prepare() | Accept() | Impose() | BreakHold():
+                self._receive_from_operator(number, frame)
             case Data() | Beat() | Probe() | Term() | Bye():
                 if not identity or frame.session.participant != identity:
                     raise ProtocolError(
@@ -333,14 +444,123 @@ class VoterHost:
                 if any(owner.wait and owner.wait.condition.groups for owner in _owners(frame)):
                     raise ProtocolError("a wait for groups of locks, which no program has")
                 self._send(frame.route, frame)
+            case GetMembership() | GetTokenBound() | GetStatus() | GetAbstention():
+                self._send(number, self._answer(frame))
+
+    def _answer(
+        self, question: GetMembership | GetTokenBound | GetStatus | GetAbstention
+    ) -> msgspec.Struct:
+        match question:
             case GetMembership():
-                self._send(number, MembershipReply(msgspec.msgpack.encode(self.membership)))
+                return MembershipReply(msgspec.msgpack.encode(self.membership))
             case GetTokenBound():
-                self._send(number, TokenBound(self.node, max(self.voter.bound, self.voter.clock)))
+                return TokenBound(self.node, max(self.voter.bound, self.voter.clock))
             case GetStatus(locks):
-                self._send(number, NodeStatus(report(self, locks=locks)))
+                return NodeStatus(report(self, locks=locks))
             case GetAbstention():
-                self._send(number, abstention(self))
+                return abstention(self)
+
+    # Configurations
+
+    def learn(self, configuration: Configuration) -> None:
+        """Adopt a configuration, or show it to others if this node has no part in it."""
+        _check_foreign(configuration)
+        before = self.voter.number
+        self.host.step(self.voter.adopt, configuration)
+        if configuration.number > self._shown.configuration.number:
+            self._shown = self._founded.after(configuration)
+        if self.voter.number < 0 <= before:
+            self._hosted.recovers = False
+            self.awaited = []
+            logger.error(
+                "node %s does not vote: its data directory is not that of the voter of configuration"
+                " %d; after the loss of a disk, coterie cluster replace %s makes it one again",
+                self.node,
+                configuration.number,
+                self.node,
+            )
+        if self.voter.number > before:
+            names = ", ".join(member.name for member in configuration.members)
+            logger.info(
+                "node %s has adopted configuration %d: %s", self.node, self.voter.number, names
+            )
+        self._end_old_connections()
+
+    def _version(self, identity: str) -> int:
+        """Return the protocol that a participant speaks; after our restart the lowest that it may."""
+        required = self.membership.configuration.protocol
+        return self._versions.get(identity, max(OLDEST_PROTOCOL, required))
+
+    def _end_old_connections(self) -> None:
+        """Let no program go on that cannot read what it would have to be sent from now on.
+
+        It calls again, and is refused with the reason. Until a configuration asks for another
+        protocol its own number is served, and a participant that knows no other hears of none.
+        """
+        required = self.membership.configuration.protocol
+        for identity, number in list(self._numbers.items()):
+            line = self.lines.get(number)
+            if isinstance(line, Connection) and self._version(identity) < required:
+                reason = _too_old(self.labels[identity], required)
+                logger.warning("node %s ends a connection: %s", self.node, reason)
+                line.close(reason)
+
+    def _find_slowest(self) -> None:
+        """Look which program keeps the protocol down.
+
+        What one that is connected, or has a session, cannot understand must not be decided.
+        """
+        spoken = [(self._version(name), label) for name, label in self.labels.items()]
+        self.voter.protocol, self.voter.slowest = min([(PROTOCOL, ""), *spoken])
+
+    def _receive_from_operator(
+        self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
+    ) -> None:
+        """Handle what changes the cluster; only the two questions among it are open to others."""
+        if number not in self._operators and not isinstance(frame, Query | Reach):
+            raise ProtocolError(f"a {type(frame).__name__} of a program that is no operator")
+        if self.recovers and isinstance(frame, Prepare | Accept):
+            # What it promised would be on disk, and the next start would take that for a disk that
+            # knows which numbers were used. Changers ask again.
+            return
+        match frame:
+            case Impose(configuration):
+                _check_foreign(configuration)
+                self.host.step(self.voter.impose, configuration)
+                logger.critical(
+                    "node %s goes on by configuration %d, which was not decided",
+                    self.node,
+                    configuration.number,
+                )
+                self._end_old_connections()
+            case BreakHold(lock):
+                self._break(number, lock)
+            case Reach(name, address):
+                self._reach(name, address, partial(self._send, number))
+            case Query() | Close() | Prepare() | Accept():
+                if isinstance(frame, Accept):
+                    check_decided(frame.configuration)
+                self._find_slowest()
+                self.host.step(self.voter.receive, number, frame)
+
+    def _break(self, number: ProcessId, lock: str) -> None:
+        """End the holds of a lock, as far as this node has given its vote to them."""
+        ballot = self.voter.ballots.get(lock)
+        owners = [owner.claim.participant for owner in ballot.owners] if ballot else []
+        spoken = {name: self._version(name) for name in owners}
+        labels = {name: self.labels.get(name, "unknown") for name in owners}
+        too_old = tuple(labels[name] for name in owners if spoken[name] < PROTOCOL)
+        told = () if too_old else tuple(labels.values())
+        if told:
+            logger.warning(
+                "node %s: operator %s has ended the hold of lock %r by %s",
+                self.node,
+                self._operators[number],
+                lock,
+                ", ".join(told),
+            )
+            self.host.step(self.voter.revoke, lock)
+        self._send(number, HoldBroken(told, too_old))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
         """Answer which participants have these locks or wait for them, and ask each of those."""

@@ -34,9 +34,12 @@ def _voter(voting: VoterHost) -> list[Metric]:
     ballots = list(voter.ballots.values())
     known = abstention(voting)
     reasons = {
-        "restart": bool(known.reason) and not voting.recovers,
+        "restart": bool(known.reason) and voting.votes and not voting.recovers,
         "empty data directory": bool(known.reason) and voting.recovers,
+        "spare": not voting.votes,
     }
+    configuration = voting.membership.configuration
+    lagging = sum(link.number < voter.number for link in voter.sessions.values())
     messages = _messages("voter_messages", voting.received, voting.sent)
     return [
         gauge("voter_up_seconds", "Time since the node started.", now - voting.started),
@@ -59,6 +62,13 @@ def _voter(voting: VoterHost) -> list[Metric]:
             _longest_wait(voting, ballots),
         ),
         counter("voter_expired_sessions", "Leases that ran out.", voting.expired),
+        gauge("voter_configuration", "Number of the configuration.", configuration.number),
+        gauge(
+            "voter_configuration_joint",
+            "Whether a change is under way that needs the old and the new voters.",
+            configuration.is_joint,
+        ),
+        gauge("voter_lagging", "Participants that count by an earlier configuration.", lagging),
         messages,
     ]
 
@@ -79,8 +89,12 @@ def participant_metrics(group: ClusterGroup, waits: Waits) -> list[Metric]:
     """Collect the figures of a program that takes locks."""
     host, tally = group.supply, group.tally
     held = sum(queue.holder is not None for queue in group.queues.values())
-    names = [member.name for member in host.membership.members]
-    links = [Sample({"node": names[voter - 1]}, line.is_up) for voter, line in host.lines.items()]
+    seats, named = host.membership.seats, host.membership.at
+    links = [
+        Sample({"node": named(voter).name}, line.is_up)
+        for voter, line in host.lines.items()
+        if voter in seats
+    ]
     return [
         gauge("held", "Locks that this process holds.", held),
         gauge("kept", "Locks kept unused.", len(host.participant.cached)),

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from coterie import system
+from coterie.aio import Tasks
+from coterie.cluster.admin.connection import ask_condition
+from coterie.cluster.change.formation import form
+from coterie.cluster.membership import parse_address
 from coterie.cluster.runtime import clock
+from coterie.cluster.voter.frames import Reached
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
 from coterie.cluster.voter.recovery import recover
 from coterie.cluster.voter.storage import Storage
+from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.listener import Listener, stop_serving
-from coterie.errors import Unavailable
+from coterie.cluster.wire.trouble import explain
+from coterie.errors import CoterieError, Unavailable
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
     from coterie.cluster.config import Config
+    from coterie.cluster.membership import Membership
     from coterie.telemetry.text import Metric
 
 logger = logging.getLogger("coterie.cluster")
@@ -52,13 +62,24 @@ class Node:
         self._on_failure = on_failure
         self._storage = Storage(self._options.data) if self._options.data else None
         self.voting = VoterHost(
-            config.membership, name, self._storage, self._fail, new_cluster=new_cluster
+            config.membership,
+            name,
+            self._storage,
+            self._fail,
+            reach=self._reach,
+            new_cluster=new_cluster,
         )
         self._listener = Listener(
-            config, name, system.secret(16).hex(), self.voting.clock, self.voting.admit
+            config,
+            name,
+            system.secret(16).hex(),
+            self.voting.clock,
+            self.voting.admit,
+            credentials=self._credentials,
+            disk=lambda: self.voting.voter.identity,
         )
         self._metrics: asyncio.Server | None = None
-        self._recovering: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
 
     async def start(self) -> None:
         """Vote, listen, and show the metrics where this is asked for."""
@@ -71,8 +92,7 @@ class Node:
         except BaseException:
             await self.stop()
             raise
-        if self.voting.recovers:
-            self._recovering = asyncio.ensure_future(recover(self.config, self.voting))
+        self._begin()
         if self._storage is None:
             error = clock.error_borne(self.config.membership.settings.lease)
             logger.warning(
@@ -81,6 +101,72 @@ class Node:
                 self.name,
                 error,
             )
+
+    def _begin(self) -> None:
+        """Recover, or form the cluster, beside the votes; say where the file and the disk differ."""
+        if self.voting.recovers:
+            self._tasks.run(recover(self.config, self.voting))
+        if self._storage is not None and not self._storage.is_old and self._is_first:
+            self._tasks.run(form(self.config, self.voting))
+        decided = self.voting.membership
+        if not self.voting.votes:
+            self._introduce_spare(decided)
+        written = {member.name for member in self.config.membership.members}
+        names = {member.name for member in decided.members}
+        if self.config.membership.decided is None and written != names:
+            logger.warning(
+                "node %s goes by configuration %d, with the voters %s, and not by its file, which"
+                " names %s: write the voters there, or change them with coterie cluster",
+                self.name,
+                decided.configuration.number,
+                ", ".join(sorted(names)),
+                ", ".join(sorted(written)),
+            )
+
+    def _introduce_spare(self, decided: Membership) -> None:
+        number = decided.configuration.number
+        if self.name in [member.name for member in decided.members]:
+            logger.warning(
+                "node %s is a spare: the voter %s of configuration %d has another disk; if that was"
+                " lost, coterie cluster replace %s puts this one in its place",
+                self.name,
+                self.name,
+                number,
+                self.name,
+            )
+        else:
+            logger.info(
+                "node %s is a spare of configuration %d: coterie cluster add, or replace, makes it"
+                " a voter",
+                self.name,
+                number,
+            )
+
+    @property
+    def _is_first(self) -> bool:
+        """Whether this is the node that forms the cluster: one suffices."""
+        return self.config.membership.members[0].name == self.name
+
+    def _credentials(self) -> Credentials:
+        security = self.config.security
+        return self.voting.membership.credentials(
+            security.secret_bytes(), security.operator_bytes()
+        )
+
+    def _reach(self, name: str, address: str, done: Callable[[Reached], None]) -> None:
+        self._tasks.run(self._reach_node(name, address, done))
+
+    async def _reach_node(self, name: str, address: str, done: Callable[[Reached], None]) -> None:
+        """Call a node that is to become a voter, and tell what came of it."""
+        security = self.config.security
+        credentials = Credentials(self.config.membership.cluster, "", security.secret_bytes())
+        try:
+            place = parse_address(address)
+            condition = await ask_condition(name, place, credentials, security.client_context())
+        except (OSError, CoterieError, msgspec.MsgspecError) as error:
+            done(Reached("", explain(error)))
+        else:
+            done(Reached(condition.identity, ""))
 
     async def _show_metrics(self) -> None:
         address = self._options.metrics
@@ -101,10 +187,7 @@ class Node:
         """End in good order: with a data directory the next start goes on where this one ended."""
         if self._metrics is not None:
             await stop_serving(self._metrics)
-        if self._recovering is not None:
-            self._recovering.cancel()
-            await asyncio.wait({self._recovering})
-            self._recovering = None
+        await self._tasks.end()
         self.voting.stop()
         await self._listener.close()
         if self._storage is not None:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.admin.connection import consult
+from coterie.cluster.admin.connection import ask_membership, consult
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import GetTokenBound, TokenBound
-from coterie.cluster.wire.handshake import Credentials
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -44,8 +43,12 @@ async def recover(config: Config, voting: VoterHost) -> None:
         for voter, member in others.items()
     }
     try:
-        while missing and membership.settings.quorums.contains_quorum(
-            [membership.voter(voting.node), *missing]
+        while (
+            missing
+            and voting.recovers
+            and membership.settings.quorums.contains_quorum(
+                [membership.voter(voting.node), *missing]
+            )
         ):
             voting.wait_for([member.name for member in missing.values()])
             logger.warning(
@@ -60,16 +63,20 @@ async def recover(config: Config, voting: VoterHost) -> None:
     finally:
         for task in asking:
             task.cancel()
-    voting.end_recovery()
+    if voting.recovers:
+        voting.end_recovery()
 
 
 async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
     membership, security = config.membership, config.security
-    credentials = Credentials(membership.cluster, membership.digest, security.secret_bytes())
+    credentials = membership.credentials(security.secret_bytes())
     while True:
         try:
             async with consult(member.address, credentials, security.client_context()) as talk:
                 answer = await talk.ask(GetTokenBound(), TokenBound)
+                if talk.number > 0:
+                    # Which disks vote is decided, and this empty one is none of them.
+                    voting.learn((await ask_membership(talk)).configuration)
             if answer.node == member.name:
                 voting.raise_floor(_believable(answer.bound))
                 return

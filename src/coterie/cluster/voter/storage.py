@@ -1,11 +1,13 @@
-"""The one number that a voter keeps on disk, and its memory over an orderly restart.
+"""What a voter keeps on disk, the identity of that disk, and its memory over an orderly restart.
 
-`bound` says that no token above it was ever handed out. It is durable before what it covers leaves:
-a new file is written and synced, takes the name, and the directory is synced. A checksum tells a
-file that lost its end from one that was written so: half a number would be a smaller one. `memory` is written
-by an orderly end and taken away before the next start serves, so it is never used twice; it counts
-only in the run of the machine and the time namespace that wrote it, whose clock its times are
-readings of.
+`bound` says that no token above it was ever handed out, and once the configuration has a number also
+what was decided, promised and accepted. It is durable before what rests on it leaves: a new file is
+written and synced, takes the name, and the directory is synced. A checksum tells a file that lost its
+end from one that was written so: half a number would be a smaller one. `identity` is drawn when the
+directory is made: a node that comes back without it is another voter. Once anything but a bound was
+saved, the two belong together. `memory` is written by an orderly end and taken away before the next
+start serves, so it is never used twice; it counts only in the run of the machine and the time
+namespace that wrote it, whose clock its times are readings of.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import msgspec
 from coterie import system
 from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
-from coterie.errors import ConfigError
+from coterie.errors import ConfigError, Unavailable
 from coterie.mutex.quorum.leased.voter import Voter
 
 if TYPE_CHECKING:
@@ -27,8 +29,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _checksum(number: bytes) -> bytes:
-    return b"%08x\n" % zlib.crc32(number)
+OLD = "old"  # after the identity of a directory that was written before there were identities
+DECIDED = "decided"  # the same, if what was saved says more than a bound
+
+
+def _checksum(value: bytes) -> bytes:
+    return b"%08x\n" % zlib.crc32(value)
 
 
 class Memory(msgspec.Struct, frozen=True, array_like=True):
@@ -49,13 +55,48 @@ class Storage:
         self._folder = folder
         self._bound = folder / "bound"
         self._memory = folder / "memory"
+        self._identity = folder / "identity"
+        self.identity = ""  # of this directory, when it is open
+        self.is_old = False  # it was written before directories had identities
+        self._is_decided = False  # it has a part in a decision, so its identity must not outlive it
         self._lock = FolderLock(folder, "node")
         self._reserve = Reserve()  # so that connections cannot keep a bound from being saved
 
     def open(self) -> None:
         """Make the directory, and make sure that no other process runs this node."""
+        was_used = (self._folder / "lock").exists()
         self._lock.take()
-        self._reserve.fill()
+        try:
+            self._reserve.fill()
+            self._read_identity(was_used=was_used)
+        except OSError as error:
+            self.close()
+            raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_identity(self, *, was_used: bool) -> None:
+        """Take the identity of the directory, or draw one if it has none yet."""
+        try:
+            identity, _, mark = self._identity.read_text(encoding="ascii").strip().partition(" ")
+        except (FileNotFoundError, UnicodeDecodeError):
+            identity, mark = "", ""
+        self.identity, self.is_old, self._is_decided = identity, mark == OLD, mark == DECIDED
+        if not identity:
+            self.is_old = was_used
+            self.identity = system.secret(16).hex()
+            self._mark(OLD if was_used else "")
+        if self._is_decided and not self._bound.exists():
+            # It would vote as the voter that it was, without what that one has promised and given.
+            raise ConfigError(
+                f"{self._bound} is missing, so what this voter has promised is lost; move the"
+                f" directory {self._folder} away, and coterie cluster replace makes the node a voter"
+                " again"
+            )
+
+    def _mark(self, mark: str) -> None:
+        replace(self._identity, f"{self.identity} {mark}".strip().encode() + b"\n")
 
     def close(self) -> None:
         """Let another process have the directory."""
@@ -63,23 +104,28 @@ class Storage:
         self._lock.release()
 
     def load(self) -> tuple[bytes, Sequence[bytes]]:
-        """Return the bound, empty if there is none; nothing is ever appended to it."""
+        """Return what was saved, empty if there is nothing; nothing is ever appended to it."""
         try:
-            bound = self._bound.read_bytes()
+            content = self._bound.read_bytes()
         except FileNotFoundError:
             return b"", ()
-        number, _, checksum = bound.partition(b" ")
-        if not number.isdigit() or checksum != _checksum(number):
+        value, _, checksum = content.rpartition(b" ")
+        if not value or checksum != _checksum(value):
             raise ConfigError(
-                f"{self._bound} is damaged, so tokens that only grow cannot be promised; remove"
-                " it, and the node starts from the time of day, as with a new disk"
+                f"{self._bound} is damaged, so tokens that only grow cannot be promised; move the"
+                f" directory {self._folder} away, and the node starts as with a new disk"
             )
-        return number, ()
+        return value, ()
 
-    def save(self, bound: bytes) -> None:
-        """Make the bound durable."""
+    def save(self, value: bytes) -> None:
+        """Make a value durable."""
         with self._reserve.lent():
-            replace(self._bound, bound + b" " + _checksum(bound))
+            replace(self._bound, value + b" " + _checksum(value))
+            # In this order: a mark without a bound would keep a node from starting that has crashed
+            # in between, though nothing rests yet on what it wanted to save.
+            if not self._is_decided and not value.isdigit():
+                self._mark(DECIDED)
+                self._is_decided = True
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""

@@ -6,9 +6,15 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-PROTOCOL = 6  # a change of any frame, or of what it means, is another number
+# A change of any frame, or of what it means, is another number. Two versions are spoken, so that
+# nodes and programs can be renewed one after the other: the form of frames is agreed on for each
+# connection, with new fields at the end, and what is new in meaning is used only if the configuration
+# of the cluster says so.
+PROTOCOL = 7
+OLDEST_PROTOCOL = 6
 
-Role: TypeAlias = Literal["participant", "peer", "admin"]
+# An admin asks questions; an operator changes the cluster, and ends holds of others.
+Role: TypeAlias = Literal["participant", "peer", "admin", "operator"]
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=512)]  # decoders refuse longer ones
 
 
@@ -22,7 +28,7 @@ class Service(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
 class Hello(Service, frozen=True):
     """Which program calls, and what it takes for granted."""
 
-    protocol: int
+    protocol: int  # the oldest that it speaks
     cluster: str  # empty: any
     configuration: str  # its digest; empty: unknown
     role: Role
@@ -30,6 +36,8 @@ class Hello(Service, frozen=True):
     label: str  # for people: host:pid; of a peer its name
     challenge: bytes
     incarnation: int = 0  # of a peer: how many starts its disk has seen before this one
+    newest: int = 0  # the newest protocol that it speaks; 0: `protocol`
+    number: int = 0  # of the configuration
 
 
 class Welcome(Service, frozen=True):
@@ -44,6 +52,9 @@ class Welcome(Service, frozen=True):
     start: str  # another one for each start of the node
     challenge: bytes
     proof: bytes
+    protocol: int = OLDEST_PROTOCOL  # that is spoken over this connection
+    number: int = 0  # of the configuration
+    disk: str = ""  # the identity of its disk; empty: it has none, or none that matters
 
 
 class Proof(Service, frozen=True):

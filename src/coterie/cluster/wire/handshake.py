@@ -5,6 +5,9 @@ sending at once. Each proof covers everything said so far, the other's challenge
 which end it is of: it cannot be replayed or reflected. The secret is asked for when a connection
 opens; what follows is protected only by TLS.
 
+Each end says which versions of the protocol it speaks, and the newest common one is spoken. Where the
+two know configurations of different numbers, the one that is behind hears of the other afterwards.
+
 An identity is the digest of a random key that is shown to nodes alone. Any status report names
 identities, and knowing one is not enough to speak in its name.
 """
@@ -23,6 +26,7 @@ from coterie import system
 from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import FRAME_BYTES_MAX
 from coterie.cluster.wire.frames import (
+    OLDEST_PROTOCOL,
     PROTOCOL,
     Hello,
     Proof,
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 HANDSHAKE_SECONDS_MAX = 5.0
 CHALLENGE_BYTES = 32
 LABEL_LENGTH_MAX = 255
+OLDEST_FIELDS = 8  # of a hello and of a welcome, in the oldest protocol
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -70,12 +75,37 @@ class Credentials(msgspec.Struct, frozen=True):
     cluster: str
     configuration: str
     secret: bytes = b""  # empty: none is asked for
+    number: int = 0  # of the configuration
+    protocol: int = OLDEST_PROTOCOL  # that the configuration asks for
+    operator: bytes = b""  # the secret of operators; empty: none is asked for
 
     def prove(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
         """Return the proof that this side knows the secret, bound to all that was said."""
+        secret = self.operator if hello.role == "operator" else self.secret
+        if not secret:
+            return b""
         unproven = msgspec.structs.replace(welcome, proof=b"")
-        said = msgspec.msgpack.encode((side, hello, unproven))
-        return hmac.digest(self.secret, said, "sha256") if self.secret else b""
+        said: tuple[object, ...] = (side, hello, unproven)
+        if welcome.protocol == OLDEST_PROTOCOL:
+            said = (side, _in_oldest_form(hello), _in_oldest_form(unproven))
+        return hmac.digest(secret, msgspec.msgpack.encode(said), "sha256")
+
+    def objection(self, configuration: str, number: int) -> str | None:
+        """Return what speaks against the other's configuration: another one of the same number."""
+        if number != self.number or configuration == self.configuration:
+            return None
+        if number:
+            return (
+                f"its configuration {number} is another one than ours: two clusters have the same"
+                " name, or a data directory was set back"
+            )
+        return "the configurations differ: nodes, coterie and times must be the same everywhere"
+
+
+def _in_oldest_form(said: Hello | Welcome) -> list[object]:
+    """Return the tag and the fields that an end knows which speaks the oldest protocol."""
+    whole: list[object] = msgspec.to_builtins(said, builtin_types=(bytes,))
+    return whole[: OLDEST_FIELDS + 1]
 
 
 class Caller:
@@ -102,7 +132,7 @@ class Caller:
         self._clock_error = clock_error
         self._called_at = system.wall()
         self.hello = Hello(
-            PROTOCOL,
+            OLDEST_PROTOCOL,
             credentials.cluster,
             credentials.configuration,
             role,
@@ -110,6 +140,8 @@ class Caller:
             identity.label,
             system.secret(CHALLENGE_BYTES),
             incarnation,
+            PROTOCOL,
+            credentials.number,
         )
 
     async def greet(self, connection: Connection) -> Welcome:
@@ -149,11 +181,18 @@ class Caller:
     def _objection(self, welcome: Welcome) -> str | None:
         mine = self._credentials
         if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self.hello, welcome)):
-            return "the node does not know our secret, or knows one where we have none"
+            return _another_secret(self.hello.role)
         if self._node is not None and welcome.node != self._node:
             return legible(f"this is node {welcome.node!r} where {self._node!r} was expected")
-        if mine.configuration not in ("", welcome.configuration):
-            return "its configuration differs from ours"
+        if mine.protocol > welcome.protocol:
+            return (
+                f"it speaks protocol {welcome.protocol} at most, and the cluster asks for protocol"
+                f" {mine.protocol} now: run a newer version of coterie there"
+            )
+        if mine.configuration:
+            reason = mine.objection(welcome.configuration, welcome.number)
+            if reason:
+                return reason
         return self._objection_to_time(welcome.wall)
 
     def _objection_to_time(self, wall: float | None) -> str | None:
@@ -174,23 +213,26 @@ class Greeter:
 
     def __init__(
         self,
-        credentials: Credentials,
+        credentials: Callable[[], Credentials],
         node: str,
         start: str,
         number: Callable[[], int],
         admit: Callable[[Connection, Hello], None],
         *,
         diskless: bool = False,
+        disk: Callable[[], str] = str,
     ) -> None:
         """Let in callers that prove themselves: `admit` takes over their connections.
 
-        `start` is another word for each start of the node, `number` reads Lamport's clock, and a
-        node that is `diskless` shows its time of day.
+        `credentials` are those of the moment, as the configuration may change.
+        `start` is another word for each start of the node, `number` reads Lamport's clock, a node
+        that is `diskless` shows its time of day, and another one the identity of its `disk`.
         """
         self._credentials = credentials
         self._node = node
         self._number = number
         self._diskless = diskless
+        self._disk = disk
         self._start = start
         self._admit = admit
 
@@ -210,7 +252,7 @@ class Greeter:
         if reason:
             connection.send(Refusal(reason))
             raise ProtocolError(reason)
-        mine = self._credentials
+        mine = self._credentials()
         challenge = system.secret(CHALLENGE_BYTES)
         welcome = Welcome(
             self._node,
@@ -221,6 +263,9 @@ class Greeter:
             self._start,
             challenge,
             b"",
+            _common_protocol(hello),
+            mine.number,
+            self._disk(),
         )
         proof = mine.prove(b"node", hello, welcome)
         connection.send(msgspec.structs.replace(welcome, proof=proof))
@@ -248,18 +293,24 @@ class Greeter:
         connection.abort(reason)
 
     def _objection(self, hello: Hello) -> str | None:
-        mine = self._credentials
-        if hello.protocol != PROTOCOL:
+        mine = self._credentials()
+        newest = hello.newest or hello.protocol
+        if hello.protocol > PROTOCOL or newest < max(OLDEST_PROTOCOL, mine.protocol):
+            spoken = f"protocol {hello.protocol}"
+            if newest > hello.protocol:
+                spoken = f"protocols {hello.protocol} to {newest}"
             return (
-                f"the caller speaks protocol {hello.protocol} and this node protocol {PROTOCOL};"
-                " run the same version of coterie on both"
+                f"the caller speaks {spoken} and this node protocols"
+                f" {max(OLDEST_PROTOCOL, mine.protocol)} to {PROTOCOL}; run a version of coterie on"
+                " both that speaks one of them"
             )
         if hello.cluster not in ("", mine.cluster):
             wanted = legible(hello.cluster)
             return f"the caller wants cluster {wanted!r}, and this is cluster {mine.cluster!r}"
-        unknown = hello.role == "admin" and hello.configuration == ""
-        if not unknown and hello.configuration != mine.configuration:
-            return "the configurations differ: nodes, coterie and times must be the same everywhere"
+        unknown = hello.role in ("admin", "operator") and hello.configuration == ""
+        reason = None if unknown else mine.objection(hello.configuration, hello.number)
+        if reason:
+            return reason
         if len(hello.challenge) != CHALLENGE_BYTES:
             return f"a challenge must have {CHALLENGE_BYTES} bytes, got {len(hello.challenge)}"
         if len(hello.label) > LABEL_LENGTH_MAX or not hello.label.isprintable():
@@ -267,11 +318,25 @@ class Greeter:
         return None
 
     def _conclude(self, proof: Proof, hello: Hello, welcome: Welcome) -> None:
-        expected = self._credentials.prove(b"caller", hello, welcome)
+        expected = self._credentials().prove(b"caller", hello, welcome)
         if not hmac.compare_digest(proof.proof, expected):
             raise ProtocolError(f"{hello.label!r} does not know the secret")
-        if hello.role != "admin" and name_of(proof.key) != hello.identity:
+        if hello.role in ("participant", "peer") and name_of(proof.key) != hello.identity:
             raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
+
+
+def _common_protocol(hello: Hello) -> int:
+    """Return the newest protocol that both ends speak."""
+    return min(PROTOCOL, hello.newest or hello.protocol)
+
+
+def _another_secret(role: Role) -> str:
+    if role != "operator":
+        return "the node does not know our secret, or knows one where we have none"
+    return (
+        "this command needs the operator secret of the cluster, and ours is another one or none:"
+        " see COTERIE_OPERATOR_SECRET_FILE"
+    )
 
 
 def _fail(answer: asyncio.Future[Welcome], reason: str) -> None:

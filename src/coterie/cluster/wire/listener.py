@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.wire.complaints import Complaints
 from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.handshake import HANDSHAKE_SECONDS_MAX, Credentials, Greeter
+from coterie.cluster.wire.handshake import HANDSHAKE_SECONDS_MAX, Greeter
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from coterie.cluster.config import Config
     from coterie.cluster.wire.frames import Hello
+    from coterie.cluster.wire.handshake import Credentials
 
 UNPROVEN_MAX = 256  # connections that are in the handshake
 UNPROVEN_SHARE = 8  # they take one in so many descriptors at most
@@ -36,10 +37,15 @@ class Listener:
         start: str,
         number: Callable[[], int],
         admit: Callable[[Connection, Hello], None],
+        *,
+        credentials: Callable[[], Credentials],
+        disk: Callable[[], str] = str,
     ) -> None:
         """Prepare to listen for that node; `admit` takes over connections after the handshake.
 
-        `start` is another word for each start of the node, `number` reads Lamport's clock.
+        `start` is another word for each start of the node, `number` reads Lamport's clock, and
+        `credentials` are what callers have to agree with at the moment. `disk` is the identity of
+        that of the node, for callers that want no other.
         """
         membership, security = config.membership, config.security
         self._name = name
@@ -47,12 +53,13 @@ class Listener:
         self._security = security
         self._admit = admit
         self._greeter = Greeter(
-            Credentials(membership.cluster, membership.digest, security.secret_bytes()),
+            credentials,
             name,
             start,
             number,
             self._let_in,
             diskless=membership.algorithm is None and config.options(name).data is None,
+            disk=disk,
         )
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, Hello] = {}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
 from coterie.cluster.wire.frames import Letter, Receipt, Refusal, decode_letter, decode_receipt
-from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import DIAL_SECONDS_MAX, Link
 from coterie.cluster.wire.listener import Listener
 from coterie.errors import ProtocolError
@@ -322,14 +322,17 @@ class Peers:
         self._outsiders = outsiders
         self._admin = admin
         self._incarnation = 0
-        self._credentials = Credentials(
-            membership.cluster, membership.digest, security.secret_bytes()
-        )
+        self._credentials = membership.credentials(security.secret_bytes())
         self._identity = new_identity(name)
         # The start that the listener names is our identity as a caller: so a peer knows this start
         # of ours, whichever of the two has called first.
         self._listener = Listener(
-            config, name, self._identity.name, lambda: self._incarnation, self._admit
+            config,
+            name,
+            self._identity.name,
+            lambda: self._incarnation,
+            self._admit,
+            credentials=lambda: self._credentials,
         )
         self._peers = {
             number: Peer(config, number, self._caller, handlers)

@@ -19,6 +19,7 @@ class Security(msgspec.Struct, frozen=True):
     ca: str = ""  # file with the certificates that ours are signed by
     certificate: str = ""
     key: str = ""
+    operator_secret: str = ""  # of those who may change the cluster; empty: all who have the secret
 
     @property
     def is_open(self) -> bool:
@@ -27,13 +28,11 @@ class Security(msgspec.Struct, frozen=True):
 
     def secret_bytes(self) -> bytes:
         """Return the secret as it is used; empty without one."""
-        secret = self.secret.encode()
-        if secret and len(secret) < SECRET_BYTES_MIN:
-            raise ConfigError(
-                f"the secret has {len(secret)} bytes and needs at least {SECRET_BYTES_MIN};"
-                " make one by: openssl rand -hex 32"
-            )
-        return secret
+        return _checked(self.secret, "the secret")
+
+    def operator_bytes(self) -> bytes:
+        """Return what operators have to know; that is the secret if there is no other."""
+        return _checked(self.operator_secret, "the operator secret") or self.secret_bytes()
 
     def server_context(self) -> ssl.SSLContext | None:
         """Return what a node needs: it shows its certificate and asks for the caller's."""
@@ -65,6 +64,16 @@ class Security(msgspec.Struct, frozen=True):
                 f"TLS with {self.ca}, {self.certificate}, {self.key}: {error}"
             ) from None
         return context
+
+
+def _checked(text: str, what: str) -> bytes:
+    secret = text.encode()
+    if secret and len(secret) < SECRET_BYTES_MIN:
+        raise ConfigError(
+            f"{what} has {len(secret)} bytes and needs at least {SECRET_BYTES_MIN};"
+            " make one by: openssl rand -hex 32"
+        )
+    return secret
 
 
 def read_secret(path: str) -> str:

@@ -3,8 +3,8 @@
 With its requests a process sends detection messages, which follow the waits and write down the way
 they took. Those that come back are kept by their origin until together they hold a knot. Kept for
 study: messages are exponentially many in the worst case, and rule a throws away what some AND-OR
-deadlocks need, so that no process ever learns of them (see docs/deadlock.md). AND and OR alone are
-detected by some member of each cycle or knot. Use `diffusing`.
+deadlocks need, so that no process ever learns of them (see docs/deadlock-detectors.md). AND and OR
+alone are detected by some member of each cycle or knot. Use `diffusing`.
 """
 
 from __future__ import annotations

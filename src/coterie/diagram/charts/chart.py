@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from coterie.diagram.charts.ticks import linear_ticks, log_ticks, tick_text
 from coterie.diagram.legend import SAMPLE, Entry, draw_legend
-from coterie.diagram.svg import FAINT, GRID, PALETTE, SOFT, Sheet
+from coterie.diagram.svg import FAINT, GRID, PALETTE, PAPER, SOFT, Sheet
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,15 +60,15 @@ def chart(panels: Sequence[Panel], *, title: str = "", columns: int = 2) -> str:
     columns = min(columns, len(panels))
     top = 52.0 if title else 16.0
     sheet = Sheet()
+    width = 2 * MARGIN + columns * (PLOT_WIDTH + LEFT) + (columns - 1) * GAP
     if title:
-        sheet.text(MARGIN, 34, title, font_size=15, font_weight="600")
+        sheet.headline(MARGIN, 34, title, width - 2 * MARGIN, size=15)
     for index, panel in enumerate(panels):
         row, column = divmod(index, columns)
         x = MARGIN + LEFT + column * (PLOT_WIDTH + LEFT + GAP)
         y = top + ABOVE + row * (PLOT_HEIGHT + ABOVE + BELOW)
         _PanelDrawing(sheet, panel, names, x, y).draw()
     rows = math.ceil(len(panels) / columns)
-    width = 2 * MARGIN + columns * (PLOT_WIDTH + LEFT) + (columns - 1) * GAP
     bottom = top + rows * (PLOT_HEIGHT + ABOVE + BELOW) + 8
     bottom += draw_legend(sheet, MARGIN + LEFT, bottom, width - 2 * MARGIN - LEFT, _legend(names))
     return sheet.finish(width, bottom + 14, title or ", ".join(panel.title for panel in panels))
@@ -116,7 +116,8 @@ class _PanelDrawing:
 
     def _draw_axes(self) -> None:
         sheet, small = self.sheet, 10.5
-        sheet.text(self.left, self.top - 14, self.panel.title, font_size=12.5, font_weight="600")
+        title, room = self.panel.title, self.right - self.left
+        sheet.headline(self.left, self.top - 14, title, room, size=12.5)
         ends = self.y_axis.low, self.y_axis.high
         for tick in log_ticks(*ends) if self.panel.log_y else linear_ticks(*ends, 4):
             y = self.y_axis.place(tick)
@@ -222,10 +223,10 @@ def _mark(sheet: Sheet, x: float, y: float, index: int) -> None:
     )[index % 6]
     colour = PALETTE[index % len(PALETTE)]
     if corners is None:
-        sheet.add("circle", cx=x, cy=y, r=size, fill="#ffffff", stroke=colour, stroke_width=2)
+        sheet.add("circle", cx=x, cy=y, r=size, fill=PAPER, stroke=colour, stroke_width=2)
         return
     points = [(x + a * size * 0.9, y + b * size * 0.9) for a, b in corners]
-    sheet.polygon(points, fill="#ffffff", stroke=colour, stroke_width=2, stroke_linejoin="round")
+    sheet.polygon(points, fill=PAPER, stroke=colour, stroke_width=2, stroke_linejoin="round")
 
 
 def _legend(names: Sequence[str]) -> list[Entry]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from coterie.explore.tables.arrays import Growing, namespace
+from coterie.explore.tables.faults import Faults
 from coterie.explore.tables.hashing import scatter
 from coterie.explore.tables.inputs import Inputs
 from coterie.explore.tables.kernels import columns, launch, sized
@@ -102,16 +103,6 @@ class Batch:
         for row, _, new in self.changes:
             launch(xp, "write_row", which, *sized(new), *sized(states[row]))
         return states
-
-
-class Faults(NamedTuple):
-    """How many of each kind may still happen."""
-
-    crash: int = 0
-    lose: int = 0
-    duplicate: int = 0
-    suspect: int = 0  # a live process reported as down to one that watches it
-    restart: int = 0  # a crashed process begins again, without memory; once at most
 
 
 class Moves:

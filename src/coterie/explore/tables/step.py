@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from coterie.explore.tables.inputs import Input
     from coterie.process import Seat
 
+SIZE_MAX = 64  # the receivers of one step are a set of bits
+
 
 class Standing(NamedTuple):
     """The timers that a process has armed, and the processes that it watches."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from coterie.explore.tables.step import Outcome
     from coterie.process import ProcessId
 
-SIZE_MAX = 64  # the receivers of one step are a set of bits
-
 
 class Steps:
     """Numbers the results of steps, from 1 on: the next state, and what is sent to which process."""

@@ -113,17 +113,9 @@ def _search(
         "header": header,
         "progress": progress,
     }
-    faults = {name: getattr(bound, name) for name in UNTIMED}
     if not needs_clock(processes):
-        return check(
-            processes,
-            entries=bound.entries,
-            channel=channel,
-            crashes=bound.crashes,
-            **faults,
-            **budget,
-        )
-    refuse_with_clock({"channel": channel, **faults})
+        return check(processes, **bound.arguments(), channel=channel, **budget)
+    refuse_with_clock({"channel": channel, **{name: getattr(bound, name) for name in UNTIMED}})
     delays = [limit for process in processes if (limit := process.delay_max()) is not None]
     return check_timed(
         processes,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -25,7 +25,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 CODES = {"begin": 0, "read": 1, "write": 2, "commit": 3, "abort": 4}
 BEGIN, READ, WRITE, COMMIT, ABORT = CODES.values()
-ACCESSES = (READ, WRITE)
+ACCESSES = {"read", "write"}
 NO_VERSION = -1
 RANKS_MAX = 1 << 31  # so that a key and a rank fit into one number
 PIECE = 1 << 15  # bytes that are read at once: what becomes of them stays in the cache
@@ -131,8 +131,7 @@ class _Reader:
         lines = self._decode(piece)
         if not _stand_alone(piece, len(lines)):
             raise UnusualError
-        codes = [CODES[line.op] for line in lines]
-        accesses = [line for line, code in zip(lines, codes, strict=True) if code in ACCESSES]
+        accesses = [line for line in lines if line.op in ACCESSES]
         keys = [line.key for line in accesses]
         versions = [line.version for line in accesses]
         if None in keys:
@@ -143,7 +142,7 @@ class _Reader:
             versions = [version for version in versions if version is not None]
         self.values += map(encode, [line.value for line in accesses])  # none must be missing
         return Piece(
-            codes=np.array(codes, np.int64),
+            codes=np.array([CODES[line.op] for line in lines], np.int64),
             owners=_column(self.transactions, [line.transaction for line in lines]),
             keys=_column(self.keys, keys),
             stated=stated,
@@ -168,15 +167,21 @@ def _stand_alone(piece: bytes, size: int) -> bool:
     return piece.count(b"\n") == size - 1 == piece.count(b"}\n{")
 
 
+def _numbers_of(column: Sequence[int]) -> Numbers:
+    return np.fromiter(column, np.int64, len(column))
+
+
 def _table(versions: list[Any]) -> Numbers:
     """Return the numbers of each version in a row; raise unless all are of one length."""
     if not versions or type(versions[0]) is int:
-        return np.fromiter(versions, np.int64, len(versions))[:, np.newaxis]
-    length = len(versions[0])
-    if not length or any(map(length.__ne__, map(len, versions))):
+        return _numbers_of(versions)[:, np.newaxis]
+    try:
+        columns = [_numbers_of(column) for column in zip(*versions, strict=True)]
+    except ValueError:
+        raise UnusualError from None
+    if not columns:
         raise UnusualError
-    flat = chain.from_iterable(versions)
-    return np.fromiter(flat, np.int64, length * len(versions)).reshape(-1, length)
+    return np.stack(columns, axis=1)
 
 
 def _merged(table: Numbers) -> Numbers:

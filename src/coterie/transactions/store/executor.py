@@ -11,7 +11,7 @@ sets it on the future; refused between two requests, it hears so in answer to th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from coterie.errors import Conflict
 
@@ -35,6 +35,7 @@ AnswerT = TypeVar("AnswerT")
 Soon: TypeAlias = "AnswerT | Future[AnswerT]"
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Carries out the requests of transactions; everything but waiting."""
 

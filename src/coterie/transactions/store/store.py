@@ -13,10 +13,17 @@ from coterie.errors import Conflict, MisuseError, UsageError
 from coterie.transactions.catalogue import scheme as scheme_named
 from coterie.transactions.schemes.scheduler import EVERYTHING, Declaration
 from coterie.transactions.schemes.span import Span
+from coterie.transactions.store.executor import Executor
 from coterie.transactions.store.local import LocalExecutor
 from coterie.transactions.store.log import Log
 from coterie.transactions.store.record import Record
-from coterie.transactions.store.transaction import Counts, Home, Surroundings, Transaction
+from coterie.transactions.store.transaction import (
+    Counts,
+    Home,
+    Surroundings,
+    Transaction,
+    attempt_of,
+)
 from coterie.transactions.store.values import checked, is_count
 
 if TYPE_CHECKING:
@@ -27,7 +34,6 @@ if TYPE_CHECKING:
     from coterie.clocks import Stamp
     from coterie.transactions.history import History
     from coterie.transactions.schemes.scheduler import Attempt
-    from coterie.transactions.store.executor import Executor
 
 ResultT = TypeVar("ResultT")
 
@@ -59,7 +65,7 @@ class Store:
 
     def __init__(
         self,
-        scheme_or_url: str = DEFAULT_SCHEME,
+        scheme_or_url: str | Executor = DEFAULT_SCHEME,
         /,
         *,
         scheme: str | None = None,
@@ -72,7 +78,8 @@ class Store:
 
         Args:
             scheme_or_url: a scheme, or `postgresql://user@host/database`: then the server keeps the
-                keys, which other processes may use as well, and keeps transactions apart in its own way.
+                keys, which other processes may use as well, and keeps transactions apart in its own way;
+                or an executor that carries out the requests, as `join_store` has one.
             scheme: how transactions are kept apart, by default by two-phase locking;
                 `coterie.transactions.catalogue.schemes()` has them all.
             variant: which form of the scheme, if there are several.
@@ -83,44 +90,31 @@ class Store:
             record: whether to remember everything, for `history()`.
         """
         _check(timeout)
-        if "://" in str(scheme_or_url):
-            given = {"scheme": scheme, "variant": variant, "path": path}
+        told: Record | None = None
+        executor: Executor
+        given = {"scheme": scheme, "variant": variant, "path": path}
+        if isinstance(scheme_or_url, Executor):
+            executor, told = scheme_or_url, Record() if record else None
+        elif "://" in str(scheme_or_url):
             _check_url(scheme_or_url, [name for name, value in given.items() if value is not None])
             # It needs a client library that is not always there.
             from coterie.transactions.store.postgresql import PostgresqlExecutor  # noqa: PLC0415
 
             told = Record(forgets=False) if record else None
-            self._set_up(PostgresqlExecutor(scheme_or_url, told), timeout, told)
-            return
-        if scheme is None:
-            scheme = scheme_or_url
-        elif scheme_or_url not in (DEFAULT_SCHEME, scheme):
-            raise UsageError(f"two schemes, {scheme_or_url!r} and {scheme!r}: choose one")
-        scheduler = scheme_named(scheme).build(variant)
-        executor = LocalExecutor(scheduler, None if path is None else Log(path))
-        self._set_up(executor, timeout, Record(scheduler.latest()) if record else None)
-
-    @classmethod
-    def over(
-        cls, executor: Executor, *, timeout: float | None = None, record: bool = False
-    ) -> Self:
-        """Make a store whose requests another executor carries out, such as several sites."""
-        _check(timeout)
-        store = cls.__new__(cls)
-        store._set_up(executor, timeout, Record() if record else None)  # noqa: SLF001 - its own
-        return store
-
-    def _set_up(self, executor: Executor, timeout: float | None, record: Record | None) -> None:
-        self.counts = Counts()
-        self.executor = executor
-        self._record = record
-        self._home = Home()
-        self._surroundings = Surroundings(executor, timeout, record, self.counts, self._home)
+            executor = PostgresqlExecutor(scheme_or_url, told)
+        else:
+            scheduler = scheme_named(_choose(scheme_or_url, scheme)).build(variant)
+            executor = LocalExecutor(scheduler, None if path is None else Log(path))
+            told = Record(scheduler.latest()) if record else None
+        self._counts = Counts()
+        self._record = told
+        self._surroundings = Surroundings(executor, timeout, told, self._counts, Home())
         self._closed = False
 
-    def settle_in(self) -> None:
-        """Belong to the running event loop from now on, since the executor does."""
-        self._home.enter()
+    @property
+    def counts(self) -> Counts:
+        """How the transactions of this store ended so far; each attempt counts."""
+        return self._counts
 
     def transaction(
         self,
@@ -208,8 +202,8 @@ class Store:
                     conflict.add_note(f"given up after {tries} tries")
                     raise
                 await self._pause(conflict, attempt.failures + 1)
-                self.counts.repeated += 1
-                attempt = self._attempt(declaration, attempt.attempt, conflict.above)
+                self._counts.repeated += 1
+                attempt = self._attempt(declaration, attempt_of(attempt), conflict.above)
 
     async def _pause(self, conflict: Conflict, failures: int) -> None:
         """Wait before another try, at random, so that two that met once do not meet again."""
@@ -240,7 +234,7 @@ class Store:
     async def close(self) -> None:
         """Wait for what is on its way to the disk, abort the rest, and close the file."""
         self._closed = True
-        await self.executor.close()
+        await self._surroundings.executor.close()
 
     async def __aenter__(self) -> Self:
         """Return the store itself."""
@@ -269,6 +263,18 @@ class Store:
         if self._record is None:
             raise MisuseError("nothing was recorded: open the store with record=True")
         return self._record
+
+
+def executor_of(store: Store) -> Executor:
+    """Return what carries out the requests of a store, to look at."""
+    return store._surroundings.executor  # noqa: SLF001 - of this module, and no business of a program
+
+
+def _choose(word: str, scheme: str | None) -> str:
+    """Return the scheme that was named by position, by keyword, or by both alike."""
+    if scheme is not None and word not in (DEFAULT_SCHEME, scheme):
+        raise UsageError(f"two schemes, {word!r} and {scheme!r}: choose one")
+    return scheme or word
 
 
 def _check(timeout: object) -> None:

@@ -120,21 +120,14 @@ class Transaction:
         self.state: State = "new"
 
     @property
-    def attempt(self) -> Attempt:
-        """This attempt as the scheme knows it: its stamp, its age and what it has declared."""
-        if self.state == "new":
-            raise MisuseError("a transaction has no name before it begins: use `async with`")
-        return self._attempt
-
-    @property
     def name(self) -> str:
         """The name under which conflicts of others and histories speak of this attempt."""
-        return self.attempt.name
+        return attempt_of(self).name
 
     @property
     def failures(self) -> int:
         """How many attempts of the same work were refused before this one."""
-        return self.attempt.failures
+        return attempt_of(self).failures
 
     async def get(self, key: str, default: Any = None, *, for_update: bool = False) -> Any:
         """Return a copy of the value of a key, or the default if the key is absent.
@@ -401,3 +394,10 @@ class Transaction:
                 f"{self._name} belongs to the task that began it;"
                 " another task needs a transaction of its own"
             )
+
+
+def attempt_of(transaction: Transaction) -> Attempt:
+    """Return an attempt as the scheme knows it: its stamp, its age and what it has declared."""
+    if transaction.state == "new":
+        raise MisuseError("a transaction has no name before it begins: use `async with`")
+    return transaction._attempt  # noqa: SLF001 - of this module, and no business of a program

@@ -15,7 +15,6 @@ is checked by its receiver against what it knows.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -104,8 +103,12 @@ class Inquire(Body, frozen=True):
     level: Level
 
 
+class Revoke(Body, frozen=True):
+    """An operator has ended your hold: stop, and give the vote back."""
+
+
 UpBody: TypeAlias = Request | Yield | Release | Raise
-DownBody: TypeAlias = Grant | Raised | Inquire
+DownBody: TypeAlias = Grant | Raised | Inquire | Revoke
 
 # Frames
 
@@ -182,8 +185,7 @@ class Reply(Payload, frozen=True):
     echo: float  # the latest sending time that the voter has seen in this session
     grace: bool  # the voter has restarted and gives no votes yet
     bodies: Annotated[tuple[DownBody, ...], Meta(max_length=BODIES_MAX)]
-    until: float = math.inf  # up to when votes count in this number, by the participant's clock
-    number: Number = 0  # the highest that the participant has stated in this session
+    number: Number = 0  # the highest that the participant has stated to count in
 
 
 class Ack(Payload, frozen=True):
@@ -194,7 +196,6 @@ class Ack(Payload, frozen=True):
     clock: Number
     echo: float
     grace: bool
-    until: float = math.inf
     number: Number = 0
 
 
@@ -261,6 +262,8 @@ class Condition(Payload, frozen=True):
     abstains: bool
     identity: Name = ""  # of its disk; empty: it has none
     protocol: Number = 0  # the highest version that its software speaks, and its participants
+    slowest: Name = ""  # the participant that speaks no higher one; empty: it is its own software
+    is_old: bool = False  # its disk was written before disks had identities
 
 
 class Close(Payload, frozen=True):

@@ -33,6 +33,7 @@ from coterie.mutex.quorum.leased.frames import (
     Release,
     Reply,
     Request,
+    Revoke,
     Stale,
     Yield,
 )
@@ -63,12 +64,25 @@ class Lost(Event, frozen=True):
 
     lock: str
     token: int
+    revoked: bool = False  # by an operator, and not by the end of its lease
 
 
 class Unwanted(Event, frozen=True):
     """No other participant waits any more for the lock that we share: local tasks may join it."""
 
     lock: str
+
+
+class Learnt(Event, frozen=True):
+    """There is a newer configuration: its voters have to be called, to ask them for our holds."""
+
+    configuration: Configuration
+
+
+class Forgotten(Event, frozen=True):
+    """There is nothing more to say to a voter of an earlier configuration."""
+
+    voter: ProcessId
 
 
 class Moved(Event, frozen=True):
@@ -264,14 +278,15 @@ class Participant(msgspec.Struct, array_like=True):
         # hold can move to the next configuration, voters of that have to be asked for it.
         if now >= sound_until or token <= self.configuration.floor or self.next is not None:
             return False
-        sound: list[ProcessId] = []
-        for share, uplink in zip(bid.shares, self.sessions.uplinks, strict=True):
+        shares, sound = bid.shares, []
+        for place, uplink in enumerate(self.sessions.uplinks):
+            share = shares[place]
             vote = share.vote
             # With now < sound_until <= lease, the vote is leased now (lease lemma, 11.2). This is
             # what stops a process that has slept past its leases from using a cached lock.
             if vote and vote.low <= token <= vote.high and uplink.lease >= sound_until:
                 sound.append(share.voter)
-        return len(sound) == len(bid.shares) or self.quorums.contains_quorum(sound)
+        return len(sound) == len(shares) or self.quorums.contains_quorum(sound)
 
     # What it can be asked
 
@@ -312,7 +327,7 @@ class Participant(msgspec.Struct, array_like=True):
         """Handle a frame from a voter, or a configuration that any process has sent."""
         self._check_clock(out)
         if isinstance(frame, NewConfiguration | Stale):
-            self._learn(frame.configuration)
+            self._learn(frame.configuration, out)
         # Frames of a voter that was forgotten may still be on their way, and mean nothing any more.
         if voter in self.sessions.voters:
             self._take(voter, frame, out)
@@ -320,13 +335,13 @@ class Participant(msgspec.Struct, array_like=True):
 
     def _take(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
         match frame:
+            case Reply() | Ack() | Answer() | Nack():
+                self._take_frame(voter, frame, out)
             case Stale(configuration):
                 if configuration.number <= self.configuration.number:
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
                 self._bring_up(voter, number, out)
-            case Reply() | Ack() | Answer() | Nack():
-                self._take_frame(voter, frame, out)
 
     def _take_frame(
         self, voter: ProcessId, frame: Reply | Ack | Answer | Nack, out: Outbox[Frame]
@@ -373,6 +388,8 @@ class Participant(msgspec.Struct, array_like=True):
                 self._take_raised(lock, voter, high, out)
             case Inquire(_, _, level):
                 self._take_inquiry(lock, voter, level, out)
+            case Revoke():
+                self._take_revocation(lock, out)
 
     def _take_grant(
         self, lock: str, voter: ProcessId, vote: Interval, more: bool, out: Outbox[Frame]
@@ -419,6 +436,25 @@ class Participant(msgspec.Struct, array_like=True):
             # never yields; that is what keeps a hold exclusive (11.3).
             bid.drop(voter)
             self.sessions.post(voter, Yield(lock, bid.number, bid.token))
+
+    def _take_revocation(self, lock: str, out: Outbox[Frame]) -> None:
+        """8.2: an operator has ended the hold. All votes go back at once, also if the user goes on.
+
+        The tokens of later holds lie above ours, so a resource that compares them refuses the user.
+        """
+        bid = self.bids[lock]
+        if bid.state is State.CACHED:
+            self._release_all(lock)
+        elif bid.state is State.HELD:
+            if not bid.lost:
+                self._lose(lock, bid, out, revoked=True)
+            self._withdraw_votes(lock)
+
+    def _lose(self, lock: str, bid: Bid, out: Outbox[Frame], *, revoked: bool = False) -> None:
+        bid.lost = True
+        bid.since = out.now
+        self.unwinds_at = min(self.unwinds_at, out.now + self.settings.unwind)
+        out.tell(Lost(lock, bid.token, revoked))
 
     def _retry(self, voter: ProcessId, out: Outbox[Frame]) -> None:
         """5.9: votes of a voter whose lease runs again count for requests that wait."""
@@ -612,10 +648,7 @@ class Participant(msgspec.Struct, array_like=True):
         for lock, bid in self._holds():
             until = self._valid_until(bid)
             if until <= out.now:
-                bid.lost = True
-                bid.since = out.now
-                self.unwinds_at = min(self.unwinds_at, out.now + self.settings.unwind)
-                out.tell(Lost(lock, bid.token))
+                self._lose(lock, bid, out)
             else:
                 self.sound_until = min(self.sound_until, until)
 
@@ -689,7 +722,7 @@ class Participant(msgspec.Struct, array_like=True):
 
     # Configurations: section 19
 
-    def _learn(self, configuration: Configuration) -> None:
+    def _learn(self, configuration: Configuration, out: Outbox[Frame]) -> None:
         """19.4: hear of a configuration; to know it binds to nothing."""
         newest = self.configuration if self.next is None else self.next
         if configuration.number <= newest.number:
@@ -701,6 +734,7 @@ class Participant(msgspec.Struct, array_like=True):
         for bid in self.bids.values():
             known = {share.voter for share in bid.shares}
             bid.shares += [Share(voter) for voter in self.sessions.voters if voter not in known]
+        out.tell(Learnt(configuration))
 
     def _bring_up(self, voter: ProcessId, number: int, out: Outbox[Frame]) -> None:
         """19.4: give a voter that is behind what we know, and then what it has not taken."""
@@ -762,7 +796,6 @@ class Participant(msgspec.Struct, array_like=True):
         for lock, bid in sorted(self.bids.items()):
             self._leave_voters(lock, bid)
             bid.cut(out.now + self.settings.lease)
-        self._forget_strangers()
         until = [self._valid_until(bid) for _, bid in self._holds()]
         self.sound_until = min(until, default=math.inf)
         self.standing = []  # all locks are looked at again, by the new rule
@@ -778,11 +811,13 @@ class Participant(msgspec.Struct, array_like=True):
                 self.sessions.uplink(voter).locks.remove(lock)
                 bid.drop(voter)
 
-    def _forget_strangers(self) -> None:
+    def _forget_strangers(self, out: Outbox[Frame]) -> None:
         """Forget voters of earlier configurations, as soon as nothing is left to say to them."""
         strangers = self.sessions.forget_strangers()
         for bid in self.bids.values() if strangers else ():
             bid.shares = [share for share in bid.shares if share.voter not in strangers]
+        for voter in strangers:
+            out.tell(Forgotten(voter))
 
     # The end of a step
 
@@ -809,6 +844,8 @@ class Participant(msgspec.Struct, array_like=True):
             self._try_to_move(self.next, out)
         self._check_voters(out)
         self.sessions.flush(out)
+        if len(self.sessions.voters) > len(self.sessions.seats):
+            self._forget_strangers(out)
         self._arm(self.sessions.deadline(out.now, self.armed), out)
 
     def _finish_call(self, lock: str, out: Outbox[Frame]) -> None:

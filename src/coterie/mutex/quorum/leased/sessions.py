@@ -146,8 +146,7 @@ class Uplink(msgspec.Struct, array_like=True):
         # Only a renewal for the number in which we count is one: the lease of an earlier number may
         # be longer than the one for which the voter abstains by now (19.4).
         if frame.number == number:
-            until = min(frame.until, min(frame.echo, now) + lease)
-            self.lease = max(self.lease, until)
+            self.lease = max(self.lease, min(frame.echo, now) + lease)
         self.heard = now
         self.asked = math.inf
         self.grace = frame.grace
@@ -480,25 +479,24 @@ class Downlink(msgspec.Struct, array_like=True):
     lease: float | None = None  # the participant's own, if it is shorter than that of all
     expires: float = NEVER  # when it is forgotten, if no frame comes
     number: int = 0  # the highest that the participant has stated to count in
-    until: float = NEVER  # up to when its votes count in that number, by its own clock
 
     def accept(self, frame: Data | Beat, now: float, settings: Settings) -> None:
         """Take note of what every frame of the session says; `settings` are of its number.
 
-        Both ends renew for the lease of the number that the frame counts in: the participant may
-        count up to `until`, and the session expires later than that (11.2). So a change to another
-        lease has no moment of its own at which one end could be ahead of the other.
+        Both ends renew for the lease of the number that the frame counts in, and the session expires
+        later than the participant stops to count (11.2). So a change to another lease has no moment
+        of its own at which one end could be ahead of the other. A participant's numbers only rise,
+        so the latest sending time is that of a frame of the highest number.
         """
         self.heard = now
-        self.echo = max(self.echo, frame.time)
+        if frame.time > self.echo:
+            self.echo = frame.time
         lease = settings.lease if self.lease is None else min(self.lease, settings.lease)
-        self.expires = max(self.expires, now + settings.expiry_of(lease))
+        expires = now + settings.expiry_of(lease)
+        if expires > self.expires:
+            self.expires = expires
         if frame.number > self.number:
-            # What was counted in a lower number does not count any more, even if it was longer.
             self.number = frame.number
-            self.until = frame.time + settings.lease
-        elif frame.number == self.number:
-            self.until = max(self.until, frame.time + settings.lease)
         if self.unacked:
             self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
 

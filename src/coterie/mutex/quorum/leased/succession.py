@@ -31,12 +31,15 @@ class Succession(msgspec.Struct, array_like=True):
         self.promised = request.attempt
         return Promise(request.number, request.attempt, self.accepted, present)
 
-    def accept(self, request: Accept, present: Configuration) -> Accepted | Refused:
-        """Accept a successor, if it keeps to the rules and no later attempt was promised."""
+    def accept(self, request: Accept, present: Configuration, protocol: int) -> Accepted | Refused:
+        """Accept a successor, if it keeps to the rules and no later attempt was promised.
+
+        A voter that speaks only up to `protocol` helps to decide nothing that it cannot read.
+        """
         attempt, successor = request.attempt, request.configuration
         if self.promised is not None and attempt < self.promised:
             return Refused(successor.number, self.promised)
-        if not follows(successor, present):
+        if successor.protocol > protocol or not follows(successor, present):
             return Refused(successor.number, None)
         self.promised = attempt
         self.accepted = Proposal(attempt, successor)

@@ -65,7 +65,7 @@ function judge(question) {
     if (mine !== judging) return;
     verdict.value = answer;
     if (answer.reached) noteDone(keyOf(here));
-  }, () => { if (mine === judging) verdict.value = null; });
+  }, (error) => { if (mine === judging) verdict.value = { reached: false, text: error.message }; });
 }
 
 // The goal of a run is judged when the place has been: then the server knows all that it needs.

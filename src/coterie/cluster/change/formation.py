@@ -1,0 +1,86 @@
+"""Forming: a cluster that was started from a file gets configuration 1, with the identities of its disks.
+
+Until then the voters are those whom the file names, whatever disks they have, and no change is
+possible. All nodes have to take part, so it happens when they have met for the first time. A cluster
+whose disks were written by an earlier version waits for a command, as programs of that version cannot
+follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster.admin.connection import ask_condition
+from coterie.cluster.change.host import Change
+from coterie.cluster.wire.frames import PROTOCOL
+from coterie.errors import ChangeConflict, CoterieError, NotFormed
+from coterie.mutex.quorum.leased.changer import Goal
+from coterie.mutex.quorum.leased.configuration import Member
+
+if TYPE_CHECKING:
+    from coterie.cluster.config import Config
+    from coterie.cluster.membership import Membership
+    from coterie.cluster.voter.host import VoterHost
+    from coterie.cluster.wire.security import Security
+    from coterie.mutex.quorum.leased.frames import Condition
+
+FIRST_PAUSE_SECONDS = 0.5
+PAUSE_SECONDS_MAX = 10.0
+
+logger = logging.getLogger("coterie.cluster")
+
+
+async def form(config: Config, voting: VoterHost) -> None:
+    """Try until the configuration has a number."""
+    pause = FIRST_PAUSE_SECONDS
+    while voting.voter.number == 0:
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        try:
+            goal = await forming_goal(config.membership, config.security, commanded=False)
+            await Change(config.membership, config.security, goal).run()
+        except ChangeConflict:
+            return
+        except CoterieError as error:
+            logger.debug("the cluster is not formed yet: %s", error)
+
+
+async def forming_goal(
+    membership: Membership, security: Security, *, commanded: bool = True
+) -> Goal:
+    """Ask all nodes for the identities of their disks; raises `NotFormed` if it cannot be now.
+
+    There is no way back to an earlier version afterwards, so where one has run it happens only if it
+    is `commanded`.
+    """
+    credentials, tls = membership.credentials(security.secret_bytes()), security.client_context()
+    members = []
+    for seat, member in enumerate(membership.members, 1):
+        try:
+            condition = await ask_condition(member.name, member.address, credentials, tls)
+        except (OSError, CoterieError, msgspec.MsgspecError) as error:
+            raise NotFormed(f"node {member.name!r} cannot be asked: {error}") from None
+        if not condition.identity:
+            raise NotFormed(f"node {member.name!r} has no data directory")
+        if condition.protocol < PROTOCOL:
+            raise NotFormed(explain_protocol(member.name, condition, PROTOCOL))
+        if condition.is_old and not commanded:
+            raise NotFormed(f"node {member.name!r} has run an earlier version of coterie")
+        members.append(Member(seat, member.name, condition.identity, str(member.address)))
+    part = membership.configuration.rule.parts[0]
+    return Goal(0, part, tuple(members), PROTOCOL)
+
+
+def explain_protocol(node: str, condition: Condition, wanted: int) -> str:
+    """Say which program keeps a node from a protocol that is wanted, or that it is the node itself."""
+    at_most = f"speaks protocol {condition.protocol} at most, and protocol {wanted} is wanted"
+    if not condition.slowest:
+        return f"node {node!r} {at_most}: run a newer version of coterie there"
+    return (
+        f"program {condition.slowest!r} at node {node!r} {at_most}: run a newer version of coterie"
+        " there, or end it and wait for a lease"
+    )

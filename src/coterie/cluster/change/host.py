@@ -1,0 +1,232 @@
+"""A changer among its links to the voters: one change, from the first question to the end."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from coterie import system
+from coterie.cluster.membership import check_decided, parse_address
+from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.host import Host
+from coterie.cluster.voter.frames import decode_from_voter
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.link import Link
+from coterie.errors import ChangeConflict
+from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Phase, Settled, Stepped
+from coterie.mutex.quorum.leased.frames import (
+    Accepted,
+    Closed,
+    Condition,
+    Frame,
+    Promise,
+    Refused,
+    Tell,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from coterie.cluster.membership import Membership
+    from coterie.cluster.wire.security import Security
+    from coterie.mutex.quorum.leased.changer import Goal
+    from coterie.mutex.quorum.leased.configuration import Configuration, Member
+    from coterie.process import Event, Outbox, ProcessId
+
+TELLS = (Accepted, Closed, Condition, Promise, Refused)
+
+
+def _named_in(answer: Tell) -> Iterator[Configuration]:
+    """List the configurations that an answer of a voter names."""
+    if isinstance(answer, Condition | Promise) and answer.configuration is not None:
+        yield answer.configuration
+    if isinstance(answer, Promise) and answer.accepted is not None:
+        yield answer.accepted.configuration
+
+
+class HostedChanger:
+    """The changer as its host drives it."""
+
+    messages: ClassVar[Any] = Tell
+
+    def __init__(self, changer: Changer) -> None:
+        """Prepare."""
+        self.changer = changer
+
+    def start(self, out: Outbox[Frame]) -> None:
+        """Begin to ask."""
+        self.changer.start(out)
+
+    def receive(self, sender: ProcessId, message: Tell, out: Outbox[Frame]) -> None:
+        """Handle the answer of a voter."""
+        self.changer.receive(sender, message, out)
+
+    def ring(self, timer: str, out: Outbox[Frame]) -> None:
+        """Ask again."""
+        self.changer.ring(timer, out)
+
+    def down(self, peer: ProcessId, out: Outbox[Frame]) -> None:
+        """Changers watch no process."""
+        raise AssertionError(f"a changer watches no process, and heard that {peer} is down")
+
+
+class Change:
+    """One change of a cluster. It may be stopped at any time: another finishes or takes it back."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        security: Security,
+        goal: Goal,
+        stepped: Callable[[Configuration], None] = lambda _: None,
+    ) -> None:
+        """Prepare; `stepped` hears of each configuration that is decided on the way."""
+        name = f"{system.host_name()}:{system.pid()}/{system.secret(8).hex()}"
+        self.changer = Changer(name, membership.configuration, goal)
+        self._membership = membership
+        self._security = security
+        operator = security.operator_bytes()
+        self._credentials = Credentials(membership.cluster, "", operator=operator)
+        self._stepped = stepped
+        self._identity = new_identity(name)
+        self._links: dict[ProcessId, Link] = {}
+        self._outcome: asyncio.Future[Configuration] | None = None
+        self._host = Host(HostedChanger(self.changer), self._send, self._hear)
+
+    async def run(self) -> Configuration:
+        """Bring the change to its end; raises `ChangeConflict` if another one came first."""
+        self._outcome = asyncio.get_running_loop().create_future()
+        self._call()
+        self._host.start(clock.number())
+        try:
+            return await self._outcome
+        finally:
+            self._host.stop()
+            await asyncio.gather(*(link.stop() for link in self._links.values()))
+
+    def missing(self) -> dict[str, str]:
+        """Return the voters that have not adopted the newest configuration, and why if it is known."""
+        names, concerned = self._names(), self._newest().all_seats()
+        return {
+            names[seat][0]: "" if link is None else link.trouble
+            for seat in self.changer.missing(system.now())
+            if seat in names and seat in concerned
+            for link in [self._links.get(seat)]
+        }
+
+    def unreachable(self) -> dict[str, str]:
+        """Return the voters that are down, if so many are that nothing can be decided; else none."""
+        deciders, names = self._newest().deciders, self._names()
+        up = [seat for seat, link in self._links.items() if link.is_up or link.is_untried]
+        if deciders.contains_quorum(up):
+            return {}
+        return {
+            names[seat][0]: self._links[seat].trouble
+            for seat in deciders.members
+            if seat in self._links and seat not in up
+        }
+
+    def progress(self) -> str:
+        """Say what the change waits for just now."""
+        number = self._newest().number
+        lagging = max((heard.condition.lagging for heard in self.changer.heard), default=0)
+        missing = self.missing()
+        named = ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
+        they = "they have" if len(missing) > 1 else "it has"
+        awaited = f"waiting for {named}: {they} not adopted configuration {number}"
+        match self.changer.phase:
+            case Phase.MOVE if lagging:
+                return f"configuration {number}: {lagging} programs have not moved to it yet"
+            case Phase.MOVE:
+                return awaited if missing else f"configuration {number}: its voters abstain yet"
+            case Phase.CLOSE:
+                left = f" of {lagging} programs" if lagging else ""
+                return f"configuration {number}: waiting for leases{left} from before it to end"
+            case Phase.DECIDE:
+                return f"deciding what follows configuration {number}"
+            case _:
+                return awaited if missing else f"configuration {number} goes to its voters"
+
+    def _names(self) -> dict[ProcessId, tuple[str, str]]:
+        """Return the name and the address of every voter that the changer may talk to."""
+        membership = self._membership
+        known = {
+            seat: (member.name, str(member.address))
+            for seat, member in zip(membership.seats, membership.members, strict=True)
+        }
+        return known | {member.seat: (member.name, member.address) for member in self._members()}
+
+    def _members(self) -> tuple[Member, ...]:
+        return (*self.changer.goal.members, *self._newest().members)
+
+    def _newest(self) -> Configuration:
+        return self.changer.configuration
+
+    def _call(self) -> None:
+        """Call the voters that are not called yet, and none that has lost its disk.
+
+        Such a one has forgotten what it has promised, and could help to decide a second successor.
+        While a cluster is formed, identities are what is to be decided, and all nodes have to agree.
+        """
+        names = self._names()
+        is_formed = self._newest().number > 0
+        disks = {member.seat: member.identity for member in self._members() if is_formed}
+        for seat in self.changer.seats():
+            if seat not in names:
+                continue
+            link = self._links.get(seat)
+            is_new = link is None
+            if link is None:
+                link = self._links[seat] = self._link(seat, *names[seat])
+            if seat in disks:
+                link.insist_on(disks[seat])
+            if is_new:
+                link.start()
+
+    def _link(self, seat: ProcessId, name: str, address: str) -> Link:
+        return Link(
+            name,
+            [parse_address(address)],
+            partial(self._caller, name),
+            self._security.client_context(),
+            self._newest().settings.lease,
+            receive=partial(self._receive, seat),
+            connected=lambda _: None,
+        )
+
+    def _caller(self, node: str) -> Caller:
+        return Caller(self._credentials, "operator", self._identity, node)
+
+    def _receive(self, seat: ProcessId, frame: memoryview) -> None:
+        answer = decode_from_voter(frame)
+        if isinstance(answer, TELLS):
+            for configuration in _named_in(answer):
+                check_decided(configuration)
+            self._host.receive(seat, answer)
+
+    def _send(self, seat: ProcessId, frame: Any) -> None:
+        link = self._links.get(seat)
+        if link is not None:
+            link.send(frame)
+
+    def _hear(self, event: Event) -> None:
+        if self._outcome is None or self._outcome.done():
+            return
+        match event:
+            case Stepped(configuration):
+                self._call()
+                self._stepped(configuration)
+            case Settled(configuration):
+                self._outcome.set_result(configuration)
+            case Conflicted(configuration):
+                by = f" by {configuration.by}" if configuration.by else ""
+                self._outcome.set_exception(
+                    ChangeConflict(
+                        f"cluster {self._membership.cluster!r} was changed meanwhile{by}:"
+                        f" configuration {configuration.number} is complete; look at it with"
+                        " coterie cluster status, and repeat the command if it is still meant"
+                    )
+                )
+            case _:
+                raise AssertionError(f"a changer does not tell {event}")
