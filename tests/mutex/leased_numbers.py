@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.coteries.meeting import meet
+from coterie.coteries.joint import meet
 from tests.mutex.leased_promises import Breach
 
 if TYPE_CHECKING:
