@@ -332,12 +332,14 @@ class ParticipantHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case Reply() | Ack() | Answer() | Nack():
-                if voter not in self.participant.sessions.voters:
+                sessions = self.participant.sessions
+                if voter not in sessions.voters:
                     return  # it votes no more, and its line is being closed
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
-                uplink = self.participant.sessions.uplink(voter)
-                if uplink.grace and voter not in self._abstentions:
+                if voter not in sessions.voters:
+                    return  # this frame was the last one of it that mattered
+                if sessions.uplink(voter).grace and voter not in self._abstentions:
                     self.ask_why([voter])
             case NewConfiguration(configuration) | Stale(configuration):
                 check_decided(configuration)
