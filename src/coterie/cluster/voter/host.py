@@ -360,6 +360,8 @@ class VoterHost:
         if hello.role == "participant":
             self._versions[number] = hello.newest or hello.protocol
             self.labels[hello.identity] = hello.label
+            if hello.number < self.membership.configuration.number:
+                self._announce([number])
             self.host.step(self.voter.connected, hello.identity)
 
     def _dismiss(self, number: ProcessId) -> None:
@@ -437,7 +439,7 @@ class VoterHost:
     def learn(self, configuration: Configuration) -> None:
         """Adopt a configuration, or show it to others if this node has no part in it."""
         check_decided(configuration)
-        before = self.voter.number
+        before, shown_before = self.voter.number, self.membership.configuration.number
         self.host.step(self.voter.adopt, configuration)
         if configuration.number > self._shown.configuration.number:
             self._shown = self._founded.after(configuration)
@@ -456,6 +458,18 @@ class VoterHost:
             logger.info(
                 "node %s has adopted configuration %d: %s", self.node, self.voter.number, names
             )
+        if self.membership.configuration.number > shown_before:
+            self._announce(self._versions)
+
+    def _announce(self, programs: Iterable[ProcessId]) -> None:
+        """Tell programs of the newest configuration, also those that have nothing to say just now.
+
+        One that hears of no change for long could find none of the voters that it knows.
+        """
+        newest = self.membership.decided
+        if newest is not None:
+            for number in programs:
+                self._send(number, NewConfiguration(newest))
 
     def _receive_from_operator(
         self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
@@ -471,6 +485,7 @@ class VoterHost:
             case Impose(configuration):
                 check_decided(configuration)
                 self.host.step(self.voter.impose, configuration)
+                self._announce(self._versions)
                 logger.critical(
                     "node %s goes on by configuration %d, which was not decided",
                     self.node,
