@@ -388,6 +388,8 @@ class VoterHost:
         if hello.role == "participant":
             self._versions[hello.identity] = hello.highest
             self.labels[hello.identity] = hello.label
+            if hello.number < self.membership.configuration.number:
+                self._announce([number])
             self.host.step(self.voter.connected, hello.identity)
 
     def _dismiss(self, number: ProcessId) -> None:
@@ -465,7 +467,7 @@ class VoterHost:
     def learn(self, configuration: Configuration) -> None:
         """Adopt a configuration, or show it to others if this node has no part in it."""
         _check_foreign(configuration)
-        before = self.voter.number
+        before, shown_before = self.voter.number, self.membership.configuration.number
         self.host.step(self.voter.adopt, configuration)
         if configuration.number > self._shown.configuration.number:
             self._shown = self._founded.after(configuration)
@@ -485,6 +487,8 @@ class VoterHost:
                 "node %s has adopted configuration %d: %s", self.node, self.voter.number, names
             )
         self._end_old_connections()
+        if self.membership.configuration.number > shown_before:
+            self._announce(self._numbers.values())
 
     def _version(self, identity: str) -> int:
         """Return the protocol that a participant speaks; after our restart the lowest that it may."""
@@ -513,6 +517,16 @@ class VoterHost:
         spoken = [(self._version(name), label) for name, label in self.labels.items()]
         self.voter.protocol, self.voter.slowest = min([(PROTOCOL, ""), *spoken])
 
+    def _announce(self, programs: Iterable[ProcessId]) -> None:
+        """Tell programs of the newest configuration, also those that have nothing to say just now.
+
+        One that hears of no change for long could find none of the voters that it knows.
+        """
+        newest = self.membership.decided
+        if newest is not None:
+            for number in programs:
+                self._send(number, NewConfiguration(newest))
+
     def _receive_from_operator(
         self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
     ) -> None:
@@ -527,6 +541,7 @@ class VoterHost:
             case Impose(configuration):
                 _check_foreign(configuration)
                 self.host.step(self.voter.impose, configuration)
+                self._announce(self._versions)
                 logger.critical(
                     "node %s goes on by configuration %d, which was not decided",
                     self.node,
