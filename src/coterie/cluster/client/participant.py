@@ -385,7 +385,11 @@ class ParticipantHost:
             case Moved(configuration):
                 self.membership = self.membership.after(configuration)
                 self._watch()
-                logger.info("votes are counted by configuration %d", configuration.number)
+                logger.info(
+                    "votes are counted by configuration %d",
+                    configuration.number,
+                    extra={"event": "configuration-used"},
+                )
             case Forgotten(voter):
                 self._tasks.run(self.lines.pop(voter).stop())
                 self._abstentions.pop(voter, None)

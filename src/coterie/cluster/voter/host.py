@@ -276,10 +276,20 @@ class VoterHost:
         self.host.start(clock.number())
         self._runs = True
         if self._hosted.resumed:
-            logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
+            logger.info(
+                "node %s goes on with %d sessions",
+                self.node,
+                len(self._numbers),
+                extra={"event": "node-resumes"},
+            )
         elif self.voter.abstains() and not self.recovers:
             seconds = self.voter.abstains_until - self.started
-            logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
+            logger.info(
+                "node %s abstains from voting for %.2f s",
+                self.node,
+                seconds,
+                extra={"event": "node-abstains"},
+            )
 
     def _recall(self) -> Memory | None:
         """Take what an orderly end has left, if it is of the configuration that is on disk."""
@@ -337,7 +347,12 @@ class VoterHost:
         try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
         except OSError as error:
-            logger.warning("node %s abstains after its next start: %s", self.node, error)
+            logger.warning(
+                "node %s abstains after its next start: %s",
+                self.node,
+                error,
+                extra={"event": "state-not-saved"},
+            )
 
     # Connections
 
@@ -480,11 +495,16 @@ class VoterHost:
                 self.node,
                 configuration.number,
                 self.node,
+                extra={"event": "node-not-voter"},
             )
         if self.voter.number > before:
             names = ", ".join(member.name for member in configuration.members)
             logger.info(
-                "node %s has adopted configuration %d: %s", self.node, self.voter.number, names
+                "node %s has adopted configuration %d: %s",
+                self.node,
+                self.voter.number,
+                names,
+                extra={"event": "configuration-adopted"},
             )
         self._end_old_connections()
         if self.membership.configuration.number > shown_before:
@@ -506,7 +526,12 @@ class VoterHost:
             line = self.lines.get(number)
             if isinstance(line, Connection) and self._version(identity) < required:
                 reason = _too_old(self.labels[identity], required)
-                logger.warning("node %s ends a connection: %s", self.node, reason)
+                logger.warning(
+                    "node %s ends a connection: %s",
+                    self.node,
+                    reason,
+                    extra={"event": "program-too-old"},
+                )
                 line.close(reason)
 
     def _find_slowest(self) -> None:
@@ -541,11 +566,12 @@ class VoterHost:
             case Impose(configuration):
                 _check_foreign(configuration)
                 self.host.step(self.voter.impose, configuration)
-                self._announce(self._versions)
+                self._announce(self._numbers.values())
                 logger.critical(
                     "node %s goes on by configuration %d, which was not decided",
                     self.node,
                     configuration.number,
+                    extra={"event": "configuration-forced"},
                 )
                 self._end_old_connections()
             case BreakHold(lock):
@@ -573,6 +599,7 @@ class VoterHost:
                 self._operators[number],
                 lock,
                 ", ".join(told),
+                extra={"event": "hold-broken"},
             )
             self.host.step(self.voter.revoke, lock)
         self._send(number, HoldBroken(told, too_old))
