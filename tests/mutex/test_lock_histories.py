@@ -241,7 +241,7 @@ MUTANTS = {
     "holder does not look at leases": (Bid, "{voter: lease(voter) for", "{voter: 1e9 for", "net"),
     "restarted voter votes at once": (
         Voter,
-        "if out.saved or self.cautious:",
+        "if (out.saved or self.cautious) and self.configuration is not None:",
         "if self.cautious:",
         "crash",
     ),
