@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import coterie
-from coterie import system
 from coterie.cluster.admin import connection
 from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.admin.status import inspect
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
+from coterie.cluster.client.access import own_identity
 from coterie.cluster.config import Config, convert
 from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
@@ -117,9 +117,9 @@ async def upgraded(
             await veil.stop()
 
 
-def label() -> str:
-    """Return how nodes call a program of this process."""
-    return f"{system.host_name()}:{system.pid()}"
+def own_label() -> str:
+    """Return what people call the programs of this process."""
+    return own_identity().label
 
 
 async def use(first: coterie.Coordinator, then: coterie.Coordinator) -> None:
@@ -200,7 +200,7 @@ def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
                     await use(old, new)
                     with pytest.raises(
                         NotFormed,
-                        match=f"program '{label()}' at node 'a' speaks protocol 6 at most, and protocol"
+                        match=f"program '{own_label()}' at node 'a' speaks protocol 6 at most, and protocol"
                         " 7 is wanted",
                     ):
                         await cluster.finalize()
@@ -213,7 +213,7 @@ def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
             with pytest.raises(Unavailable) as refused:
                 async with coterie.connect(cluster.old_url):
                     pass
-            versions = "the caller speaks protocol 6 and this node protocols 7 to 7"
+            versions = "the caller speaks protocol 6 and this node protocol 7: run a newer version"
             assert str(refused.value).count(versions) == 3
             assert "\n" not in str(refused.value)
             assert not cluster.strangers
@@ -230,7 +230,7 @@ def test_a_program_counts_until_its_session_ends(tmp_path: Path) -> None:
             cluster.veils[0].cut()
             await until(lambda: not cluster.nodes[0].voting.lines, "the connection to end")
             condition = await cluster.condition()
-            assert (condition.protocol, condition.slowest) == (6, label())
+            assert (condition.protocol, condition.slowest) == (6, own_label())
             await until(lambda: not cluster.nodes[0].voting.labels, "the session to expire")
             condition = await cluster.condition()
             assert (condition.protocol, condition.slowest) == (wire.PROTOCOL, "")

@@ -132,6 +132,8 @@ class ChangingWorld(World):
 
     def hear(self, node: Node, event: Any) -> None:
         match type(event).__name__:
+            case "Learnt" | "Forgotten":
+                pass
             case "Moved":
                 self.moves += 1
                 self.carried += sum(self.is_valid(node, lock) for lock in node.part.bids)

@@ -326,24 +326,24 @@ class Participant(msgspec.Struct, array_like=True):
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
         """Handle a frame from a voter, or a configuration that any process has sent."""
         self._check_clock(out)
-        if isinstance(frame, NewConfiguration | Stale):
-            self._learn(frame.configuration, out)
         # Frames of a voter that was forgotten may still be on their way, and mean nothing any more.
-        if voter in self.sessions.voters:
-            self._take(voter, frame, out)
-        self._finish(out)
-
-    def _take(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
+        is_known = voter in self.sessions.voters
         match frame:
             case Reply() | Ack() | Answer() | Nack():
-                self._take_frame(voter, frame, out)
+                if is_known:
+                    self._take(voter, frame, out)
+            case NewConfiguration(configuration):
+                self._learn(configuration, out)
             case Stale(configuration):
-                if configuration.number <= self.configuration.number:
+                self._learn(configuration, out)
+                if is_known and configuration.number <= self.configuration.number:
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
-                self._bring_up(voter, number, out)
+                if is_known:
+                    self._bring_up(voter, number, out)
+        self._finish(out)
 
-    def _take_frame(
+    def _take(
         self, voter: ProcessId, frame: Reply | Ack | Answer | Nack, out: Outbox[Frame]
     ) -> None:
         arrival = self.sessions.receive(voter, frame, out)

@@ -469,7 +469,7 @@ class Voter(msgspec.Struct, array_like=True):
         self._arm(self.abstains_until, out)
 
     def _concerns(self, configuration: Configuration) -> bool:
-        """Return whether it is for this disk; one that is in no decision yet has to be a member.
+        """Return whether it is for this disk; one that adopted none yet waits until it is a member.
 
         A node that has lost its disk is called as before and has another identity, so it is not the
         voter that is meant: it has forgotten what that one has promised and given. That it begins
