@@ -88,8 +88,8 @@ ROOMS = {
     " lab locks process scenario simulate stack stack.workloads stack.world system trace"
     " transactions transactions.isolation transactions.serializability transactions.trials web",
     "clocks": "errors process",
-    "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
-    " process",
+    "cluster": "catalogue cluster.classic cluster.client cluster.runtime cluster.wire coteries"
+    " errors locks mutex process",
     "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks mutex"
     " system",
     "cluster.change": "cluster cluster.admin cluster.runtime cluster.voter cluster.wire coteries"

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie import system
-from coterie.cluster.membership import parse_address
+from coterie.cluster.membership import check_decided, parse_address
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.frames import decode_from_voter
@@ -26,7 +26,7 @@ from coterie.mutex.quorum.leased.frames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from coterie.cluster.membership import Membership
     from coterie.cluster.wire.security import Security
@@ -42,6 +42,14 @@ _DOING = {
     Phase.OVER: "configuration {} is complete",
 }
 TELLS = (Accepted, Closed, Condition, Promise, Refused)
+
+
+def _named_in(answer: Tell) -> Iterator[Configuration]:
+    """List the configurations that an answer of a voter names."""
+    if isinstance(answer, Condition | Promise) and answer.configuration is not None:
+        yield answer.configuration
+    if isinstance(answer, Promise) and answer.accepted is not None:
+        yield answer.accepted.configuration
 
 
 class HostedChanger:
@@ -148,29 +156,45 @@ class Change:
             seat: (member.name, str(member.address))
             for seat, member in zip(membership.seats, membership.members, strict=True)
         }
-        members: tuple[Member, ...] = (*self.changer.goal.members, *self._newest().members)
-        return known | {member.seat: (member.name, member.address) for member in members}
+        return known | {member.seat: (member.name, member.address) for member in self._members()}
+
+    def _members(self) -> tuple[Member, ...]:
+        return (*self.changer.goal.members, *self._newest().members)
 
     def _newest(self) -> Configuration:
         return self.changer.configuration
 
     def _call(self) -> None:
-        """Call the voters that are not called yet."""
+        """Call the voters that are not called yet, and none that has lost its disk.
+
+        Such a one has forgotten what it has promised, and could help to decide a second successor.
+        While a cluster is formed, identities are what is to be decided, and all nodes have to agree.
+        """
         names = self._names()
+        is_formed = self._newest().number > 0
+        disks = {member.seat: member.identity for member in self._members() if is_formed}
         for seat in self.changer.seats():
-            if seat in self._links or seat not in names:
+            if seat not in names:
                 continue
-            name, address = names[seat]
-            link = self._links[seat] = Link(
-                name,
-                [parse_address(address)],
-                partial(self._caller, name),
-                self._security.client_context(),
-                self._newest().settings.lease,
-                receive=partial(self._receive, seat),
-                connected=lambda _: None,
-            )
-            link.start()
+            link = self._links.get(seat)
+            is_new = link is None
+            if link is None:
+                link = self._links[seat] = self._link(seat, *names[seat])
+            if seat in disks:
+                link.insist_on(disks[seat])
+            if is_new:
+                link.start()
+
+    def _link(self, seat: ProcessId, name: str, address: str) -> Link:
+        return Link(
+            name,
+            [parse_address(address)],
+            partial(self._caller, name),
+            self._security.client_context(),
+            self._newest().settings.lease,
+            receive=partial(self._receive, seat),
+            connected=lambda _: None,
+        )
 
     def _caller(self, node: str) -> Caller:
         return Caller(self._credentials, "operator", self._identity, node)
@@ -178,6 +202,8 @@ class Change:
     def _receive(self, seat: ProcessId, frame: memoryview) -> None:
         answer = decode_from_voter(frame)
         if isinstance(answer, TELLS):
+            for configuration in _named_in(answer):
+                check_decided(configuration)
             self._host.receive(seat, answer)
 
     def _send(self, seat: ProcessId, frame: Any) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from coterie.aio import Tasks
-from coterie.cluster.membership import check_decided
+from coterie.cluster.membership import check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import no_votes
@@ -69,6 +69,9 @@ class Line(Protocol):
     def start(self) -> None:
         """Begin to call the voter."""
 
+    def insist_on(self, disk: str) -> None:
+        """Have no voter at the other end but one with this disk."""
+
     def send(self, frame: msgspec.Struct) -> None:
         """Send a frame."""
 
@@ -83,10 +86,11 @@ class Lines(Protocol):
         self,
         membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
-        """Make a line to a voter of this configuration.
+        """Make a line to a voter of this configuration; each call is made by the `current` one.
 
         It passes on each frame, and the voter's clock at each new connection.
         """
@@ -339,6 +343,9 @@ class ParticipantHost:
                     self.ask_why([voter])
             case NewConfiguration(configuration) | Stale(configuration):
                 check_decided(configuration)
+                reason = objection_to_meaning(configuration)
+                if reason:
+                    raise ProtocolError(reason)
                 self._receive_about_configurations(voter, frame)
             case Behind():
                 self._receive_about_configurations(voter, frame)
@@ -379,21 +386,26 @@ class ParticipantHost:
                 self._upcalls.tell(event)
 
     def _call_voters(self, membership: Membership) -> None:
-        """Make a line to each voter that has none yet."""
+        """Make a line to each voter that has none yet; none leads to another disk than is meant."""
         for voter in membership.seats:
-            if voter not in self.lines:
+            is_new = voter not in self.lines
+            if is_new:
                 receive, connected = partial(self.receive, voter), partial(self._connected, voter)
-                line = self._makes_lines.line(membership, voter, receive, connected)
+                line = self._makes_lines.line(
+                    membership, voter, lambda: self.membership, receive, connected
+                )
                 self.lines[voter] = line
-                line.start()
+            if membership.disk(voter):
+                self.lines[voter].insist_on(membership.disk(voter))
+            if is_new:
+                self.lines[voter].start()
 
 
 class InsideLine:
     """The line between a participant and a voter of the same process: no socket, a turn of delay."""
 
-    is_up = True
     is_untried = False
-    trouble = ""
+    trouble = ""  # there is none between two parts of one process
 
     def __init__(
         self,
@@ -410,18 +422,30 @@ class InsideLine:
         hello = Hello(PROTOCOL, "", "", "participant", identity.name, identity.label, b"")
         self._back = _Back(receive, self._loop)
         self._number = voting.attach(hello, self._back)
+        self.is_up = True
 
     def start(self) -> None:
         """Begin: the voter is there."""
-        self._connected(self._voting.clock())
+        if self.is_up:
+            self._connected(self._voting.clock())
+
+    def insist_on(self, disk: str) -> None:
+        """Leave the voter if it turns out to be another than was meant."""
+        if self.is_up and self._voting.voter.identity != disk:
+            self.trouble = "our own data directory is another than that of the voter"
+            self.is_up = False
+            self._voting.leave(self._identity, self._back)
 
     def send(self, frame: Any) -> None:
         """Send a frame."""
-        self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
+        if self.is_up:
+            self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
 
     async def stop(self) -> None:
         """Leave the voter."""
-        self._voting.leave(self._identity, self._back)
+        if self.is_up:
+            self.is_up = False
+            self._voting.leave(self._identity, self._back)
 
 
 class _Back(NamedTuple):

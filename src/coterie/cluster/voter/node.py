@@ -76,6 +76,7 @@ class Node:
             self.voting.clock,
             self.voting.admit,
             credentials=self._credentials,
+            disk=lambda: self.voting.voter.identity,
         )
         self._metrics: asyncio.Server | None = None
         self._tasks = Tasks()

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from coterie.cluster.wire.complaints import legible
+from coterie.cluster.wire.complaints import describe_fault, legible
 from coterie.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
         try:
             rest = self._hand_on(view)
         except FAULTS as error:
-            self.refuse(str(error))
+            self.refuse(describe_fault(error))
             return
         except Exception as error:
             # A defect of ours that the peer has found. It costs the peer its connection, and nothing

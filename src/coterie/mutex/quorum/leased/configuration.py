@@ -75,7 +75,7 @@ class Rule(msgspec.Struct, frozen=True, array_like=True):
         """The coterie, of the seats."""
         first = self.parts[0]
         if len(self.parts) == 1:
-            return first.quorums
+            return _seated(first.seats, first.settings.coterie)
         return _joint(
             first.seats, first.settings.coterie, self.parts[1].seats, self.parts[1].settings.coterie
         )
@@ -117,7 +117,7 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
     @property
     def settings(self) -> Settings:
         """Times and policy."""
-        return self.rule.settings
+        return self.rule.parts[0].settings
 
     @property
     def seats(self) -> tuple[ProcessId, ...]:
