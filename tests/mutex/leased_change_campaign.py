@@ -39,12 +39,12 @@ def run(first: int, last: int, profiles: tuple[str, ...]) -> int:
             for profile in profiles:
                 total.update(outcome(seed, profile))
             if seed % 20 == 0:
-                print(f"seed {seed}: {total['runs']:,} runs", file=sys.stderr, flush=True)
+                sys.stderr.write(f"seed {seed}: {total['runs']:,} runs\n")
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        sys.stderr.write("stopped\n")
     figures = ", ".join(f"{total[name]:,} {name}" for name in FIGURES)
-    print(f"{total['runs']:,} runs, {total['failed']:,} failed: {figures}")
-    print(f"CPU time: {time.process_time():.0f} s")
+    sys.stdout.write(f"{total['runs']:,} runs, {total['failed']:,} failed: {figures}\n")
+    sys.stdout.write(f"CPU time: {time.process_time():.0f} s\n")
     return total["failed"]
 
 
@@ -53,7 +53,8 @@ def outcome(seed: int, profile: str) -> Counter[str]:
     try:
         done = world_of(seed, profile).run()
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what is looked for
-        print(f"{profile} {seed}: {type(error).__name__}: {error}", flush=True)
+        sys.stdout.write(f"{profile} {seed}: {type(error).__name__}: {error}\n")
+        sys.stdout.flush()
         return Counter(runs=1, failed=1)
     return Counter({name: getattr(done, name) for name in FIGURES}, runs=1)
 
