@@ -55,8 +55,9 @@ def outcome(seed: int, profile: str) -> Counter[str]:
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what is looked for
         sys.stdout.write(f"{profile} {seed}: {type(error).__name__}: {error}\n")
         sys.stdout.flush()
-        return Counter(runs=1, failed=1)
-    return Counter({name: getattr(done, name) for name in FIGURES}, runs=1)
+        return Counter({"runs": 1, "failed": 1})
+    figures: dict[str, int] = {name: getattr(done, name) for name in FIGURES}
+    return Counter({"runs": 1, **figures})
 
 
 if __name__ == "__main__":
