@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import subprocess
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,7 +31,7 @@ from coterie.mutex.quorum.leased.configuration import Configuration, Member, Rul
 from coterie.mutex.quorum.leased.frames import Attempt, Condition, Proposal
 from coterie.mutex.quorum.leased.saved import Saved
 from tests.cluster import protocol_6
-from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 from tests.cluster.protocol_6 import Veil
 
 if TYPE_CHECKING:
@@ -217,6 +218,28 @@ def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
             assert str(refused.value).count(versions) == 3
             assert "\n" not in str(refused.value)
             assert not cluster.strangers
+
+    asyncio.run(main())
+
+
+def test_the_command_takes_no_other_protocol_for_the_newest(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with upgraded(tmp_path, 1) as cluster:
+
+            async def command(setting: str) -> tuple[int | None, str]:
+                words = [*COTERIE, "cluster", "set", setting, "--url", cluster.url]
+                process = await asyncio.create_subprocess_exec(
+                    *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                )
+                _, said = await process.communicate()
+                return process.returncode, said.decode()
+
+            status, said = await command("protocol=6")
+            assert (status, cluster.numbers) == (64, {0})
+            assert "that is done by protocol=7, got protocol=6" in said
+            status, said = await command("protocol=7")
+            assert (status, cluster.numbers) == (0, {1})
+            assert "protocol 6 -> 7" in said
 
     asyncio.run(main())
 
