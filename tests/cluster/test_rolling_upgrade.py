@@ -19,6 +19,7 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.client.access import own_identity
 from coterie.cluster.config import Config, convert
+from coterie.cluster.membership import Address
 from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.node import Node
@@ -376,6 +377,33 @@ def test_a_configuration_that_comes_during_the_handshake_counts(
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert "'old:1' does not speak protocol 7, which the cluster asks for now" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("role", "reason"),
+    [
+        ("participant", "refused: the configurations differ"),  # it knows no numbers
+        ("admin", "it speaks protocol 6 at most, and the cluster asks for protocol 7 now"),
+    ],
+)
+def test_a_program_whose_configuration_asks_for_more_leaves_an_old_node(
+    tmp_path: Path, role: wire.Role, reason: str
+) -> None:
+    async def main() -> None:
+        async with upgraded(tmp_path, 1) as cluster:
+            (node,), (veil,) = cluster.nodes, cluster.veils
+            decided = cluster.config.membership.after(first_configuration(node))
+            credentials = decided.credentials(b"")
+            if role == "admin":
+                credentials = msgspec.structs.replace(credentials, configuration="")
+            caller = Caller(credentials, role, new_identity("new:1"), node.name)
+            calling = await dial(Address("127.0.0.1", veil.port), None)
+            with pytest.raises(ProtocolError, match=reason):
+                await caller.greet(calling)
+            calling.close("it is refused")
+            await calling.wait_closed()
+
+    asyncio.run(main())
 
 
 # Our own version meets a later one
