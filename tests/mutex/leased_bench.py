@@ -95,7 +95,8 @@ class Bench:
     # Calls
 
     def acquire(self, me: int, lock: str = "a") -> None:
-        self.step(me, partial(self.parts[me].acquire, lock))
+        """Ask for a lock; ages follow the time."""
+        self.step(me, partial(self.parts[me].acquire, lock, age=1 + round(1000 * self.now)))
 
     def release(self, me: int, lock: str = "a") -> None:
         self.step(me, partial(self.parts[me].release, lock))
@@ -121,8 +122,10 @@ class Bench:
         ]
         return max(found, key=lambda each: each.number)
 
-    def events(self, name: str) -> list[Any]:
-        return [event for _, _, event in self.told if type(event).__name__ == name]
+    def events(self, name: str, by: int = 0) -> list[Any]:
+        """List what was told under this name, by one process or by all."""
+        told = [event for _, me, event in self.told if by in (0, me)]
+        return [event for event in told if type(event).__name__ == name]
 
     # Time
 

@@ -140,6 +140,8 @@ class ChangingWorld(World):
             case "Stepped":
                 self.steps += 1
                 self.joint_steps += event.configuration.is_joint
+            case "Learnt" | "Forgotten":
+                pass
             case "Settled" | "Conflicted" as end:
                 self._end_change(node, event.configuration, end == "Settled")
             case _:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -115,7 +114,7 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     first = plan.remove(present, [name])
     newcomer = await identify(Newcomer(name, address or old.address, votes=votes), standing)
     without = make_plan(present, first)
-    between = plan.expected(present, without)
+    between = plan.expected(present, first)
     second = make_plan(between, plan.add(between, [newcomer]))
     intended = Plan(
         second.goal, (*without.steps, *second.steps), without.before, without.after, second.after
@@ -195,7 +194,7 @@ async def _carry_out(
     terms: Terms, standing: Standing, goal: Goal, further: str = GO_ON
 ) -> Configuration:
     line = ProgressLine()
-    begun = [False]
+    begun = [bool(standing.configuration.open)]
 
     def stepped(configuration: Configuration) -> None:
         begun[0] = True
@@ -203,19 +202,20 @@ async def _carry_out(
         line.say(f"configuration {configuration.number}{kind} is decided")
 
     change = Change(standing.membership, standing.security, goal, stepped)
+    running = asyncio.ensure_future(change.run())
     watching = asyncio.ensure_future(_watch(change, line))
     try:
-        async with asyncio.timeout(terms.timeout):
-            return await change.run()
-    except TimeoutError:
-        raise _not_done(change, standing, terms, further if begun[0] else UNKNOWN) from None
+        await asyncio.wait({running}, timeout=terms.timeout)
+        if running.done():
+            return running.result()
+        raise _not_done(change, standing, terms, further if begun[0] else UNKNOWN)
     except asyncio.CancelledError:
         line.say(f"interrupted: {change.progress()}; {further if begun[0] else UNKNOWN}")
         raise
     finally:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+        for task in (running, watching):
+            task.cancel()
+        await asyncio.wait({running, watching})
         line.close()
 
 

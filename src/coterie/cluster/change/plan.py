@@ -327,11 +327,11 @@ def make_plan(present: Configuration, goal: Goal) -> Plan:
     return Plan(goal, tuple(_steps(present, goal)), before, min(before, after), after, leaving)
 
 
-def expected(present: Configuration, intended: Plan) -> Configuration:
+def expected(present: Configuration, goal: Goal) -> Configuration:
     """Return what a change will come to, if no other comes in between."""
-    goal = intended.goal
     assert goal.part is not None, "the goal has voters of its own"
-    rule = Rule(present.number + len(intended.steps), (goal.part,))
+    is_direct = Rule(present.number + 1, (goal.part,)).meets(present.rule)
+    rule = Rule(present.number + (1 if is_direct else 2), (goal.part,))
     return Configuration(
         rule, goal.members, protocol=goal.protocol, last_seat=next_seat(present) - 1
     )
