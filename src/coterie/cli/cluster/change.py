@@ -88,10 +88,14 @@ async def _change(
     terms: Terms, make_goal: Callable[[Standing], Awaitable[Goal]], *, forms: bool
 ) -> int:
     standing = await _look(terms, forms=forms)
+    goal = await make_goal(standing)
     if standing.configuration.number == 0:
+        if goal.protocol != PROTOCOL:
+            raise UsageError(
+                f"cluster {standing.membership.cluster!r} is not formed yet; that is done by"
+                f" protocol={PROTOCOL}, got protocol={goal.protocol}"
+            )
         goal = await forming_goal(standing.membership, standing.security)
-    else:
-        goal = await make_goal(standing)
     intended = make_plan(standing.configuration, goal)
     _show(standing, intended)
     _check(terms, standing, intended)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import ask_condition, consult
+from coterie.cluster.change.formation import explain_protocol
 from coterie.cluster.membership import Member, Membership, check_decided, parse_address
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.cluster.wire.handshake import Credentials
@@ -175,9 +176,5 @@ def check_protocol(standing: Standing, protocol: int) -> None:
             f"not every voter can say which protocol it speaks: {standing.missing}; start it first"
         )
     for voter in standing.voters:
-        spoken = voter.condition.protocol if voter.condition else 0
-        if spoken < protocol:
-            raise ConfigError(
-                f"{voter.name}, or a program that is connected to it, speaks protocol {spoken} at"
-                " most: run this version of coterie there first"
-            )
+        if voter.condition is not None and voter.condition.protocol < protocol:
+            raise ConfigError(explain_protocol(voter.name, voter.condition, protocol))
