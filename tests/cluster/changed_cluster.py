@@ -35,9 +35,14 @@ LEASE = 3.0  # commands are imported in the process of the nodes, which stand st
 class Fleet:
     """The nodes of a cluster by name, with the addresses at which they are found."""
 
-    def __init__(self, folder: Path, size: int, lease: float = LEASE) -> None:
+    def __init__(
+        self, folder: Path, size: int, lease: float = LEASE, secret: Path | None = None
+    ) -> None:
         self.folder = folder
-        self.config = convert(document(size, data=str(folder), lease=lease), folder)
+        made = document(size, data=str(folder), lease=lease)
+        if secret is not None:
+            made["operator-secret-file"] = str(secret)
+        self.config = convert(made, folder)
         self.url = url_of(self.config)
         self.nodes: dict[str, Node] = {}
         self.addresses = {m.name: str(m.address) for m in self.config.membership.members}
@@ -93,10 +98,15 @@ class Fleet:
 
 @contextlib.asynccontextmanager
 async def fleet(
-    folder: Path, size: int = 3, *, formed: bool = True, lease: float = LEASE
+    folder: Path,
+    size: int = 3,
+    *,
+    formed: bool = True,
+    lease: float = LEASE,
+    secret: Path | None = None,
 ) -> AsyncIterator[Fleet]:
     """Run a cluster, formed if that is wanted, and end all of its nodes."""
-    made = Fleet(folder, size, lease)
+    made = Fleet(folder, size, lease, secret)
     try:
         if formed:
             await made.form()
