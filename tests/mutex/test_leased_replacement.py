@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.mutex.leased_bench import Bench
 
 
@@ -181,3 +183,35 @@ def test_removed_voters_that_return_with_their_old_disks_serve_no_program() -> N
     assert bench.holder() == 11
     assert bench.parts[12].configuration.seats == NEW
     assert serve_all(bench, 1) == [12]
+
+
+def test_a_voter_of_the_file_that_was_removed_keeps_the_votes_that_it_gave() -> None:
+    """It hears first of the number without it, and then of the one before; its votes still count."""
+    bench = Bench([1, 2, 3])
+    value, frames = bench.kit.configuration, bench.kit.frames
+    file = value.founding(bench.founding.settings)
+    for seat in (1, 2, 3):
+        bench.start(seat, bench.kit.voter.Voter(file, identity=f"disk {seat}"))
+    part = file.rule.parts[0]
+    formed = value.Configuration(
+        value.Rule(1, (part,)), bench.members(part.seats), open=(file.rule,)
+    )
+    without = value.Configuration(
+        value.Rule(2, (bench.part([1, 2]),)), bench.members([1, 2]), open=(formed.rule,)
+    )
+    bench.program(11, file)
+    bench.cut.add((11, 1))
+    bench.acquire(11)
+    bench.run(1)
+    assert bench.holder() == 11
+    accept = frames.Accept(frames.Attempt(1, "forming"), formed)
+    for seat in (1, 2, 3):
+        bench.step(seat, partial(bench.parts[seat].receive, 99, accept))
+    news = {number: frames.NewConfiguration(each) for number, each in ((1, formed), (2, without))}
+    for seat, number in ((1, 1), (2, 1), (3, 2), (3, 1)):
+        bench.step(seat, partial(bench.parts[seat].receive, 99, news[number]))
+    bench.program(12, formed)
+    bench.cut.add((12, 2))
+    bench.acquire(12)
+    bench.run(3)  # each step holds that two never have the lock
+    assert bench.holder() == 11

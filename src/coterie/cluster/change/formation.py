@@ -46,7 +46,9 @@ async def form(config: Config, voting: VoterHost) -> None:
         except ChangeConflict:
             return
         except CoterieError as error:
-            logger.debug("the cluster is not formed yet: %s", error)
+            logger.debug(
+                "the cluster is not formed yet: %s", error, extra={"event": "cluster-not-formed"}
+            )
 
 
 async def forming_goal(

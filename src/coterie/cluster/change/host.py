@@ -203,7 +203,8 @@ class Change:
         answer = decode_from_voter(frame)
         if isinstance(answer, TELLS):
             for configuration in _named_in(answer):
-                check_decided(configuration)
+                if configuration != self._newest():  # that was checked when it came
+                    check_decided(configuration)
             self._host.receive(seat, answer)
 
     def _send(self, seat: ProcessId, frame: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections import Counter
@@ -16,7 +17,7 @@ from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import no_votes
 from coterie.cluster.voter.frames import Abstention, GetAbstention
 from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.errors import NoQuorum, ProtocolError
+from coterie.errors import CoterieError, NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import (
     Ack,
@@ -31,7 +32,7 @@ from coterie.mutex.quorum.leased.frames import (
 from coterie.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     import msgspec
 
@@ -142,6 +143,7 @@ class ParticipantHost:
         upcalls: Upcalls,
         *,
         lease: float | None = None,
+        ask_again: Callable[[], Awaitable[Membership]] | None = None,
     ) -> None:
         """Begin to call the voters.
 
@@ -152,8 +154,11 @@ class ParticipantHost:
             lines: Makes the line to each voter.
             upcalls: What goes up to the program.
             lease: A lease of its own, shorter than that of the cluster.
+            ask_again: Finds out the configuration, where voters that are known are gone.
         """
         self.membership = membership
+        self._ask_again = ask_again
+        self._is_watched = False  # whether voters that are known are gone
         self.identity = identity
         self.participant = participant(membership.configuration, home, lease)
         self.received: Counter[str] = Counter()
@@ -168,6 +173,7 @@ class ParticipantHost:
         self._host.start(clock.number())
         self.lines: dict[ProcessId, Line] = {}
         self._call_voters(membership)
+        self._watch()
 
     @property
     def quorums(self) -> Coterie:
@@ -225,6 +231,7 @@ class ParticipantHost:
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
+        self._tasks.cancel()
         self._host.step(self.participant.close)
         self._host.stop()
 
@@ -337,9 +344,8 @@ class ParticipantHost:
                     return  # it votes no more, and its line is being closed
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
-                if voter not in sessions.voters:
-                    return  # this frame was the last one of it that mattered
-                if sessions.uplink(voter).grace and voter not in self._abstentions:
+                is_left = voter not in sessions.voters  # that was the last word to hear from it
+                if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
                     self.ask_why([voter])
             case NewConfiguration(configuration) | Stale(configuration):
                 check_decided(configuration)
@@ -378,12 +384,34 @@ class ParticipantHost:
                 self._call_voters(self.membership.after(configuration))
             case Moved(configuration):
                 self.membership = self.membership.after(configuration)
-                logger.info("votes are counted by configuration %d", configuration.number)
+                self._watch()
+                logger.info(
+                    "votes are counted by configuration %d",
+                    configuration.number,
+                    extra={"event": "configuration-used"},
+                )
             case Forgotten(voter):
                 self._tasks.run(self.lines.pop(voter).stop())
                 self._abstentions.pop(voter, None)
             case _:
                 self._upcalls.tell(event)
+
+    def _watch(self) -> None:
+        """Look after voters that go, from the first configuration on that can be changed."""
+        if self._ask_again is not None and self.membership.decided and not self._is_watched:
+            self._is_watched = True
+            self._tasks.run(self._stay_informed(self._ask_again))
+
+    async def _stay_informed(self, ask: Callable[[], Awaitable[Membership]]) -> None:
+        """Ask again if no quorum can be reached: all voters may have been replaced meanwhile."""
+        while True:
+            await asyncio.sleep(self.lease)
+            if self.reaches_a_quorum():
+                continue
+            with contextlib.suppress(CoterieError):
+                found = await ask()
+                voter = self.participant.sessions.voters[0]
+                self.receive(voter, NewConfiguration(found.configuration))
 
     def _call_voters(self, membership: Membership) -> None:
         """Make a line to each voter that has none yet; none leads to another disk than is meant."""
@@ -419,7 +447,18 @@ class InsideLine:
         self._identity = identity.name
         self._connected = connected
         self._loop = asyncio.get_running_loop()
-        hello = Hello(PROTOCOL, "", "", "participant", identity.name, identity.label, b"")
+        known = voting.membership.configuration.number
+        hello = Hello(
+            PROTOCOL,
+            "",
+            "",
+            "participant",
+            identity.name,
+            identity.label,
+            b"",
+            newest=PROTOCOL,
+            number=known,
+        )
         self._back = _Back(receive, self._loop)
         self._number = voting.attach(hello, self._back)
         self.is_up = True

@@ -100,6 +100,7 @@ class Node:
                 " day is right to %g s",
                 self.name,
                 error,
+                extra={"event": "node-without-disk"},
             )
 
     def _begin(self) -> None:
@@ -121,6 +122,7 @@ class Node:
                 decided.configuration.number,
                 ", ".join(sorted(names)),
                 ", ".join(sorted(written)),
+                extra={"event": "file-differs"},
             )
 
     def _introduce_spare(self, decided: Membership) -> None:
@@ -133,6 +135,7 @@ class Node:
                 self.name,
                 number,
                 self.name,
+                extra={"event": "spare-of-voter"},
             )
         else:
             logger.info(
@@ -140,6 +143,7 @@ class Node:
                 " a voter",
                 self.name,
                 number,
+                extra={"event": "node-is-spare"},
             )
 
     @property
@@ -180,7 +184,12 @@ class Node:
             raise Unavailable(f"metrics of node {self.name!r} on {address}: {error}") from None
 
     def _fail(self, error: OSError) -> None:
-        logger.critical("node %s votes no more: it cannot save its bound: %s", self.name, error)
+        logger.critical(
+            "node %s votes no more: it cannot save its bound: %s",
+            self.name,
+            error,
+            extra={"event": "node-failed"},
+        )
         self._on_failure(Unavailable(f"node {self.name!r}: {error}"))
 
     async def stop(self) -> None:

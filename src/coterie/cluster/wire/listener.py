@@ -123,11 +123,14 @@ class Listener:
             )
         except OSError as error:
             raise Unavailable(f"node {self._name!r} on {self._listen}: {error}") from None
-        logger.info("node %s listens on %s", self._name, self._listen)
+        logger.info(
+            "node %s listens on %s", self._name, self._listen, extra={"event": "node-listens"}
+        )
         if self._security.is_open and self._listen.host not in LOOPBACK:
             logger.warning(
                 "node %s has neither a secret nor TLS: any program that reaches it may lock",
                 self._name,
+                extra={"event": "node-unprotected"},
             )
 
     def _begin(self) -> asyncio.Protocol:
@@ -200,7 +203,12 @@ class Listener:
         self._unproven.pop(connection, None)
         self._connections[connection] = hello
         logger.log(
-            _level(hello), "%s %r connected from %s", hello.role, hello.label, connection.peer
+            _level(hello),
+            "%s %r connected from %s",
+            hello.role,
+            hello.label,
+            connection.peer,
+            extra={"event": "program-connected"},
         )
         self._admit(connection, hello)
 
@@ -208,7 +216,14 @@ class Listener:
         self._unproven.pop(connection, None)
         hello = self._connections.pop(connection, None)
         if hello is not None:
-            logger.log(_level(hello), "%s %r disconnected: %s", hello.role, hello.label, reason)
+            logger.log(
+                _level(hello),
+                "%s %r disconnected: %s",
+                hello.role,
+                hello.label,
+                reason,
+                extra={"event": "program-disconnected"},
+            )
 
     async def close(self) -> None:
         """Listen no more, and end all connections."""

@@ -480,7 +480,11 @@ class Voter(msgspec.Struct, array_like=True):
         """
         if self.number > 0 or not self.identity:
             return True
-        return any(member.identity == self.identity for member in configuration.members)
+        # All voters of number 0 have to accept number 1, so one that has is a voter of it, also if it
+        # never heard that it was decided and is not a member any more. Votes that it gave may count.
+        accepted = self.succession.accepted
+        members = configuration.members + (accepted.configuration.members if accepted else ())
+        return any(member.identity == self.identity for member in members)
 
     def _stand_aside(self) -> None:
         """Become a spare: the voter that this node was taken for is another one."""
