@@ -122,6 +122,7 @@ class HostedVoter:
             return
         if self.voter.configuration is None:  # a spare, unless its disk knows better
             self.voter.start(system.secret(16).hex(), out)
+            self.voter.advance(clock.number())  # about where those of the voters are
             return
         self.recovers = self._has_disk and not out.saved and not self._new_cluster
         by_time = self._number_by_time()

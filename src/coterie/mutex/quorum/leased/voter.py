@@ -124,6 +124,9 @@ class Voter(msgspec.Struct, array_like=True):
         if self.configuration is None:
             return
         self.abstention = max(self.abstention, _abstention(self.configuration.rule))
+        # A voter that is new has a bound far below the tokens that others use, which lie above the
+        # floor; from there its clock would follow a frame only FAR at a time.
+        self._merge(self.configuration.floor)
         # Which numbers were closed is forgotten, so only its own is served. Sessions of earlier ones
         # are gone anyway, and a number that was reported as finished stays so (19.6).
         self.closed = self.number - 1
