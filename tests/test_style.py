@@ -83,7 +83,7 @@ ROOMS = {
     "audit": "engines errors postgresql system transactions transactions.isolation"
     " transactions.serializability",
     "catalogue": "errors process",
-    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client"
+    "cli": "aio audit catalogue cluster cluster.admin cluster.change cluster.classic cluster.client"
     " cluster.runtime cluster.voter cluster.wire coterie deadlock diagram engines errors explore"
     " lab locks process scenario simulate stack stack.workloads stack.world system trace"
     " transactions transactions.isolation transactions.serializability transactions.trials web",
@@ -92,8 +92,8 @@ ROOMS = {
     " errors locks mutex process",
     "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks mutex"
     " system",
-    "cluster.change": "cluster cluster.admin cluster.runtime cluster.voter cluster.wire errors"
-    " mutex system",
+    "cluster.change": "cluster cluster.admin cluster.runtime cluster.voter cluster.wire coteries"
+    " errors locks mutex system",
     "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
     " process system trace",
     "cluster.client": "aio cluster cluster.admin cluster.runtime cluster.voter cluster.wire"

@@ -400,7 +400,7 @@ def test_a_program_knows_within_a_moment_that_all_nodes_have_restarted(
                 asking = asyncio.ensure_future(c.lock("x").acquire())
                 await asyncio.sleep(1.0)
                 assert re.search(
-                    r"no quorum of cluster 'test' votes \(a abstains for [56]\d\.\d s: it has restarted",
+                    r"no quorum of cluster 'test' votes \(a abstains for [56]\d\.\d s: it has just started",
                     str(c.engine.obstacle("x")),
                 )
                 held = await asking

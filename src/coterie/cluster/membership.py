@@ -8,7 +8,7 @@ import hashlib
 import msgspec
 
 from coterie.cluster.runtime import clock
-from coterie.cluster.wire.frames import OLDEST_PROTOCOL
+from coterie.cluster.wire.frames import OLDEST_PROTOCOL, PROTOCOL
 from coterie.cluster.wire.handshake import Credentials
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, ProtocolError, UsageError
@@ -182,6 +182,17 @@ def check_decided(configuration: Configuration) -> None:
             parse_address(member.address)
     except ConfigError as error:
         raise ProtocolError(f"its configuration makes no sense: {error}") from None
+
+
+def objection_to_meaning(configuration: Configuration) -> str | None:
+    """Return why this version of coterie cannot keep to a configuration; None if it can."""
+    if configuration.protocol <= PROTOCOL:
+        return None
+    return (
+        f"configuration {configuration.number} of the cluster asks for protocol"
+        f" {configuration.protocol}, and this version of coterie speaks up to {PROTOCOL}: run a"
+        " newer one"
+    )
 
 
 def _names_differ(members: tuple[Voting, ...], part: Part) -> bool:

@@ -14,7 +14,7 @@ from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.errors import ChangeConflict
-from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Settled, Stepped
+from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Phase, Settled, Stepped
 from coterie.mutex.quorum.leased.frames import (
     Accepted,
     Closed,
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from coterie.mutex.quorum.leased.configuration import Configuration, Member
     from coterie.process import Event, Outbox, ProcessId
 
+_DOING = {
+    Phase.INSTALL: "configuration {} goes to its voters",
+    Phase.MOVE: "the voters of configuration {} abstain yet",
+    Phase.CLOSE: "what was before configuration {} comes to its end",
+    Phase.DECIDE: "deciding what follows configuration {}",
+    Phase.OVER: "configuration {} is complete",
+}
 TELLS = (Accepted, Closed, Condition, Promise, Refused)
 
 
@@ -107,13 +114,40 @@ class Change:
 
     def missing(self) -> dict[str, str]:
         """Return the voters that have not adopted the newest configuration, and why if it is known."""
-        names = self._names()
+        names, concerned = self._names(), self._newest().all_seats()
         return {
             names[seat][0]: "" if link is None else link.trouble
             for seat in self.changer.missing(system.now())
-            if seat in names
+            if seat in names and seat in concerned
             for link in [self._links.get(seat)]
         }
+
+    def unreachable(self) -> dict[str, str]:
+        """Return the voters that are down, if so many are that nothing can be decided; else none."""
+        deciders, names = self._newest().deciders, self._names()
+        up = [seat for seat, link in self._links.items() if link.is_up or link.is_untried]
+        if deciders.contains_quorum(up):
+            return {}
+        return {
+            names[seat][0]: self._links[seat].trouble
+            for seat in deciders.members
+            if seat in self._links and seat not in up
+        }
+
+    def progress(self) -> str:
+        """Say what the change waits for just now."""
+        number = self._newest().number
+        waits = []
+        if missing := self.missing():
+            named = ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
+            they = "they have" if len(missing) > 1 else "it has"
+            waits.append(f"waiting for {named}: {they} not adopted configuration {number}")
+        lagging = max((heard.condition.lagging for heard in self.changer.heard), default=0)
+        if lagging:
+            waits.append(f"{lagging} programs have not moved to configuration {number} yet")
+        if not waits:
+            waits.append(_DOING[self.changer.phase].format(number))
+        return "; ".join(waits)
 
     def _names(self) -> dict[ProcessId, tuple[str, str]]:
         """Return the name and the address of every voter that the changer may talk to."""

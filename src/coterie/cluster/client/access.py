@@ -72,6 +72,7 @@ class Links:
         self,
         membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
@@ -80,7 +81,7 @@ class Links:
         link = Link(
             node,
             self._addresses(membership, voter),
-            lambda: self._caller(membership, node),
+            lambda: self._caller(current(), node),
             self._tls,
             membership.settings.lease,
             receive=lambda frame: receive(decode_from_voter(frame)),
@@ -246,11 +247,12 @@ class _LinesOfNode:
         self,
         membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
         # While a disk is replaced under its name, two voters have that name.
         is_ours = membership.at(voter).name == self._node.name
         if not is_ours or membership.disk(voter) not in ("", self._node.voting.voter.identity):
-            return self._links.line(membership, voter, receive, connected)
+            return self._links.line(membership, voter, current, receive, connected)
         return InsideLine(self._node.voting, self._identity, receive, connected)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from coterie.aio import Tasks
-from coterie.cluster.membership import check_decided
+from coterie.cluster.membership import check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import no_votes
@@ -87,10 +87,11 @@ class Lines(Protocol):
         self,
         membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
-        """Make a line to a voter of this configuration.
+        """Make a line to a voter of this configuration; each call is made by the `current` one.
 
         It passes on each frame, and the voter's clock at each new connection.
         """
@@ -348,6 +349,9 @@ class ParticipantHost:
                     self.ask_why([voter])
             case NewConfiguration(configuration) | Stale(configuration):
                 check_decided(configuration)
+                reason = objection_to_meaning(configuration)
+                if reason:
+                    raise ProtocolError(reason)
                 self._receive_about_configurations(voter, frame)
             case Behind():
                 self._receive_about_configurations(voter, frame)
@@ -381,7 +385,11 @@ class ParticipantHost:
             case Moved(configuration):
                 self.membership = self.membership.after(configuration)
                 self._watch()
-                logger.info("votes are counted by configuration %d", configuration.number)
+                logger.info(
+                    "votes are counted by configuration %d",
+                    configuration.number,
+                    extra={"event": "configuration-used"},
+                )
             case Forgotten(voter):
                 self._tasks.run(self.lines.pop(voter).stop())
                 self._abstentions.pop(voter, None)
@@ -411,7 +419,9 @@ class ParticipantHost:
             is_new = voter not in self.lines
             if is_new:
                 receive, connected = partial(self.receive, voter), partial(self._connected, voter)
-                line = self._makes_lines.line(membership, voter, receive, connected)
+                line = self._makes_lines.line(
+                    membership, voter, lambda: self.membership, receive, connected
+                )
                 self.lines[voter] = line
             if membership.disk(voter):
                 self.lines[voter].insist_on(membership.disk(voter))

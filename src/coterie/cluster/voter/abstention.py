@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
 
 SPARE = "it is a spare: coterie cluster add, or replace, makes it a voter"
-RESTARTED = "it has restarted, and votes that it gave before may still count"
+STARTED = "it has just started, and votes that it may have given before could still count"
 ADVICE = (
     "start the nodes that are missing; or, if this cluster is new and no program holds a lock of it,"
     " start those with an empty data directory with coterie serve --new-cluster"
@@ -33,7 +33,7 @@ def abstention(voting: VoterHost) -> Abstention:
         awaited = ", ".join(voting.awaited) or "the others"
         reason = f"its data directory is empty, and it has to hear from {awaited} first"
         return Abstention(math.inf, reason)
-    return Abstention(max(0.0, voter.abstains_until - system.now()), RESTARTED)
+    return Abstention(max(0.0, voter.abstains_until - system.now()), STARTED)
 
 
 def no_votes(abstentions: Mapping[str, Abstention], troubles: Sequence[str]) -> str:

@@ -54,7 +54,10 @@ class Bid(msgspec.Struct, array_like=True, gc=False):
 
     def share(self, voter: ProcessId) -> Share:
         """Return what a voter has to do with the bid."""
-        return next(share for share in self.shares if share.voter == voter)
+        for share in self.shares:
+            if share.voter == voter:
+                return share
+        raise KeyError(voter)
 
     @property
     def votes(self) -> dict[ProcessId, Interval]:

@@ -75,7 +75,7 @@ class Rule(msgspec.Struct, frozen=True, array_like=True):
         """The coterie, of the seats."""
         first = self.parts[0]
         if len(self.parts) == 1:
-            return first.quorums
+            return _seated(first.seats, first.settings.coterie)
         return _joint(
             first.seats, first.settings.coterie, self.parts[1].seats, self.parts[1].settings.coterie
         )
@@ -105,6 +105,9 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
     open: Annotated[tuple[Rule, ...], Meta(max_length=OPEN_MAX)] = ()
     protocol: Count = 0  # the version whose meaning the messages have
     by: Text = ""  # the changer that proposed it; for reports
+    # No earlier configuration had a seat above it. A seat is never given a second time: a participant
+    # that was away would take votes of the voter that had it for votes of the one that has it now.
+    last_seat: Count = 0
 
     @property
     def number(self) -> int:
@@ -114,7 +117,7 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
     @property
     def settings(self) -> Settings:
         """Times and policy."""
-        return self.rule.settings
+        return self.rule.parts[0].settings
 
     @property
     def seats(self) -> tuple[ProcessId, ...]:

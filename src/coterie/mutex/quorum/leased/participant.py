@@ -14,20 +14,24 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import field
 
-from coterie.errors import MisuseError, ProtocolError
+from coterie.errors import MisuseError
 from coterie.mutex.quorum.leased.bid import Bid, Share, State
 from coterie.mutex.quorum.leased.configuration import Configuration
 from coterie.mutex.quorum.leased.frames import (
+    Ack,
+    Answer,
     Behind,
     DownBody,
     Downward,
     Frame,
     Grant,
     Inquire,
+    Nack,
     NewConfiguration,
     Raise,
     Raised,
     Release,
+    Reply,
     Request,
     Revoke,
     Stale,
@@ -43,7 +47,6 @@ if TYPE_CHECKING:
 
     from coterie.coteries import Coterie
     from coterie.mutex.quorum.leased.configuration import Rule
-    from coterie.mutex.quorum.leased.frames import Ack, Answer, Nack, Reply
     from coterie.mutex.quorum.leased.sessions import Loss
 
 PARTICIPANT = "participant"  # the one timer of this part
@@ -98,7 +101,7 @@ def participant(
     """
     own = _own_settings(configuration.settings, lease)
     sessions = Sessions(own, shortened=lease is not None)
-    return Participant(configuration, own, sessions, home, lease)
+    return Participant(configuration, own, sessions, home, None if lease is None else own.lease)
 
 
 def _own_settings(settings: Settings, lease: float | None) -> Settings:
@@ -112,7 +115,7 @@ class Participant(msgspec.Struct, array_like=True):
     settings: Settings  # of that, with its own lease
     sessions: Sessions
     home: ProcessId  # the voter whose quorum is asked first
-    lease: float | None = None  # its own, if it is shorter than that of all
+    lease: float | None = None  # its own, if it is shorter than that of all; it never grows
     next: Configuration | None = None  # the newest it knows, if it cannot count by it yet
     requests: int = 0  # made so far, over all locks
     bids: dict[str, Bid] = field(default_factory=dict)  # locks that are not idle
@@ -275,14 +278,15 @@ class Participant(msgspec.Struct, array_like=True):
         # hold can move to the next configuration, voters of that have to be asked for it.
         if now >= sound_until or token <= self.configuration.floor or self.next is not None:
             return False
-        sound: list[ProcessId] = []
-        for share, uplink in zip(bid.shares, self.sessions.uplinks, strict=True):
+        shares, sound = bid.shares, []
+        for place, uplink in enumerate(self.sessions.uplinks):
+            share = shares[place]
             vote = share.vote
             # With now < sound_until <= lease, the vote is leased now (lease lemma, 11.2). This is
             # what stops a process that has slept past its leases from using a cached lock.
             if vote and vote.low <= token <= vote.high and uplink.lease >= sound_until:
                 sound.append(share.voter)
-        return len(sound) == len(bid.shares) or self.quorums.contains_quorum(sound)
+        return len(sound) == len(shares) or self.quorums.contains_quorum(sound)
 
     # What it can be asked
 
@@ -320,21 +324,23 @@ class Participant(msgspec.Struct, array_like=True):
     # What happens to it
 
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
-        """Handle a frame from a voter."""
-        if voter not in self.sessions.voters:
-            raise ProtocolError(f"process {voter} is not a voter, and sent {frame}")
+        """Handle a frame from a voter, or a configuration that any process has sent."""
         self._check_clock(out)
+        # Frames of a voter that was forgotten may still be on their way, and mean nothing any more.
+        is_known = voter in self.sessions.voters
         match frame:
+            case Reply() | Ack() | Answer() | Nack():
+                if is_known:
+                    self._take(voter, frame, out)
             case NewConfiguration(configuration):
                 self._learn(configuration, out)
             case Stale(configuration):
                 self._learn(configuration, out)
-                if configuration.number <= self.configuration.number:
+                if is_known and configuration.number <= self.configuration.number:
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
-                self._bring_up(voter, number, out)
-            case _:
-                self._take(voter, frame, out)
+                if is_known:
+                    self._bring_up(voter, number, out)
         self._finish(out)
 
     def _take(
@@ -781,6 +787,10 @@ class Participant(msgspec.Struct, array_like=True):
         """19.4: count by the next configuration from now on, for all locks at once."""
         self.configuration, self.next = following, None
         self.settings = _own_settings(following.settings, self.lease)
+        if self.lease is not None:
+            # Voters that were told of a lease expire the session by it, whatever the lease of all
+            # becomes. So one that had to become shorter stays so.
+            self.lease = self.settings.lease
         self.sessions.know(following.number, following.seats)
         self.sessions.move(self.settings, out.now)
         for lock, bid in sorted(self.bids.items()):

@@ -489,9 +489,12 @@ class Downlink(msgspec.Struct, array_like=True):
         so the latest sending time is that of a frame of the highest number.
         """
         self.heard = now
-        self.echo = max(self.echo, frame.time)
+        if frame.time > self.echo:
+            self.echo = frame.time
         lease = settings.lease if self.lease is None else min(self.lease, settings.lease)
-        self.expires = max(self.expires, now + settings.expiry_of(lease))
+        expires = now + settings.expiry_of(lease)
+        if expires > self.expires:
+            self.expires = expires
         if frame.number > self.number:
             self.number = frame.number
         if self.unacked:

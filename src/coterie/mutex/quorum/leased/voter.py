@@ -85,13 +85,15 @@ class Voter(msgspec.Struct, array_like=True):
     succession: Succession = field(default_factory=Succession)  # to its configuration
     abstention: float = 0.0  # for how long it gives no votes after a start; on stable storage
     identity: str = ""  # of its disk
-    protocol: int = 0  # the highest version that its software speaks
+    protocol: int = 0  # the highest version that its software speaks, and its participants
+    slowest: str = ""  # the participant that speaks no higher one; empty: it is its own software
+    is_old: bool = False  # its disk was written before disks had identities
 
     @property
     def settings(self) -> Settings:
         """Times and policy, by its own configuration."""
         assert self.configuration is not None, "a spare has no sessions, and gives no votes"
-        return self.configuration.settings
+        return self.configuration.rule.parts[0].settings
 
     @property
     def number(self) -> int:
@@ -201,7 +203,7 @@ class Voter(msgspec.Struct, array_like=True):
         ceiling = self._ceiling(out.now)
         before = self.clock
         self._merge(min(frame.clock, ceiling))
-        if link.is_overdue(out.now - self.settings.hedge):
+        if link.is_overdue(out.now - settings.hedge):
             self._send(link, link.unacked, out)
         taken = False
         if isinstance(frame, Data) and link.takes(frame.seq):
@@ -467,14 +469,19 @@ class Voter(msgspec.Struct, array_like=True):
         self._arm(self.abstains_until, out)
 
     def _concerns(self, configuration: Configuration) -> bool:
-        """Return whether it is for this disk; one that is in no decision yet has to be a member.
+        """Return whether it is for this disk; one that adopted none yet waits until it is a member.
 
         A node that has lost its disk is called as before and has another identity, so it is not the
-        voter that is meant: it has forgotten what that one has promised and given.
+        voter that is meant: it has forgotten what that one has promised and given. That it begins
+        by the file, as number 0, says nothing of its disk.
         """
         if self.number > 0 or not self.identity:
             return True
-        return any(member.identity == self.identity for member in configuration.members)
+        # All voters of number 0 have to accept number 1, so one that has is a voter of it, also if it
+        # never heard that it was decided and is not a member any more. Votes that it gave may count.
+        accepted = self.succession.accepted
+        members = configuration.members + (accepted.configuration.members if accepted else ())
+        return any(member.identity == self.identity for member in members)
 
     def _stand_aside(self) -> None:
         """Become a spare: the voter that this node was taken for is another one."""
@@ -521,6 +528,8 @@ class Voter(msgspec.Struct, array_like=True):
         A frame that is refused renews nothing and does nothing.
         """
         mine = self.configuration
+        if mine is not None and frame.number == frame.known == mine.rule.number:
+            return mine.rule
         if mine is None or frame.number > mine.number:
             out.send(sender, Behind(self.number))
             return None
@@ -567,7 +576,15 @@ class Voter(msgspec.Struct, array_like=True):
 
     def _condition(self) -> Condition:
         lagging = sum(link.number < self.number for link in self.sessions.values())
-        return Condition(self.configuration, lagging, self.abstains(), self.identity, self.protocol)
+        return Condition(
+            self.configuration,
+            lagging,
+            self.abstains(),
+            self.identity,
+            self.protocol,
+            self.slowest,
+            self.is_old,
+        )
 
     def _has_finished(self, number: int) -> bool:
         """19.6: return whether no participant counts a vote of ours by this number, ever again.
