@@ -58,6 +58,8 @@ class ClusterState(msgspec.Struct, frozen=True):
     reason: str = ""  # why there is no quorum, or what is missing though there is one
     truncated: bool = False  # nodes know more locks than they list
     locks_left_out: int = 0  # at least so many
+    number: int = 0  # of the configuration; 0: it is the file
+    joint: bool = False  # a change of the voters is under way, or was left in the middle
 
 
 async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
@@ -104,9 +106,11 @@ def _cluster_state(
         states,
         known,
         _health(membership, states),
-        _why_no_quorum(membership, states) or _why_degraded(states),
+        _why_no_quorum(membership, states) or _why_degraded(membership, states),
         left_out > 0,
         left_out,
+        membership.configuration.number,
+        membership.configuration.is_joint,
     )
 
 
@@ -211,7 +215,7 @@ def _health(membership: Membership, states: list[NodeState]) -> int:
     """Judge; until all programs are back at a node, the next one should not be restarted."""
     if _why_no_quorum(membership, states):
         return NO_QUORUM
-    return DEGRADED if _why_degraded(states) else HEALTHY
+    return DEGRADED if _why_degraded(membership, states) else HEALTHY
 
 
 def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
@@ -232,9 +236,14 @@ def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
     return f"no quorum votes: {no_votes(abstentions, troubles)}"
 
 
-def _why_degraded(states: list[NodeState]) -> str:
+def _why_degraded(membership: Membership, states: list[NodeState]) -> str:
     """Say what is not as it should be; empty if all nodes vote and all programs are there."""
     reasons = []
+    if membership.configuration.is_joint:
+        reasons.append(
+            f"configuration {membership.configuration.number} is joint: the change is under way, or"
+            " waits for coterie cluster finish or abort"
+        )
     for state in states:
         report = state.report
         if report is None:

@@ -83,6 +83,6 @@ def explain_protocol(node: str, condition: Condition, wanted: int) -> str:
     if not condition.slowest:
         return f"node {node!r} {at_most}: run a newer version of coterie there"
     return (
-        f"program {condition.slowest!r} at node {node!r} {at_most}: run a newer version of coterie"
-        " there, or end it and wait for a lease"
+        f"program {condition.slowest!r} at node {node!r} {at_most}: end it, or start it with a newer"
+        " version of coterie"
     )

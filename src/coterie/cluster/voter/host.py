@@ -122,6 +122,7 @@ class HostedVoter:
             return
         if self.voter.configuration is None:  # a spare, unless its disk knows better
             self.voter.start(system.secret(16).hex(), out)
+            self.voter.advance(clock.number())  # about where those of the voters are
             return
         self.recovers = self._has_disk and not out.saved and not self._new_cluster
         by_time = self._number_by_time()
@@ -363,7 +364,7 @@ class VoterHost:
                 "this cluster runs the leased lock, and a node of a classic one has called"
             )
         required = self.membership.configuration.protocol
-        if (hello.newest or hello.protocol) < required:
+        if hello.highest < required:
             # The configuration came while it was in the handshake; the next one tells it the reason.
             raise ProtocolError(_too_old(hello.label, required))
         if hello.role in ("admin", "operator"):
@@ -401,8 +402,10 @@ class VoterHost:
         if hello.role == "operator":
             self._operators[number] = hello.label
         if hello.role == "participant":
-            self._versions[hello.identity] = hello.newest or hello.protocol
+            self._versions[hello.identity] = hello.highest
             self.labels[hello.identity] = hello.label
+            if hello.number < self.membership.configuration.number:
+                self._announce([number])
             self.host.step(self.voter.connected, hello.identity)
 
     def _dismiss(self, number: ProcessId) -> None:
@@ -480,7 +483,7 @@ class VoterHost:
     def learn(self, configuration: Configuration) -> None:
         """Adopt a configuration, or show it to others if this node has no part in it."""
         _check_foreign(configuration)
-        before = self.voter.number
+        before, shown_before = self.voter.number, self.membership.configuration.number
         self.host.step(self.voter.adopt, configuration)
         if configuration.number > self._shown.configuration.number:
             self._shown = self._founded.after(configuration)
@@ -505,6 +508,8 @@ class VoterHost:
                 extra={"event": "configuration-adopted"},
             )
         self._end_old_connections()
+        if self.membership.configuration.number > shown_before:
+            self._announce(self._numbers.values())
 
     def _version(self, identity: str) -> int:
         """Return the protocol that a participant speaks; after our restart the lowest that it may."""
@@ -538,6 +543,16 @@ class VoterHost:
         spoken = [(self._version(name), label) for name, label in self.labels.items()]
         self.voter.protocol, self.voter.slowest = min([(PROTOCOL, ""), *spoken])
 
+    def _announce(self, programs: Iterable[ProcessId]) -> None:
+        """Tell programs of the newest configuration, also those that have nothing to say just now.
+
+        One that hears of no change for long could find none of the voters that it knows.
+        """
+        newest = self.membership.decided
+        if newest is not None:
+            for number in programs:
+                self._send(number, NewConfiguration(newest))
+
     def _receive_from_operator(
         self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
     ) -> None:
@@ -552,6 +567,7 @@ class VoterHost:
             case Impose(configuration):
                 _check_foreign(configuration)
                 self.host.step(self.voter.impose, configuration)
+                self._announce(self._numbers.values())
                 logger.critical(
                     "node %s goes on by configuration %d, which was not decided",
                     self.node,
