@@ -15,7 +15,7 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer, Plan, make_plan
-from coterie.cluster.change.survey import Standing, look
+from coterie.cluster.change.survey import Standing, check_orders, look
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import ChangeConflict, NoQuorum, NotFormed, Unavailable, UsageError
@@ -143,6 +143,7 @@ async def _look(terms: Terms, *, forms: bool) -> Standing:
         )
     if number == 0 and not forms:
         await refuse_unformed(standing)
+    await check_orders(standing)
     return standing
 
 

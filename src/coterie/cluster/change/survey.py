@@ -164,6 +164,21 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
         return None
 
 
+async def check_orders(standing: Standing) -> None:
+    """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
+    for voter in standing.voters:
+        if voter.condition is None:
+            continue
+        try:
+            async with standing.command(voter):
+                return
+        except FAULTS as error:
+            raise ConfigError(
+                f"{voter.name} answers questions and takes no orders from here: {explain(error)}; if"
+                " the cluster has an operator secret, name its file in COTERIE_OPERATOR_SECRET_FILE"
+            ) from None
+
+
 def check_protocol(standing: Standing, protocol: int) -> None:
     """Raise an error if a voter, or a program that is connected to one, cannot speak a protocol.
 
