@@ -3,7 +3,7 @@
 It counts by one configuration at a time. When it hears of a newer one it asks the voters of that one
 as well, and moves as soon as every hold is valid by both.
 
-Numbers such as 5.4 in this package are sections of docs/protocol/leased.md.
+Numbers such as 5.4 in this package are sections of docs/protocol/leased.md, 19 of changes.md there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import field
 
-from coterie.errors import MisuseError, ProtocolError
+from coterie.errors import MisuseError
 from coterie.mutex.quorum.leased.bid import Bid, Share, State
 from coterie.mutex.quorum.leased.configuration import Configuration
 from coterie.mutex.quorum.leased.frames import (
@@ -324,24 +324,26 @@ class Participant(msgspec.Struct, array_like=True):
     # What happens to it
 
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
-        """Handle a frame from a voter."""
-        if voter not in self.sessions.voters:
-            raise ProtocolError(f"process {voter} is not a voter, and sent {frame}")
+        """Handle a frame from a voter, or a configuration that any process has sent."""
         self._check_clock(out)
+        if isinstance(frame, NewConfiguration | Stale):
+            self._learn(frame.configuration, out)
+        # Frames of a voter that was forgotten may still be on their way, and mean nothing any more.
+        if voter in self.sessions.voters:
+            self._take(voter, frame, out)
+        self._finish(out)
+
+    def _take(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
         match frame:
-            case Reply() | Ack() | Answer() | Nack():
-                self._take(voter, frame, out)
-            case NewConfiguration(configuration):
-                self._learn(configuration, out)
             case Stale(configuration):
-                self._learn(configuration, out)
                 if configuration.number <= self.configuration.number:
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
                 self._bring_up(voter, number, out)
-        self._finish(out)
+            case Reply() | Ack() | Answer() | Nack():
+                self._take_frame(voter, frame, out)
 
-    def _take(
+    def _take_frame(
         self, voter: ProcessId, frame: Reply | Ack | Answer | Nack, out: Outbox[Frame]
     ) -> None:
         arrival = self.sessions.receive(voter, frame, out)
