@@ -15,7 +15,10 @@ import pytest
 
 import coterie
 import coterie.sync
+from coterie.catalogue import algorithm
 from coterie.cluster.ports import free_ports
+from coterie.lab.laboratory import Laboratory
+from coterie.simulate import Simulation
 from coterie.telemetry import Metrics
 from coterie.testing import LocalCluster
 from docs.site_hooks import PUBLIC
@@ -55,6 +58,10 @@ NAMES: dict[str, str] = {
     "LocalCluster": "nodes start stop url",
     "Metrics": "held holds losses missed obtained text waits",
     "histogram": "add buckets count seconds",
+    "Simulation": "after ask entries leave process random run size when_inside when_quiet when_silent",
+    "Laboratory": "attempt catalogue fates hint map open play reaches way",
+    "AcquireTimeout": "definite exit_status holders",
+    "Conflict": "above definite exit_status keys others rule",
 }
 
 
@@ -112,6 +119,17 @@ def for_others() -> Iterator[tuple[str, object]]:
     yield "LocalCluster", LocalCluster(1)
     yield "Metrics", Metrics()
     yield "histogram", Metrics().holds
+    entry = algorithm("lamport")
+    yield "Simulation", Simulation(entry.build(entry.setup(3)))
+    yield "Laboratory", Laboratory()
+
+
+def for_errors() -> Iterator[tuple[str, str]]:
+    """Leave out what every exception of Python has."""
+    usual = shown(TimeoutError()).split()
+    for error in (coterie.AcquireTimeout("in vain"), coterie.Conflict("refused")):
+        names = (name for name in shown(error).split() if name not in usual)
+        yield type(error).__name__, " ".join(names)
 
 
 async def collected(found: AsyncIterator[tuple[str, object]]) -> list[tuple[str, str]]:
@@ -140,6 +158,10 @@ def test_what_users_of_transactions_meet(tmp_path: Path) -> None:
 
 def test_what_tests_and_figures_meet() -> None:
     assert differences([(kind, shown(thing)) for kind, thing in for_others()]) == {}
+
+
+def test_what_errors_tell() -> None:
+    assert differences(list(for_errors())) == {}
 
 
 def test_all_that_a_class_shows_its_objects_show() -> None:

@@ -83,17 +83,17 @@ ROOMS = {
     "audit": "engines errors postgresql system transactions transactions.isolation"
     " transactions.serializability",
     "catalogue": "errors process",
-    "cli": "aio audit catalogue cluster cluster.admin cluster.classic cluster.client"
+    "cli": "aio audit catalogue cluster cluster.admin cluster.change cluster.classic cluster.client"
     " cluster.runtime cluster.voter cluster.wire coterie deadlock diagram engines errors explore"
     " lab locks process scenario simulate stack stack.workloads stack.world system trace"
     " transactions transactions.isolation transactions.serializability transactions.trials web",
     "clocks": "errors process",
-    "cluster": "catalogue cluster.classic cluster.client cluster.wire coteries errors locks mutex"
-    " process",
+    "cluster": "catalogue cluster.classic cluster.client cluster.runtime cluster.wire coteries"
+    " errors locks mutex process",
     "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks mutex"
     " system",
-    "cluster.change": "cluster cluster.admin cluster.runtime cluster.voter cluster.wire errors"
-    " mutex system",
+    "cluster.change": "cluster cluster.admin cluster.runtime cluster.voter cluster.wire coteries"
+    " errors locks mutex system",
     "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
     " process system trace",
     "cluster.client": "aio cluster cluster.admin cluster.runtime cluster.voter cluster.wire"
@@ -122,8 +122,8 @@ ROOMS = {
     "simulate": "catalogue errors process scenario trace",
     "stack": "catalogue errors process stack.workloads stack.world transactions"
     " transactions.serializability",
-    "stack.workloads": "catalogue cluster cluster.classic cluster.store cluster.voter errors"
-    " locks stack stack.world",
+    "stack.workloads": "catalogue cluster cluster.admin cluster.change cluster.classic"
+    " cluster.store cluster.voter cluster.wire errors locks mutex stack stack.world",
     "stack.world": "system trace",
     "sync": "aio errors locks system",
     "system": "syncer",

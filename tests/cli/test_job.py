@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie import locks
 from coterie.cli.lock import job as job_module
 from coterie.cli.lock.guard import Guard
 from coterie.cli.lock.job import hold
 from coterie.cli.lock.program import Job
 from coterie.errors import CoterieError, LockLost, NoQuorum
-from tests.locks.memory import MemoryEngine, coordinator
+from tests.locks.memory import MemoryEngine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ def run_until_lost(monkeypatch: pytest.MonkeyPatch, script: str, kill_after: flo
     """Run a script under a lease; give how much of the lease was left when it had ended."""
     engine = MemoryEngine()
     engine.lease_seconds = LEASE_SECONDS
-    monkeypatch.setattr(job_module, "connect", lambda _: coordinator(engine))
+    monkeypatch.setattr(job_module, "connect", lambda _: locks.Coordinator(engine, "memory:"))
     began = time.monotonic()
     job = Job(("sh", "-c", script), "term", kill_after)
     with pytest.raises(LockLost, match="could not be renewed"):
@@ -50,7 +51,9 @@ def test_the_guard_is_dismissed_before_another_group_can_get_the_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """That is while the program has ended and nobody has waited for it."""
-    monkeypatch.setattr(job_module, "connect", lambda _: coordinator(MemoryEngine()))
+    monkeypatch.setattr(
+        job_module, "connect", lambda _: locks.Coordinator(MemoryEngine(), "memory:")
+    )
     watched: list[int] = []
     unreaped: list[bool] = []
     watch, dismiss = Guard.watch, Guard.dismiss
@@ -74,7 +77,9 @@ def test_the_guard_is_dismissed_before_another_group_can_get_the_number(
 
 
 def test_a_program_that_cannot_be_started_leaves_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_module, "connect", lambda _: coordinator(MemoryEngine()))
+    monkeypatch.setattr(
+        job_module, "connect", lambda _: locks.Coordinator(MemoryEngine(), "memory:")
+    )
     dismissed: list[Guard] = []
     dismiss = Guard.dismiss
 
@@ -107,7 +112,7 @@ class Undecided(MemoryEngine):
 def test_it_says_once_why_no_node_grants_the_lock(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(job_module, "connect", lambda _: coordinator(Undecided()))
+    monkeypatch.setattr(job_module, "connect", lambda _: locks.Coordinator(Undecided(), "memory:"))
     monkeypatch.setattr(job_module, "SILENT_SECONDS", 0.01)
     assert hold(None, lambda c: c.lock("a"), Job(("sh", "-c", "exit 7"), "term", 1.0)) == 7
     out, err = capsys.readouterr()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import coterie
+from coterie import locks
 from coterie.cli.lock.command import command
 from coterie.cli.lock.program import read_program
 from coterie.cli.lock.shortcut import Request, hold_at_once, read_arguments
@@ -17,7 +17,7 @@ from coterie.cli.root import run_command
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coterie import Acquirable
+    from coterie.locks import Acquirable
 
 LINES = 3000
 OPTIONS = [
@@ -116,7 +116,7 @@ def read_in_full(arguments: list[str]) -> dict[str, Any]:
 
 def wanted_in_full(options: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     """Name the locks of the full command; a mistake is told in the same way."""
-    inner = coterie.connect("file:/nowhere")
+    inner = locks.connect("file:/nowhere")
     wanted: Acquirable[Any] = inner.lock(options["name"], shared=options["shared"])
     if options["holders"] is not None:
         assert not options["shared"]

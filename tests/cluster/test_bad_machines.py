@@ -80,21 +80,44 @@ def in_a_namespace(*what: str) -> bool:
     return done.returncode == 0
 
 
+def on_a_small_disk(folder: Path, before: str) -> list[str]:
+    """Return the command that starts a node, after another one, with a disk of 64 kilobytes."""
+    data = folder / "data"
+    data.mkdir()
+    serve = [*COTERIE, "serve", "--config", str(folder / "coterie.toml"), "--new-cluster"]
+    script = f'mount -t tmpfs -o size=64k tmpfs {data}; mkdir {data}/a; {before}; exec "$@"'
+    return ["unshare", "-rm", "sh", "-c", script, "sh", *serve]
+
+
+@pytest.mark.skipif(not in_a_namespace("true"), reason="namespaces are not permitted here")
+def test_a_node_does_not_start_on_a_full_disk(tmp_path: Path) -> None:
+    """It could not even write down which disk this is."""
+    Processes(tmp_path, 1)
+    fills = f"head -c 128k /dev/zero > {tmp_path}/data/full 2>/dev/null"
+    done = subprocess.run(
+        on_a_small_disk(tmp_path, fills),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert done.returncode == Unavailable.exit_status
+    assert f"the data directory {tmp_path}/data/a: No space left on device" in done.stderr
+
+
 @pytest.mark.skipif(not in_a_namespace("true"), reason="namespaces are not permitted here")
 def test_a_full_disk_stops_a_node_before_it_gives_a_vote(tmp_path: Path) -> None:
-    """The data directory is on a disk of sixteen kilobytes, all of them used."""
+    """The data directory is on a disk of 64 kilobytes, all of them used when the node runs."""
     cluster = Processes(tmp_path, 1)
-    data = tmp_path / "data"
-    data.mkdir()
-    serve = [*COTERIE, "serve", "--config", str(tmp_path / "coterie.toml"), "--new-cluster"]
-    script = (
-        f"mount -t tmpfs -o size=16k tmpfs {data}; mkdir {data}/a; "
-        f'head -c 64k /dev/zero > {data}/full 2>/dev/null; exec "$@"'
-    )
-    command = ["unshare", "-rm", "sh", "-c", script, "sh", *serve]
+    data, full = tmp_path / "data", tmp_path / "full"
+    waits = f"while [ ! -e {full} ]; do sleep 0.05; done"
+    fills = f"(({waits}; head -c 128k /dev/zero > {data}/full; rm {full}) 2>/dev/null &)"
+    command = on_a_small_disk(tmp_path, fills)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as node:
         try:
             cluster.wait(lambda state: state.health == HEALTHY, "the node to vote")
+            full.touch()
+            cluster.wait(lambda _: not full.exists(), "the disk to be full")
 
             async def lock() -> None:
                 async with coterie.connect(cluster.url) as coordinator:

@@ -16,7 +16,8 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
-    status = _hold_at_once(given[1:]) if given[:1] == ["lock"] else None
+    is_lock = given[:1] == ["lock"] and sys.platform != "win32"  # where the command says why not
+    status = _hold_at_once(given[1:]) if is_lock else None
     if status is not None:
         return status
     from coterie.cli.root import run_command  # noqa: PLC0415 - the way above does without Click

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import sys
 import traceback
 
 import click
 
 from coterie.cli.common.imports import lasting_imports
-from coterie.errors import CoterieError, Unavailable, UsageError
+from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
 
 # The module of each subcommand in this package, which has a `command`, and its line in `--help`.
 COMMANDS = {
@@ -20,6 +21,7 @@ COMMANDS = {
     "elect": ("elect", "Run a command on the leader only."),
     "serve": ("serve", "Run a voting node."),
     "status": ("status", "Show nodes, locks, waiters or the wait-for graph."),
+    "cluster": ("cluster", "Change the voters of a running cluster."),
     "break": ("break_hold", "End the hold of a lock on a cluster."),
     "record": ("record", "Record what a cluster of a classic algorithm does."),
     "doctor": ("doctor", "Look at clock, disk, nodes and certificates."),
@@ -35,6 +37,8 @@ COMMANDS = {
     "audit": ("audit", "Look for anomalies in another store."),
 }
 
+POSIX_COMMANDS = ("demo", "lock", "elect", "serve", "audit")  # they pass on or wait for signals
+LINUX_COMMANDS = ("simulate-stack",)  # its disk finds the names of open files in /proc
 
 PIPE_CLOSED = 141  # as the shell shows a program that SIGPIPE has ended
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -51,6 +55,7 @@ class Commands(click.Group):
         """Import the module of that name and return its command."""
         if cmd_name not in COMMANDS:
             return None
+        check_platform(cmd_name)
         home, _ = COMMANDS[cmd_name]
         with lasting_imports():
             command: click.Command = importlib.import_module(f"coterie.cli.{home}").command
@@ -60,6 +65,19 @@ class Commands(click.Group):
         """List all subcommands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def check_platform(name: str) -> None:
+    """Raise `ConfigError` if a subcommand needs what this operating system does not have."""
+    if sys.platform == "win32" and name in POSIX_COMMANDS:
+        raise ConfigError(
+            f"coterie {name} needs the signals of a POSIX system, which Windows is not: run it on Linux"
+            " or macOS. A program here may take locks there, with coterie.connect(URL)"
+        )
+    if sys.platform != "linux" and name in LINUX_COMMANDS:
+        raise ConfigError(
+            f"coterie {name} needs Linux: it reads /proc/self/fd, which is only there"
+        )
 
 
 @click.group(

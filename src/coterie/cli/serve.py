@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -15,12 +16,14 @@ from coterie import system
 from coterie.aio import new_event_loop
 from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
+from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.config import Config, convert, load
-from coterie.cluster.membership import PORT
+from coterie.cluster.membership import PORT, parse_address
 from coterie.cluster.ports import free_ports
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
+from coterie.cluster.url import make_visit
 from coterie.cluster.voter.node import Node
 from coterie.errors import ConfigError, Unavailable, UsageError
 
@@ -56,6 +59,17 @@ logger = logging.getLogger("coterie.cluster")
 @click.option("--lease", type=duration, metavar="DUR", help="Lease with --dev, 10s by default.")
 @click.option("--data", metavar="DIR", envvar="COTERIE_DATA", help="Where a node keeps its data.")
 @click.option(
+    "--join",
+    metavar="URL",
+    help="Be a spare of the running cluster at this URL, or at addresses such as a:7420,b:7420.",
+)
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    help=f"Where the node listens with --join, 0.0.0.0:{PORT} by default.",
+)
+@click.option("--metrics", metavar="ADDRESS", help="Where it shows its metrics with --join.")
+@click.option(
     "--new-cluster",
     is_flag=True,
     help="Vote at once at the first start. You promise that no program holds a lock.",
@@ -85,6 +99,9 @@ def command(
     port: int | None,
     lease: float | None,
     data: str | None,
+    join: str | None,
+    listen: str | None,
+    metrics: str | None,
     new_cluster: bool,
     until_eof: bool,
     log: str,
@@ -95,22 +112,28 @@ def command(
 
     The cluster file, coterie.toml, names all nodes. --dev N needs no file: it runs N nodes on
     loopback in one process, to try things out.
+
+    --join needs no file either: the node learns the cluster from those that run, waits as a spare,
+    and votes when coterie cluster add or replace has made it a voter. The same command line starts
+    it again then.
     """
     log_to_stderr(log, verbose=not quiet)
     descriptors.raise_limit()
+    if join is not None:
+        if path or dev or new_cluster or port is not None or lease is not None:
+            raise UsageError(
+                "--join takes the cluster as it is: leave out --config, --dev and theirs"
+            )
+        _Joined(node, join, listen, metrics, data).run(web, until_eof=until_eof)
+        return
+    if listen is not None or metrics is not None:
+        raise UsageError("--listen and --metrics need --join; otherwise the cluster file sets them")
     if dev is None and (port is not None or lease is not None):
         raise UsageError("--port and --lease need --dev; otherwise the cluster file sets them")
     if dev is not None:
         if path or node:
             raise UsageError("--dev takes no cluster file: leave out --config and --node")
-        config = _dev_config(
-            dev, PORT if port is None else port, 10.0 if lease is None else lease, data
-        )
-        names = [member.name for member in config.membership.members]
-        url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
-        ready = partial(_introduce, url, len(names))
-        pages = _Pages(url, web)
-        run(_serve(config, names, pages, ready, new_cluster=True, until_eof=until_eof))
+        _run_dev(dev, port, lease, data, web, until_eof=until_eof)
         return
     config = load(path, {"COTERIE_DATA": data} if data else None)
     names = [_choose(config, node)]
@@ -148,6 +171,7 @@ class AcceptErrors:
                 " (ulimit -n)",
                 error.strerror,
                 descriptors.limit(),
+                extra={"event": "descriptors-exhausted"},
             )
 
 
@@ -181,6 +205,46 @@ class _Pages(NamedTuple):
             monitor.close()
             server.stop()
             await serving
+
+
+class _Joined(NamedTuple):
+    """A node that joins a running cluster, as the command line describes it."""
+
+    node: str | None
+    join: str
+    listen: str | None
+    metrics: str | None
+    data: str | None
+
+    @property
+    def url(self) -> str:
+        """The cluster."""
+        return self.join if "://" in self.join else f"coterie://{self.join}"
+
+    def place(self) -> Place:
+        """Return where the node runs."""
+        if self.node is None:
+            raise UsageError("give the node that joins a name, with --node")
+        if self.data is None:
+            raise UsageError(
+                "a node that joins a running cluster needs a data directory: give it one with --data"
+            )
+        return Place(
+            self.node,
+            parse_address(self.listen or f"0.0.0.0:{PORT}"),
+            Path(self.data).absolute() / self.node,
+            parse_address(self.metrics, None) if self.metrics else None,
+        )
+
+    def run(self, web: int | None, *, until_eof: bool) -> None:
+        """Run the node until a signal."""
+        run(self._serve(self.place(), _Pages(self.url, web), until_eof=until_eof))
+
+    async def _serve(self, place: Place, pages: _Pages, *, until_eof: bool) -> None:
+        config = await spare_config(place, make_visit(self.url))
+        await _serve(
+            config, [place.node], pages, lambda: None, new_cluster=False, until_eof=until_eof
+        )
 
 
 def _choose(config: Config, node: str | None) -> str:
@@ -233,6 +297,25 @@ def _node(
     if config.membership.algorithm is not None:
         return Classic(config, name, Program(failure=fail))
     return Node(config, name, new_cluster=new_cluster, on_failure=fail)
+
+
+def _run_dev(
+    size: int,
+    port: int | None,
+    lease: float | None,
+    data: str | None,
+    web: int | None,
+    *,
+    until_eof: bool,
+) -> None:
+    config = _dev_config(
+        size, PORT if port is None else port, 10.0 if lease is None else lease, data
+    )
+    names = [member.name for member in config.membership.members]
+    url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
+    ready = partial(_introduce, url, len(names))
+    pages = _Pages(url, web)
+    run(_serve(config, names, pages, ready, new_cluster=True, until_eof=until_eof))
 
 
 def _dev_config(size: int, port: int, lease: float, data: str | None) -> Config:

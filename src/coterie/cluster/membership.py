@@ -7,15 +7,19 @@ import hashlib
 
 import msgspec
 
-from coterie.cluster.wire.frames import OLDEST_PROTOCOL
+from coterie.cluster.runtime import clock
+from coterie.cluster.wire.frames import OLDEST_PROTOCOL, PROTOCOL
 from coterie.cluster.wire.handshake import Credentials
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, ProtocolError, UsageError
-from coterie.mutex.quorum.leased.configuration import Configuration, founding
+from coterie.mutex.quorum.leased.configuration import Configuration, Part, founding
+from coterie.mutex.quorum.leased.configuration import Member as Voting
 from coterie.mutex.quorum.leased.settings import Settings
 
 PORT = 7420
 RESERVE_MAX = 1 << 40  # tokens that one write may be good for
+CONFIGURATIONS_MAX = 1 << 48  # so many can be decided
+FLOOR_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
 
 
 class Address(msgspec.Struct, frozen=True, array_like=True):
@@ -86,11 +90,22 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
         return self.members[self.seats.index(seat)]
 
     def voter(self, name: str) -> int:
-        """Return the number of a voter."""
-        names = [member.name for member in self.members]
-        if name not in names:
-            raise ConfigError(f"no node is called {name!r}; the nodes are: {', '.join(names)}")
-        return self.seats[names.index(name)]
+        """Return the number of a voter; where its disk is being replaced, that of the new one."""
+        named = [
+            seat
+            for seat, member in zip(self.seats, self.members, strict=True)
+            if member.name == name
+        ]
+        if not named:
+            names = ", ".join(member.name for member in self.members)
+            raise ConfigError(f"no node is called {name!r}; the nodes are: {names}")
+        return max(named)
+
+    def disk(self, seat: int) -> str:
+        """Return the identity of a voter's disk; empty as long as any disk may be that of the voter."""
+        if self.decided is None:
+            return ""
+        return self.decided.members[self.seats.index(seat)].identity
 
     def credentials(self, secret: bytes, operator: bytes = b"") -> Credentials:
         """Return what both ends of a connection have to agree on.
@@ -140,7 +155,8 @@ def check_learnt(membership: Membership, digest: str) -> None:
             raise ProtocolError("its configuration contradicts itself")
     names = {member.name for member in membership.members}
     ports = [member.address.port for member in membership.members]
-    sound = 0 < len(names) == len(ports) and all(0 < port < 65536 for port in ports)
+    sound = len(ports) > 0 and all(0 < port < 65536 for port in ports)
+    sound = sound and (decided is not None or len(names) == len(ports))
     if not sound or membership.digest != digest:
         raise ProtocolError("its configuration makes no sense, or is not the one that it uses")
 
@@ -154,9 +170,10 @@ def check_decided(configuration: Configuration) -> None:
     numbers = [rule.number for rule in rules]
     sound = (
         sorted(seats) == list(configuration.seats)
-        and len({member.name for member in configuration.members}) == len(seats)
+        and all(_names_differ(configuration.members, part) for part in configuration.rule.parts)
         and len(set(numbers)) == len(numbers)
-        and max(numbers) == configuration.number
+        and max(numbers) == configuration.number <= CONFIGURATIONS_MAX
+        and configuration.floor <= clock.number() + FLOOR_LEAD_MAX
     )
     if not sound and configuration.number:
         raise ProtocolError("its configuration makes no sense")
@@ -165,6 +182,23 @@ def check_decided(configuration: Configuration) -> None:
             parse_address(member.address)
     except ConfigError as error:
         raise ProtocolError(f"its configuration makes no sense: {error}") from None
+
+
+def objection_to_meaning(configuration: Configuration) -> str | None:
+    """Return why this version of coterie cannot keep to a configuration; None if it can."""
+    if configuration.protocol <= PROTOCOL:
+        return None
+    return (
+        f"configuration {configuration.number} of the cluster asks for protocol"
+        f" {configuration.protocol}, and this version of coterie speaks up to {PROTOCOL}: run a"
+        " newer one"
+    )
+
+
+def _names_differ(members: tuple[Voting, ...], part: Part) -> bool:
+    """Return whether no two voters of a part have one name; a disk is replaced under its own."""
+    names = [member.name for member in members if member.seat in part.seats]
+    return len(set(names)) == len(names)
 
 
 def _check_settings(settings: Settings, voters: int) -> None:

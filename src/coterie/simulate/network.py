@@ -35,6 +35,11 @@ class Constant:
         """Return the function that draws a delay for (sender, receiver)."""
         return lambda sender, receiver: self.value
 
+    def timetable(self, random: Random) -> Timetable:
+        """Return the function that says when a message to many arrives, without a call for each."""
+        value = self.value
+        return lambda sender, receivers, now: [now + value] * len(receivers)
+
 
 @dataclass(frozen=True)
 class Uniform:
@@ -205,7 +210,7 @@ class Links:
         delay, arrival = self._delay, self._arrival
         if self.ordered:
             return lambda sender, receivers, now: [arrival(sender, to, now) for to in receivers]
-        if isinstance(latency, Uniform):
+        if isinstance(latency, Constant | Uniform):
             return latency.timetable(latencies)
         return lambda sender, receivers, now: [now + delay(sender, to) for to in receivers]
 

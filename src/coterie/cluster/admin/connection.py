@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS_MAX = 3.0
 DISCOVERY_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
+QUERY_PROTOCOL = 7  # the first in which nodes tell where they stand
 FAREWELL_SECONDS_MAX = 0.1  # to let begun handshakes end when another node has answered
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
@@ -42,8 +43,10 @@ class Consultation:
 
     def __init__(self, connection: Connection, welcome: Welcome) -> None:
         """Take over a connection on which the handshake is done."""
+        self.node = welcome.node  # its name
         self.configuration = welcome.configuration  # the digest of that of the node
         self.number = welcome.number  # of that configuration
+        self.protocol = welcome.protocol  # that is spoken over the connection
         self.round_trip = 0.0  # how many seconds the latest answer took
         self._connection = connection
         self._answers: asyncio.Queue[FromVoter | None] = asyncio.Queue()
@@ -112,6 +115,11 @@ async def ask_condition(
 ) -> Condition:
     """Ask a voting node, or a spare, where it stands; raises `OSError` or `ProtocolError`."""
     async with consult(address, credentials, tls, name) as consultation:
+        if consultation.protocol < QUERY_PROTOCOL:
+            raise ProtocolError(
+                f"it speaks protocol {consultation.protocol} at most, and protocol"
+                f" {QUERY_PROTOCOL} is needed: run a newer version of coterie there"
+            )
         return await consultation.ask(Query(), Condition)
 
 

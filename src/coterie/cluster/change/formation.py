@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.security import Security
+    from coterie.mutex.quorum.leased.frames import Condition
 
 FIRST_PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MAX = 10.0
@@ -40,16 +41,24 @@ async def form(config: Config, voting: VoterHost) -> None:
         await asyncio.sleep(pause)
         pause = min(2 * pause, PAUSE_SECONDS_MAX)
         try:
-            goal = await forming_goal(config.membership, config.security)
+            goal = await forming_goal(config.membership, config.security, commanded=False)
             await Change(config.membership, config.security, goal).run()
         except ChangeConflict:
             return
         except CoterieError as error:
-            logger.debug("the cluster is not formed yet: %s", error)
+            logger.debug(
+                "the cluster is not formed yet: %s", error, extra={"event": "cluster-not-formed"}
+            )
 
 
-async def forming_goal(membership: Membership, security: Security) -> Goal:
-    """Ask all nodes for the identities of their disks; raises `NotFormed` if it cannot be now."""
+async def forming_goal(
+    membership: Membership, security: Security, *, commanded: bool = True
+) -> Goal:
+    """Ask all nodes for the identities of their disks; raises `NotFormed` if it cannot be now.
+
+    There is no way back to an earlier version afterwards, so where one has run it happens only if it
+    is `commanded`.
+    """
     credentials, tls = membership.credentials(security.secret_bytes()), security.client_context()
     members = []
     for seat, member in enumerate(membership.members, 1):
@@ -60,10 +69,20 @@ async def forming_goal(membership: Membership, security: Security) -> Goal:
         if not condition.identity:
             raise NotFormed(f"node {member.name!r} has no data directory")
         if condition.protocol < PROTOCOL:
-            raise NotFormed(
-                f"node {member.name!r}, or a program that is connected to it, speaks protocol"
-                f" {condition.protocol} at most"
-            )
+            raise NotFormed(explain_protocol(member.name, condition, PROTOCOL))
+        if condition.is_old and not commanded:
+            raise NotFormed(f"node {member.name!r} has run an earlier version of coterie")
         members.append(Member(seat, member.name, condition.identity, str(member.address)))
     part = membership.configuration.rule.parts[0]
     return Goal(0, part, tuple(members), PROTOCOL)
+
+
+def explain_protocol(node: str, condition: Condition, wanted: int) -> str:
+    """Say which program keeps a node from a protocol that is wanted, or that it is the node itself."""
+    at_most = f"speaks protocol {condition.protocol} at most, and protocol {wanted} is wanted"
+    if not condition.slowest:
+        return f"node {node!r} {at_most}: run a newer version of coterie there"
+    return (
+        f"program {condition.slowest!r} at node {node!r} {at_most}: end it, or start it with a newer"
+        " version of coterie"
+    )

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie import system
-from coterie.cluster.membership import parse_address
+from coterie.cluster.membership import check_decided, parse_address
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.errors import ChangeConflict
-from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Settled, Stepped
+from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Phase, Settled, Stepped
 from coterie.mutex.quorum.leased.frames import (
     Accepted,
     Closed,
@@ -26,7 +26,7 @@ from coterie.mutex.quorum.leased.frames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from coterie.cluster.membership import Membership
     from coterie.cluster.wire.security import Security
@@ -34,7 +34,22 @@ if TYPE_CHECKING:
     from coterie.mutex.quorum.leased.configuration import Configuration, Member
     from coterie.process import Event, Outbox, ProcessId
 
+_DOING = {
+    Phase.INSTALL: "configuration {} goes to its voters",
+    Phase.MOVE: "the voters of configuration {} abstain yet",
+    Phase.CLOSE: "what was before configuration {} comes to its end",
+    Phase.DECIDE: "deciding what follows configuration {}",
+    Phase.OVER: "configuration {} is complete",
+}
 TELLS = (Accepted, Closed, Condition, Promise, Refused)
+
+
+def _named_in(answer: Tell) -> Iterator[Configuration]:
+    """List the configurations that an answer of a voter names."""
+    if isinstance(answer, Condition | Promise) and answer.configuration is not None:
+        yield answer.configuration
+    if isinstance(answer, Promise) and answer.accepted is not None:
+        yield answer.accepted.configuration
 
 
 class HostedChanger:
@@ -99,13 +114,40 @@ class Change:
 
     def missing(self) -> dict[str, str]:
         """Return the voters that have not adopted the newest configuration, and why if it is known."""
-        names = self._names()
+        names, concerned = self._names(), self._newest().all_seats()
         return {
             names[seat][0]: "" if link is None else link.trouble
             for seat in self.changer.missing(system.now())
-            if seat in names
+            if seat in names and seat in concerned
             for link in [self._links.get(seat)]
         }
+
+    def unreachable(self) -> dict[str, str]:
+        """Return the voters that are down, if so many are that nothing can be decided; else none."""
+        deciders, names = self._newest().deciders, self._names()
+        up = [seat for seat, link in self._links.items() if link.is_up or link.is_untried]
+        if deciders.contains_quorum(up):
+            return {}
+        return {
+            names[seat][0]: self._links[seat].trouble
+            for seat in deciders.members
+            if seat in self._links and seat not in up
+        }
+
+    def progress(self) -> str:
+        """Say what the change waits for just now."""
+        number = self._newest().number
+        waits = []
+        if missing := self.missing():
+            named = ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
+            they = "they have" if len(missing) > 1 else "it has"
+            waits.append(f"waiting for {named}: {they} not adopted configuration {number}")
+        lagging = max((heard.condition.lagging for heard in self.changer.heard), default=0)
+        if lagging:
+            waits.append(f"{lagging} programs have not moved to configuration {number} yet")
+        if not waits:
+            waits.append(_DOING[self.changer.phase].format(number))
+        return "; ".join(waits)
 
     def _names(self) -> dict[ProcessId, tuple[str, str]]:
         """Return the name and the address of every voter that the changer may talk to."""
@@ -114,29 +156,45 @@ class Change:
             seat: (member.name, str(member.address))
             for seat, member in zip(membership.seats, membership.members, strict=True)
         }
-        members: tuple[Member, ...] = (*self.changer.goal.members, *self._newest().members)
-        return known | {member.seat: (member.name, member.address) for member in members}
+        return known | {member.seat: (member.name, member.address) for member in self._members()}
+
+    def _members(self) -> tuple[Member, ...]:
+        return (*self.changer.goal.members, *self._newest().members)
 
     def _newest(self) -> Configuration:
         return self.changer.configuration
 
     def _call(self) -> None:
-        """Call the voters that are not called yet."""
+        """Call the voters that are not called yet, and none that has lost its disk.
+
+        Such a one has forgotten what it has promised, and could help to decide a second successor.
+        While a cluster is formed, identities are what is to be decided, and all nodes have to agree.
+        """
         names = self._names()
+        is_formed = self._newest().number > 0
+        disks = {member.seat: member.identity for member in self._members() if is_formed}
         for seat in self.changer.seats():
-            if seat in self._links or seat not in names:
+            if seat not in names:
                 continue
-            name, address = names[seat]
-            link = self._links[seat] = Link(
-                name,
-                [parse_address(address)],
-                partial(self._caller, name),
-                self._security.client_context(),
-                self._newest().settings.lease,
-                receive=partial(self._receive, seat),
-                connected=lambda _: None,
-            )
-            link.start()
+            link = self._links.get(seat)
+            is_new = link is None
+            if link is None:
+                link = self._links[seat] = self._link(seat, *names[seat])
+            if seat in disks:
+                link.insist_on(disks[seat])
+            if is_new:
+                link.start()
+
+    def _link(self, seat: ProcessId, name: str, address: str) -> Link:
+        return Link(
+            name,
+            [parse_address(address)],
+            partial(self._caller, name),
+            self._security.client_context(),
+            self._newest().settings.lease,
+            receive=partial(self._receive, seat),
+            connected=lambda _: None,
+        )
 
     def _caller(self, node: str) -> Caller:
         return Caller(self._credentials, "operator", self._identity, node)
@@ -144,6 +202,9 @@ class Change:
     def _receive(self, seat: ProcessId, frame: memoryview) -> None:
         answer = decode_from_voter(frame)
         if isinstance(answer, TELLS):
+            for configuration in _named_in(answer):
+                if configuration != self._newest():  # that was checked when it came
+                    check_decided(configuration)
             self._host.receive(seat, answer)
 
     def _send(self, seat: ProcessId, frame: Any) -> None:

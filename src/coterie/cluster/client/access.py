@@ -72,6 +72,7 @@ class Links:
         self,
         membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
@@ -80,7 +81,7 @@ class Links:
         link = Link(
             node,
             self._addresses(membership, voter),
-            lambda: self._caller(membership, node),
+            lambda: self._caller(current(), node),
             self._tls,
             membership.settings.lease,
             receive=lambda frame: receive(decode_from_voter(frame)),
@@ -167,7 +168,9 @@ class Visit:
 
         links = self._links.add(Links(self.security, identity, self._ways))
         home = system.random().choice(membership.seats)
-        return ParticipantHost(membership, identity, home, links, upcalls, lease=lease)
+        return ParticipantHost(
+            membership, identity, home, links, upcalls, lease=lease, ask_again=self.learn
+        )
 
     def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
         """Try what the user wrote, in case nodes are seen at other addresses from here."""
@@ -244,9 +247,12 @@ class _LinesOfNode:
         self,
         membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
-        if membership.at(voter).name != self._node.name:
-            return self._links.line(membership, voter, receive, connected)
+        # While a disk is replaced under its name, two voters have that name.
+        is_ours = membership.at(voter).name == self._node.name
+        if not is_ours or membership.disk(voter) not in ("", self._node.voting.voter.identity):
+            return self._links.line(membership, voter, current, receive, connected)
         return InsideLine(self._node.voting, self._identity, receive, connected)

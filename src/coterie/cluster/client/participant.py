@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections import Counter
@@ -10,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from coterie.aio import Tasks
-from coterie.cluster.membership import check_decided
+from coterie.cluster.membership import check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import no_votes
 from coterie.cluster.voter.frames import Abstention, GetAbstention
 from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.errors import NoQuorum, ProtocolError
+from coterie.errors import CoterieError, NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import (
     Ack,
@@ -31,7 +32,7 @@ from coterie.mutex.quorum.leased.frames import (
 from coterie.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     import msgspec
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.handshake import Identity
     from coterie.coteries import Coterie
+    from coterie.mutex.quorum.leased.configuration import Configuration
     from coterie.mutex.quorum.leased.frames import Frame
     from coterie.mutex.quorum.leased.participant import Participant
     from coterie.process import Event, Outbox, ProcessId
@@ -69,6 +71,9 @@ class Line(Protocol):
     def start(self) -> None:
         """Begin to call the voter."""
 
+    def insist_on(self, disk: str) -> None:
+        """Have no voter at the other end but one with this disk."""
+
     def send(self, frame: msgspec.Struct) -> None:
         """Send a frame."""
 
@@ -83,10 +88,11 @@ class Lines(Protocol):
         self,
         membership: Membership,
         voter: ProcessId,
+        current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
     ) -> Line:
-        """Make a line to a voter of this configuration.
+        """Make a line to a voter of this configuration; each call is made by the `current` one.
 
         It passes on each frame, and the voter's clock at each new connection.
         """
@@ -138,6 +144,7 @@ class ParticipantHost:
         upcalls: Upcalls,
         *,
         lease: float | None = None,
+        ask_again: Callable[[], Awaitable[Membership]] | None = None,
     ) -> None:
         """Begin to call the voters.
 
@@ -148,8 +155,11 @@ class ParticipantHost:
             lines: Makes the line to each voter.
             upcalls: What goes up to the program.
             lease: A lease of its own, shorter than that of the cluster.
+            ask_again: Finds out the configuration, where voters that are known are gone.
         """
         self.membership = membership
+        self._ask_again = ask_again
+        self._is_watched = False  # whether voters that are known are gone
         self.identity = identity
         self.participant = participant(membership.configuration, home, lease)
         self.received: Counter[str] = Counter()
@@ -157,6 +167,7 @@ class ParticipantHost:
         self._upcalls = upcalls
         self._time = clock.RunningClock()
         self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
+        self._awaited: Configuration | None = None  # that voters have told of, and is not passed on
         self._makes_lines = lines
         self._tasks = Tasks()
         hosted = HostedParticipant(self.participant, identity.name)
@@ -164,6 +175,7 @@ class ParticipantHost:
         self._host.start(clock.number())
         self.lines: dict[ProcessId, Line] = {}
         self._call_voters(membership)
+        self._watch()
 
     @property
     def quorums(self) -> Coterie:
@@ -221,6 +233,7 @@ class ParticipantHost:
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
+        self._tasks.cancel()
         self._host.step(self.participant.close)
         self._host.stop()
 
@@ -316,6 +329,7 @@ class ParticipantHost:
         A participant that knows the clocks of all voters asks for tokens that all of them can
         support, however far apart their numbers are after starts at different times.
         """
+        self._pass_on()
         if voter not in self.participant.sessions.voters:
             return
         self._abstentions.pop(voter, None)
@@ -328,15 +342,19 @@ class ParticipantHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case Reply() | Ack() | Answer() | Nack():
-                if voter not in self.participant.sessions.voters:
+                sessions = self.participant.sessions
+                if voter not in sessions.voters:
                     return  # it votes no more, and its line is being closed
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
-                uplink = self.participant.sessions.uplink(voter)
-                if uplink.grace and voter not in self._abstentions:
+                is_left = voter not in sessions.voters  # that was the last word to hear from it
+                if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
                     self.ask_why([voter])
-            case NewConfiguration(configuration) | Stale(configuration):
-                check_decided(configuration)
+            case NewConfiguration(configuration):
+                _check(configuration)
+                self._await_voters(configuration)
+            case Stale(configuration):
+                _check(configuration)
                 self._receive_about_configurations(voter, frame)
             case Behind():
                 self._receive_about_configurations(voter, frame)
@@ -349,9 +367,7 @@ class ParticipantHost:
             case _:
                 raise ProtocolError(f"a {type(frame).__name__} came without a question")
 
-    def _receive_about_configurations(
-        self, voter: ProcessId, frame: NewConfiguration | Stale | Behind
-    ) -> None:
+    def _receive_about_configurations(self, voter: ProcessId, frame: Stale | Behind) -> None:
         if voter in self.participant.sessions.voters:
             self._host.step(self.participant.receive, voter, frame)
 
@@ -363,35 +379,105 @@ class ParticipantHost:
 
     # Configurations
 
+    def _await_voters(self, configuration: Configuration) -> None:
+        """Call the voters of a newer configuration; it counts when a quorum of them is there.
+
+        Nothing rests on when a participant hears of it, as long as its own number is served, and by
+        that locks are granted meanwhile. Where it is refused, the participant hears of it at once.
+        """
+        newest = self.participant.sessions.known
+        if configuration.number <= max(newest, self._awaited.number if self._awaited else 0):
+            return
+        self._awaited = configuration
+        self._call_voters(self.membership.after(configuration))
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the participant know of the configuration that is awaited, if its voters are there."""
+        awaited = self._awaited
+        up = [voter for voter, line in self.lines.items() if line.is_up]
+        if awaited is not None and awaited.quorums.contains_quorum(up):
+            self._awaited = None
+            told = NewConfiguration(awaited)
+            self._host.step(self.participant.receive, self.participant.sessions.voters[0], told)
+
     def _hear(self, event: Event) -> None:
         match event:
             case Learnt(configuration):
+                if self._awaited is not None and self._awaited.number <= configuration.number:
+                    self._awaited = None
                 self._call_voters(self.membership.after(configuration))
+                self._leave_others()
             case Moved(configuration):
                 self.membership = self.membership.after(configuration)
-                logger.info("votes are counted by configuration %d", configuration.number)
+                self._watch()
+                logger.info(
+                    "votes are counted by configuration %d",
+                    configuration.number,
+                    extra={"event": "configuration-used"},
+                )
             case Forgotten(voter):
-                self._tasks.run(self.lines.pop(voter).stop())
-                self._abstentions.pop(voter, None)
+                self._leave(voter)
             case _:
                 self._upcalls.tell(event)
 
+    def _watch(self) -> None:
+        """Look after voters that go, from the first configuration on that can be changed."""
+        if self._ask_again is not None and self.membership.decided and not self._is_watched:
+            self._is_watched = True
+            self._tasks.run(self._stay_informed(self._ask_again))
+
+    async def _stay_informed(self, ask: Callable[[], Awaitable[Membership]]) -> None:
+        """Ask again if no quorum can be reached: all voters may have been replaced meanwhile."""
+        while True:
+            await asyncio.sleep(self.lease)
+            if self.reaches_a_quorum():
+                continue
+            with contextlib.suppress(CoterieError):
+                found = await ask()
+                voter = self.participant.sessions.voters[0]
+                self.receive(voter, NewConfiguration(found.configuration))
+
+    def _leave_others(self) -> None:
+        """Leave the voters of a configuration that was awaited and has been overtaken."""
+        awaited = self._awaited.seats if self._awaited else ()
+        known = {*self.participant.sessions.voters, *awaited}
+        for voter in [voter for voter in self.lines if voter not in known]:
+            self._leave(voter)
+
+    def _leave(self, voter: ProcessId) -> None:
+        self._tasks.run(self.lines.pop(voter).stop())
+        self._abstentions.pop(voter, None)
+
     def _call_voters(self, membership: Membership) -> None:
-        """Make a line to each voter that has none yet."""
+        """Make a line to each voter that has none yet; none leads to another disk than is meant."""
         for voter in membership.seats:
-            if voter not in self.lines:
+            is_new = voter not in self.lines
+            if is_new:
                 receive, connected = partial(self.receive, voter), partial(self._connected, voter)
-                line = self._makes_lines.line(membership, voter, receive, connected)
+                line = self._makes_lines.line(
+                    membership, voter, lambda: self.membership, receive, connected
+                )
                 self.lines[voter] = line
-                line.start()
+            if membership.disk(voter):
+                self.lines[voter].insist_on(membership.disk(voter))
+            if is_new:
+                self.lines[voter].start()
+
+
+def _check(configuration: Configuration) -> None:
+    """Raise `ProtocolError` if no voter can have sent this, or we cannot go by it."""
+    check_decided(configuration)
+    reason = objection_to_meaning(configuration)
+    if reason:
+        raise ProtocolError(reason)
 
 
 class InsideLine:
     """The line between a participant and a voter of the same process: no socket, a turn of delay."""
 
-    is_up = True
     is_untried = False
-    trouble = ""
+    trouble = ""  # there is none between two parts of one process
 
     def __init__(
         self,
@@ -405,21 +491,44 @@ class InsideLine:
         self._identity = identity.name
         self._connected = connected
         self._loop = asyncio.get_running_loop()
-        hello = Hello(PROTOCOL, "", "", "participant", identity.name, identity.label, b"")
+        known = voting.membership.configuration.number
+        hello = Hello(
+            PROTOCOL,
+            "",
+            "",
+            "participant",
+            identity.name,
+            identity.label,
+            b"",
+            newest=PROTOCOL,
+            number=known,
+        )
         self._back = _Back(receive, self._loop)
         self._number = voting.attach(hello, self._back)
+        self.is_up = True
 
     def start(self) -> None:
         """Begin: the voter is there."""
-        self._connected(self._voting.clock())
+        if self.is_up:
+            self._connected(self._voting.clock())
+
+    def insist_on(self, disk: str) -> None:
+        """Leave the voter if it turns out to be another than was meant."""
+        if self.is_up and self._voting.voter.identity != disk:
+            self.trouble = "our own data directory is another than that of the voter"
+            self.is_up = False
+            self._voting.leave(self._identity, self._back)
 
     def send(self, frame: Any) -> None:
         """Send a frame."""
-        self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
+        if self.is_up:
+            self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
 
     async def stop(self) -> None:
         """Leave the voter."""
-        self._voting.leave(self._identity, self._back)
+        if self.is_up:
+            self.is_up = False
+            self._voting.leave(self._identity, self._back)
 
 
 class _Back(NamedTuple):

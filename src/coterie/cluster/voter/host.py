@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import msgspec
 
 from coterie import system
-from coterie.cluster.membership import check_decided
+from coterie.cluster.membership import check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import abstention
@@ -31,7 +31,12 @@ from coterie.cluster.voter.frames import (
 from coterie.cluster.voter.report import describe, describe_obstacles, report
 from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
-from coterie.cluster.wire.frames import PROTOCOL, GetMembership, MembershipReply
+from coterie.cluster.wire.frames import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    GetMembership,
+    MembershipReply,
+)
 from coterie.errors import ConfigError, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import (
@@ -62,6 +67,7 @@ if TYPE_CHECKING:
     from coterie.locks.leases.frames import LockReport
     from coterie.mutex.quorum.leased.configuration import Configuration
     from coterie.mutex.quorum.leased.frames import Ask
+    from coterie.mutex.quorum.leased.saved import Saved
     from coterie.process import Event, Outbox, ProcessId
 
 ASKED_MAX = 64  # waiting participants that a question about a lock is passed on to
@@ -116,6 +122,7 @@ class HostedVoter:
             return
         if self.voter.configuration is None:  # a spare, unless its disk knows better
             self.voter.start(system.secret(16).hex(), out)
+            self.voter.advance(clock.number())  # about where those of the voters are
             return
         self.recovers = self._has_disk and not out.saved and not self._new_cluster
         by_time = self._number_by_time()
@@ -150,6 +157,21 @@ class HostedVoter:
     def down(self, peer: ProcessId, out: Outbox[Frame]) -> None:
         """Voters watch no process: sessions expire."""
         raise AssertionError(f"a voter watches no process, and heard that {peer} is down")
+
+
+def _check_foreign(configuration: Configuration) -> None:
+    """Raise `ProtocolError` if a configuration makes no sense, or more than we understand."""
+    check_decided(configuration)
+    reason = objection_to_meaning(configuration)
+    if reason:
+        raise ProtocolError(reason)
+
+
+def _too_old(label: str, required: int) -> str:
+    return (
+        f"{label!r} does not speak protocol {required}, which the cluster asks for now: run a newer"
+        " version of coterie there"
+    )
 
 
 def _owners(report: OwnerReport) -> Iterator[LockOwner]:
@@ -190,7 +212,7 @@ class VoterHost:
         self._runs = False
         self._time = clock.RunningClock()
         self._storage = storage
-        self._versions: dict[ProcessId, int] = {}  # of the protocol, that programs speak
+        self._versions: dict[str, int] = {}  # of the protocol, that participants speak
         self._operators: dict[ProcessId, str] = {}  # their labels
         self._hosted = HostedVoter(
             Voter(None if membership.decided else membership.configuration),
@@ -249,35 +271,48 @@ class VoterHost:
             self.labels = memory.labels
             self._numbers = {name: link.peer for name, link in memory.voter.sessions.items()}
             self._last_number = max(self._numbers.values(), default=0)
-        self.voter.protocol = PROTOCOL
-        self.voter.identity = self._storage.identity if self._storage is not None else ""
+        if self._storage is not None:
+            self.voter.identity = self._storage.identity
+            self.voter.is_old = self._storage.is_old
         self.host.start(clock.number())
-        self._check_protocol()
         self._runs = True
         if self._hosted.resumed:
-            logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
+            logger.info(
+                "node %s goes on with %d sessions",
+                self.node,
+                len(self._numbers),
+                extra={"event": "node-resumes"},
+            )
         elif self.voter.abstains() and not self.recovers:
             seconds = self.voter.abstains_until - self.started
-            logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
+            logger.info(
+                "node %s abstains from voting for %.2f s",
+                self.node,
+                seconds,
+                extra={"event": "node-abstains"},
+            )
 
     def _recall(self) -> Memory | None:
         """Take what an orderly end has left, if it is of the configuration that is on disk."""
         if self._storage is None:
             return None
         saved = read_saved(self._storage.load()[0])
+        self._check_meaning(saved)
         membership = self._founded
         if saved.configuration is not None:
             membership = membership.after(saved.configuration)
         return self._storage.recall(membership.digest)
 
-    def _check_protocol(self) -> None:
-        adopted = self.voter.configuration
-        if adopted is not None and adopted.protocol > PROTOCOL:
-            raise ConfigError(
-                f"configuration {adopted.number} of the cluster asks for protocol"
-                f" {adopted.protocol}, and this version of coterie speaks up to {PROTOCOL}: run a"
-                " newer one"
-            )
+    def _check_meaning(self, saved: Saved) -> None:
+        """Raise `ConfigError` if the disk knows of a protocol that this version does not speak.
+
+        Nothing is taken from the disk before: a newer version goes on from all of it.
+        """
+        accepted = saved.accepted.configuration if saved.accepted is not None else None
+        for configuration in (saved.configuration, accepted):
+            reason = None if configuration is None else objection_to_meaning(configuration)
+            if reason:
+                raise ConfigError(f"node {self.node!r} does not start: {reason}")
 
     def raise_floor(self, floor: int) -> None:
         """Give no token up to this one, as another node may have supported it together with us."""
@@ -313,7 +348,12 @@ class VoterHost:
         try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
         except OSError as error:
-            logger.warning("node %s abstains after its next start: %s", self.node, error)
+            logger.warning(
+                "node %s abstains after its next start: %s",
+                self.node,
+                error,
+                extra={"event": "state-not-saved"},
+            )
 
     # Connections
 
@@ -323,6 +363,10 @@ class VoterHost:
             raise ProtocolError(
                 "this cluster runs the leased lock, and a node of a classic one has called"
             )
+        required = self.membership.configuration.protocol
+        if hello.highest < required:
+            # The configuration came while it was in the handshake; the next one tells it the reason.
+            raise ProtocolError(_too_old(hello.label, required))
         if hello.role in ("admin", "operator"):
             # What it calls itself is not proven, so it speaks for no participant.
             number, identity = self._new_number(), ""
@@ -358,13 +402,14 @@ class VoterHost:
         if hello.role == "operator":
             self._operators[number] = hello.label
         if hello.role == "participant":
-            self._versions[number] = hello.newest or hello.protocol
+            self._versions[hello.identity] = hello.highest
             self.labels[hello.identity] = hello.label
+            if hello.number < self.membership.configuration.number:
+                self._announce([number])
             self.host.step(self.voter.connected, hello.identity)
 
     def _dismiss(self, number: ProcessId) -> None:
         self.lines.pop(number, None)
-        self._versions.pop(number, None)
         self._operators.pop(number, None)
 
     def leave(self, identity: str, line: Line) -> None:
@@ -384,6 +429,7 @@ class VoterHost:
         if self._numbers[identity] not in self.lines and identity not in self.voter.sessions:
             del self._numbers[identity]
             self.labels.pop(identity, None)
+            self._versions.pop(identity, None)
 
     # Frames
 
@@ -436,8 +482,8 @@ class VoterHost:
 
     def learn(self, configuration: Configuration) -> None:
         """Adopt a configuration, or show it to others if this node has no part in it."""
-        check_decided(configuration)
-        before = self.voter.number
+        _check_foreign(configuration)
+        before, shown_before = self.voter.number, self.membership.configuration.number
         self.host.step(self.voter.adopt, configuration)
         if configuration.number > self._shown.configuration.number:
             self._shown = self._founded.after(configuration)
@@ -450,12 +496,62 @@ class VoterHost:
                 self.node,
                 configuration.number,
                 self.node,
+                extra={"event": "node-not-voter"},
             )
         if self.voter.number > before:
             names = ", ".join(member.name for member in configuration.members)
             logger.info(
-                "node %s has adopted configuration %d: %s", self.node, self.voter.number, names
+                "node %s has adopted configuration %d: %s",
+                self.node,
+                self.voter.number,
+                names,
+                extra={"event": "configuration-adopted"},
             )
+        self._end_old_connections()
+        if self.membership.configuration.number > shown_before:
+            self._announce(self._numbers.values())
+
+    def _version(self, identity: str) -> int:
+        """Return the protocol that a participant speaks; after our restart the lowest that it may."""
+        required = self.membership.configuration.protocol
+        return self._versions.get(identity, max(OLDEST_PROTOCOL, required))
+
+    def _end_old_connections(self) -> None:
+        """Let no program go on that cannot read what it would have to be sent from now on.
+
+        It calls again, and is refused with the reason. Until a configuration asks for another
+        protocol its own number is served, and a participant that knows no other hears of none.
+        """
+        required = self.membership.configuration.protocol
+        for identity, number in list(self._numbers.items()):
+            line = self.lines.get(number)
+            if isinstance(line, Connection) and self._version(identity) < required:
+                reason = _too_old(self.labels[identity], required)
+                logger.warning(
+                    "node %s ends a connection: %s",
+                    self.node,
+                    reason,
+                    extra={"event": "program-too-old"},
+                )
+                line.close(reason)
+
+    def _find_slowest(self) -> None:
+        """Look which program keeps the protocol down.
+
+        What one that is connected, or has a session, cannot understand must not be decided.
+        """
+        spoken = [(self._version(name), label) for name, label in self.labels.items()]
+        self.voter.protocol, self.voter.slowest = min([(PROTOCOL, ""), *spoken])
+
+    def _announce(self, programs: Iterable[ProcessId]) -> None:
+        """Tell programs of the newest configuration, also those that have nothing to say just now.
+
+        One that hears of no change for long could find none of the voters that it knows.
+        """
+        newest = self.membership.decided
+        if newest is not None:
+            for number in programs:
+                self._send(number, NewConfiguration(newest))
 
     def _receive_from_operator(
         self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
@@ -463,32 +559,38 @@ class VoterHost:
         """Handle what changes the cluster; only the two questions among it are open to others."""
         if number not in self._operators and not isinstance(frame, Query | Reach):
             raise ProtocolError(f"a {type(frame).__name__} of a program that is no operator")
+        if self.recovers and isinstance(frame, Prepare | Accept):
+            # What it promised would be on disk, and the next start would take that for a disk that
+            # knows which numbers were used. Changers ask again.
+            return
         match frame:
             case Impose(configuration):
-                check_decided(configuration)
+                _check_foreign(configuration)
                 self.host.step(self.voter.impose, configuration)
+                self._announce(self._numbers.values())
                 logger.critical(
                     "node %s goes on by configuration %d, which was not decided",
                     self.node,
                     configuration.number,
+                    extra={"event": "configuration-forced"},
                 )
-            case BreakHold(lock):
-                self._break(number, lock)
+                self._end_old_connections()
+            case BreakHold():
+                self._break(number, frame)
             case Reach(name, address):
                 self._reach(name, address, partial(self._send, number))
-            case Accept(_, configuration):
-                check_decided(configuration)
-                self.host.step(self.voter.receive, number, frame)
-            case Query() | Close() | Prepare():
-                # What cannot be understood by a program that is connected now must not be decided.
-                self.voter.protocol = min([PROTOCOL, *self._versions.values()])
+            case Query() | Close() | Prepare() | Accept():
+                if isinstance(frame, Accept):
+                    check_decided(frame.configuration)
+                self._find_slowest()
                 self.host.step(self.voter.receive, number, frame)
 
-    def _break(self, number: ProcessId, lock: str) -> None:
+    def _break(self, number: ProcessId, order: BreakHold) -> None:
         """End the holds of a lock, as far as this node has given its vote to them."""
-        ballot = self.voter.ballots.get(lock)
-        owners = [owner.claim.participant for owner in ballot.owners] if ballot else []
-        spoken = {name: self._versions.get(self._numbers[name], PROTOCOL) for name in owners}
+        lock = order.lock
+        tenures = self.voter.revocable(lock, order.participants, order.token)
+        owners = [tenure.claim.participant for tenure in tenures]
+        spoken = {name: self._version(name) for name in owners}
         labels = {name: self.labels.get(name, "unknown") for name in owners}
         too_old = tuple(labels[name] for name in owners if spoken[name] < PROTOCOL)
         told = () if too_old else tuple(labels.values())
@@ -499,8 +601,9 @@ class VoterHost:
                 self._operators[number],
                 lock,
                 ", ".join(told),
+                extra={"event": "hold-broken"},
             )
-            self.host.step(self.voter.revoke, lock)
+            self.host.step(self.voter.revoke, lock, tenures)
         self._send(number, HoldBroken(told, too_old))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from coterie.cluster.config import Config
+    from coterie.cluster.membership import Membership
     from coterie.telemetry.text import Metric
 
 logger = logging.getLogger("coterie.cluster")
@@ -54,6 +55,7 @@ class Node:
         `program` collects the figures of the program that the node is part of; `on_failure` is
         called when the disk has failed, and the node votes no more.
         """
+        config.security.operator_bytes()  # now, and not when the first operator calls
         self.name = name
         self.config = config
         self._options = config.options(name)
@@ -75,6 +77,7 @@ class Node:
             self.voting.clock,
             self.voting.admit,
             credentials=self._credentials,
+            disk=lambda: self.voting.voter.identity,
         )
         self._metrics: asyncio.Server | None = None
         self._tasks = Tasks()
@@ -98,6 +101,7 @@ class Node:
                 " day is right to %g s",
                 self.name,
                 error,
+                extra={"event": "node-without-disk"},
             )
 
     def _begin(self) -> None:
@@ -107,6 +111,8 @@ class Node:
         if self._storage is not None and not self._storage.is_old and self._is_first:
             self._tasks.run(form(self.config, self.voting))
         decided = self.voting.membership
+        if not self.voting.votes:
+            self._introduce_spare(decided)
         written = {member.name for member in self.config.membership.members}
         names = {member.name for member in decided.members}
         if self.config.membership.decided is None and written != names:
@@ -117,6 +123,28 @@ class Node:
                 decided.configuration.number,
                 ", ".join(sorted(names)),
                 ", ".join(sorted(written)),
+                extra={"event": "file-differs"},
+            )
+
+    def _introduce_spare(self, decided: Membership) -> None:
+        number = decided.configuration.number
+        if self.name in [member.name for member in decided.members]:
+            logger.warning(
+                "node %s is a spare: the voter %s of configuration %d has another disk; if that was"
+                " lost, coterie cluster replace %s puts this one in its place",
+                self.name,
+                self.name,
+                number,
+                self.name,
+                extra={"event": "spare-of-voter"},
+            )
+        else:
+            logger.info(
+                "node %s is a spare of configuration %d: coterie cluster add, or replace, makes it"
+                " a voter",
+                self.name,
+                number,
+                extra={"event": "node-is-spare"},
             )
 
     @property
@@ -157,7 +185,12 @@ class Node:
             raise Unavailable(f"metrics of node {self.name!r} on {address}: {error}") from None
 
     def _fail(self, error: OSError) -> None:
-        logger.critical("node %s votes no more: it cannot save its bound: %s", self.name, error)
+        logger.critical(
+            "node %s votes no more: it cannot save its bound: %s",
+            self.name,
+            error,
+            extra={"event": "node-failed"},
+        )
         self._on_failure(Unavailable(f"node {self.name!r}: {error}"))
 
     async def stop(self) -> None:

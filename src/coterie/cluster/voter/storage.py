@@ -21,7 +21,7 @@ import msgspec
 from coterie import system
 from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
-from coterie.errors import ConfigError
+from coterie.errors import ConfigError, Unavailable
 from coterie.mutex.quorum.leased.voter import Voter
 
 if TYPE_CHECKING:
@@ -66,8 +66,15 @@ class Storage:
         """Make the directory, and make sure that no other process runs this node."""
         was_used = (self._folder / "lock").exists()
         self._lock.take()
-        self._reserve.fill()
-        self._read_identity(was_used=was_used)
+        try:
+            self._reserve.fill()
+            self._read_identity(was_used=was_used)
+        except OSError as error:
+            self.close()
+            raise Unavailable(f"the data directory {self._folder}: {error.strerror}") from None
+        except BaseException:
+            self.close()
+            raise
 
     def _read_identity(self, *, was_used: bool) -> None:
         """Take the identity of the directory, or draw one if it has none yet."""
@@ -113,10 +120,12 @@ class Storage:
     def save(self, value: bytes) -> None:
         """Make a value durable."""
         with self._reserve.lent():
+            replace(self._bound, value + b" " + _checksum(value))
+            # In this order: a mark without a bound would keep a node from starting that has crashed
+            # in between, though nothing rests yet on what it wanted to save.
             if not self._is_decided and not value.isdigit():
                 self._mark(DECIDED)
                 self._is_decided = True
-            replace(self._bound, value + b" " + _checksum(value))
 
     def remember(self, configuration: str, voter: Voter, labels: dict[str, str]) -> None:
         """Keep what the voter knows for the next start."""

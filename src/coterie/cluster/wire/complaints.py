@@ -19,6 +19,7 @@ PERIOD_SECONDS = 60.0
 LINES_PER_ADDRESS_MAX = 10  # in a period
 LINES_MAX = 100  # in a period, of all addresses
 TEXT_LENGTH_MAX = 500
+UNKNOWN_KIND = "Invalid value ", " - at `$[0]`"  # msgspec's words about the tag of a frame
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -27,6 +28,15 @@ def legible(text: str) -> str:
     """Return what a peer may have written as one line, with nothing in it that a terminal obeys."""
     cut = text if len(text) <= TEXT_LENGTH_MAX else f"{text[:TEXT_LENGTH_MAX]} …"
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in cut)
+
+
+def describe_fault(error: Exception) -> str:
+    """Return what is wrong with a frame; one of an unknown kind may be of another version."""
+    text = str(error)
+    if text.startswith(UNKNOWN_KIND[0]) and text.endswith(UNKNOWN_KIND[1]):
+        kind = text.removeprefix(UNKNOWN_KIND[0]).removesuffix(UNKNOWN_KIND[1])
+        return f"a frame of a kind that this version of coterie does not know: {kind}"
+    return text
 
 
 class Complaints:
@@ -48,7 +58,12 @@ class Complaints:
             self._left_out += 1
             return
         self._lines[address] += 1
-        logger.warning("connection with %s refused: %s", connection.peer, reason)
+        logger.warning(
+            "connection with %s refused: %s",
+            connection.peer,
+            reason,
+            extra={"event": "connection-refused"},
+        )
 
     def close(self) -> None:
         """End a period: log how many lines were left out in it, and begin the next one."""
@@ -58,6 +73,7 @@ class Complaints:
                 " are logged for an address",
                 self._left_out,
                 LINES_PER_ADDRESS_MAX,
+                extra={"event": "refusals-left-out"},
             )
         self._since = system.now()
         self._lines.clear()

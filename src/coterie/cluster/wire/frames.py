@@ -36,8 +36,13 @@ class Hello(Service, frozen=True):
     label: str  # for people: host:pid; of a peer its name
     challenge: bytes
     incarnation: int = 0  # of a peer: how many starts its disk has seen before this one
-    newest: int = 0  # the newest protocol that it speaks; 0: `protocol`
+    newest: int = 0  # the newest protocol that it speaks; less than `protocol`: that one
     number: int = 0  # of the configuration
+
+    @property
+    def highest(self) -> int:
+        """The newest protocol that the caller speaks."""
+        return max(self.protocol, self.newest)
 
 
 class Welcome(Service, frozen=True):
@@ -54,6 +59,7 @@ class Welcome(Service, frozen=True):
     proof: bytes
     protocol: int = OLDEST_PROTOCOL  # that is spoken over this connection
     number: int = 0  # of the configuration
+    disk: str = ""  # the identity of its disk; empty: it has none, or none that matters
 
 
 class Proof(Service, frozen=True):

@@ -186,8 +186,8 @@ class Caller:
             return legible(f"this is node {welcome.node!r} where {self._node!r} was expected")
         if mine.protocol > welcome.protocol:
             return (
-                f"it speaks protocol {welcome.protocol}, and configuration {mine.number} of the"
-                f" cluster asks for protocol {mine.protocol}: run a newer version of coterie there"
+                f"it speaks protocol {welcome.protocol} at most, and the cluster asks for protocol"
+                f" {mine.protocol} now: run a newer version of coterie there"
             )
         if mine.configuration:
             reason = mine.objection(welcome.configuration, welcome.number)
@@ -220,17 +220,19 @@ class Greeter:
         admit: Callable[[Connection, Hello], None],
         *,
         diskless: bool = False,
+        disk: Callable[[], str] = str,
     ) -> None:
         """Let in callers that prove themselves: `admit` takes over their connections.
 
         `credentials` are those of the moment, as the configuration may change.
-        `start` is another word for each start of the node, `number` reads Lamport's clock, and a
-        node that is `diskless` shows its time of day.
+        `start` is another word for each start of the node, `number` reads Lamport's clock, a node
+        that is `diskless` shows its time of day, and another one the identity of its `disk`.
         """
         self._credentials = credentials
         self._node = node
         self._number = number
         self._diskless = diskless
+        self._disk = disk
         self._start = start
         self._admit = admit
 
@@ -263,6 +265,7 @@ class Greeter:
             b"",
             _common_protocol(hello),
             mine.number,
+            self._disk(),
         )
         proof = mine.prove(b"node", hello, welcome)
         connection.send(msgspec.structs.replace(welcome, proof=proof))
@@ -291,15 +294,12 @@ class Greeter:
 
     def _objection(self, hello: Hello) -> str | None:
         mine = self._credentials()
-        newest = hello.newest or hello.protocol
-        if hello.protocol > PROTOCOL or newest < max(OLDEST_PROTOCOL, mine.protocol):
-            spoken = f"protocol {hello.protocol}"
-            if newest > hello.protocol:
-                spoken = f"protocols {hello.protocol} to {newest}"
+        oldest, newest = max(OLDEST_PROTOCOL, mine.protocol), hello.highest
+        if hello.protocol > PROTOCOL or newest < oldest:
+            where = "at the caller" if newest < oldest else "on this node"
             return (
-                f"the caller speaks {spoken} and this node protocols"
-                f" {max(OLDEST_PROTOCOL, mine.protocol)} to {PROTOCOL}; run a version of coterie on"
-                " both that speaks one of them"
+                f"the caller speaks {_versions(hello.protocol, newest)} and this node"
+                f" {_versions(oldest, PROTOCOL)}: run a newer version of coterie {where}"
             )
         if hello.cluster not in ("", mine.cluster):
             wanted = legible(hello.cluster)
@@ -322,9 +322,13 @@ class Greeter:
             raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
 
 
+def _versions(oldest: int, newest: int) -> str:
+    return f"protocols {oldest} to {newest}" if newest > oldest else f"protocol {newest}"
+
+
 def _common_protocol(hello: Hello) -> int:
     """Return the newest protocol that both ends speak."""
-    return min(PROTOCOL, hello.newest or hello.protocol)
+    return min(PROTOCOL, hello.highest)
 
 
 def _another_secret(role: Role) -> str:

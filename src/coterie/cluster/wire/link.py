@@ -84,6 +84,8 @@ class Link:
         self._unanswered_since: float | None = None
         self._sent = system.now()
         self._connection: Connection | None = None
+        self._disk = ""  # the identity of the disk that the node has to have; empty: of any
+        self._met_disk = ""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -99,6 +101,16 @@ class Link:
     def start(self) -> None:
         """Begin to call."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link {self.node}")
+
+    def insist_on(self, disk: str) -> None:
+        """Have no node at the other end but one with this disk.
+
+        Another under the same name is another voter, which knows nothing of what the one that is
+        meant has given and promised.
+        """
+        self._disk = disk
+        if self._connection is not None and self._met_disk != disk:
+            self._connection.abort(self._other_disk())
 
     def give_up(self) -> None:
         """Call the node no more, because it will not have us."""
@@ -159,11 +171,23 @@ class Link:
         try:
             welcome = await self._caller().greet(connection)
             self.delay_seconds = (system.now() - began) / 2
+            self._meet(welcome.disk)
         except BaseException:
             connection.abort("the handshake failed")
             await connection.wait_closed()
             raise
         return connection, welcome
+
+    def _meet(self, disk: str) -> None:
+        if self._disk and disk != self._disk:
+            raise ProtocolError(self._other_disk())
+        self._met_disk = disk
+
+    def _other_disk(self) -> str:
+        return (
+            f"node {self.node!r} has another data directory than the voter of that name: after the"
+            f" loss of a disk, coterie cluster replace {self.node} makes it one again"
+        )
 
     async def _use(self, connection: Connection, welcome: Welcome) -> None:
         """Work with a connection until it ends."""
@@ -174,7 +198,7 @@ class Link:
         self._connection = connection
         self._unanswered_since = None
         self.trouble = ""
-        logger.info("link to %s is up", self.node)
+        logger.info("link to %s is up", self.node, extra={"event": "link-up"})
         try:
             self._connected(welcome)
             self.tried.set()
@@ -194,6 +218,8 @@ class Link:
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
-            logger.warning("link to %s is down: %s", self.node, trouble)
+            logger.warning(
+                "link to %s is down: %s", self.node, trouble, extra={"event": "link-down"}
+            )
         self.trouble = trouble
         self.tried.set()

@@ -346,9 +346,9 @@ class Changer(msgspec.Struct, array_like=True):
     ) -> Configuration:
         mine = self.configuration
         rule = Rule(mine.number + 1, parts)
-        return Configuration(
-            rule, members, mine.floor, (*mine.open, mine.rule), protocol, self.name
-        )
+        last_seat = max(mine.last_seat, *mine.seats)
+        still_open = (*mine.open, mine.rule)
+        return Configuration(rule, members, mine.floor, still_open, protocol, self.name, last_seat)
 
     # The decision
 

@@ -105,6 +105,9 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
     open: Annotated[tuple[Rule, ...], Meta(max_length=OPEN_MAX)] = ()
     protocol: Count = 0  # the version whose meaning the messages have
     by: Text = ""  # the changer that proposed it; for reports
+    # No earlier configuration had a seat above it. A seat is never given a second time: a participant
+    # that was away would take votes of the voter that had it for votes of the one that has it now.
+    last_seat: Count = 0
 
     @property
     def number(self) -> int:

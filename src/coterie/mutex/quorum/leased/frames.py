@@ -262,6 +262,8 @@ class Condition(Payload, frozen=True):
     abstains: bool
     identity: Name = ""  # of its disk; empty: it has none
     protocol: Number = 0  # the highest version that its software speaks, and its participants
+    slowest: Name = ""  # the participant that speaks no higher one; empty: it is its own software
+    is_old: bool = False  # its disk was written before disks had identities
 
 
 class Close(Payload, frozen=True):

@@ -1,10 +1,10 @@
 """Every interleaving of the leased lock while its voters change: the cases too large for the tests.
 
 Each case is one step from a configuration to the next, with two clients that enter once each; see
-`tests/mutex/leased_changes.py` for what is left out. A case ends when all states were seen, or after the
+`tests/mutex/leased_steps.py` for what is left out. A case ends when all states were seen, or after the
 seconds given.
 
-    python -m benchmarks.leased_changes [--device gpu] [--seconds 60] [CASE ...]
+    python -m benchmarks.leased_steps [--device gpu] [--seconds 60] [CASE ...]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from coterie.explore import check
-from tests.mutex.leased_changes import after, beginning, change, is_fine, part, properties
+from tests.mutex.leased_steps import after, beginning, change, is_fine, part, properties
 
 if TYPE_CHECKING:
     from coterie.mutex.quorum.leased.configuration import Configuration

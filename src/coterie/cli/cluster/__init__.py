@@ -1,0 +1,232 @@
+"""`coterie cluster`: look at the voters of a running cluster, and change them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from coterie.cli.cluster.change import Terms, run_change, run_replacement
+from coterie.cli.cluster.force import run_force
+from coterie.cli.cluster.state import show_state
+from coterie.cli.common.duration import duration
+from coterie.cli.common.output import output_option
+from coterie.cluster.change import plan
+from coterie.cluster.change.newcomer import identify
+from coterie.cluster.change.plan import TIMES, Newcomer
+from coterie.cluster.change.survey import check_protocol
+from coterie.cluster.membership import parse_address
+from coterie.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coterie.cluster.change.survey import Standing
+    from coterie.mutex.quorum.leased.changer import Goal
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+url_option = click.option(
+    "--url", metavar="URL", help="The cluster; default: COTERIE_URL, then coterie.toml."
+)
+
+
+def change_options(command: Command) -> Command:
+    """Add what every change has."""
+    for option in reversed(
+        (
+            url_option,
+            click.option(
+                "--if-number",
+                type=click.IntRange(0),
+                metavar="N",
+                help="Only if the configuration has this number; for scripts.",
+            ),
+            click.option(
+                "--dry-run", is_flag=True, help="Check and show the steps, change nothing."
+            ),
+            click.option(
+                "--yes", is_flag=True, help="Also if fewer failures are borne afterwards."
+            ),
+            click.option(
+                "--timeout",
+                type=duration,
+                metavar="DUR",
+                help="Wait no longer than this; what is begun stays for finish or abort.",
+            ),
+            output_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+class InOrder(click.Group):
+    """Lists its commands in the order in which they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names as they were added."""
+        return list(self.commands)
+
+
+@click.group("cluster", cls=InOrder, invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> int:
+    """Look at the voters of a running cluster, or change them while locks are held.
+
+    Locks are granted all the time, and held locks stay held. A command may be interrupted at any
+    moment: what it has begun is ended by finish, or taken back by abort.
+
+    \b
+      coterie cluster status
+      coterie cluster add d=d.example:7420
+      coterie cluster replace b d=d.example:7420
+      coterie cluster set lease=20s
+
+    A new node is started first: coterie serve --node d --join a.example:7420 --data DIR
+    """  # noqa: D301 - Click needs the character itself
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        return UsageError.exit_status
+    return 0
+
+
+@command.command("status", short_help="Show the configuration and what is under way.")
+@url_option
+@output_option
+def status(*, url: str | None, output: str) -> int:
+    """Show the configuration: its number, voters, times, and what is under way.
+
+    Nodes at addresses of the URL that do not vote are listed as spares.
+
+    Exits with 0 if all voters answer and no change is under way, with 1 if not, and with 69 if no
+    quorum of the voters answers.
+    """
+    return show_state(url, output)
+
+
+@command.command("add", short_help="Make nodes voters.")
+@click.argument("nodes", nargs=-1, required=True, metavar="NAME=ADDRESS...")
+@click.option("--votes", type=int, default=1, show_default=True, help="Votes of each new node.")
+@change_options
+def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
+    """Make nodes voters that were started with coterie serve --join.
+
+    Each has to answer at its address, here and from every present voter.
+    """
+    newcomers = [_newcomer(text, votes) for text in nodes]
+
+    async def goal(standing: Standing) -> Goal:
+        plan.add(standing.configuration, newcomers)  # refuses before any node is asked
+        return plan.add(
+            standing.configuration, [await identify(each, standing) for each in newcomers]
+        )
+
+    return run_change(Terms(**options), goal)
+
+
+@command.command("remove", short_help="Let nodes vote no more.")
+@click.argument("nodes", nargs=-1, required=True, metavar="NAME...")
+@change_options
+def remove(*, nodes: tuple[str, ...], **options: Any) -> int:
+    """Let nodes vote no more; they may be switched off when the command has ended."""
+
+    async def goal(standing: Standing) -> Goal:
+        return plan.remove(standing.configuration, nodes)
+
+    return run_change(Terms(**options), goal)
+
+
+@command.command("replace", short_help="Put a node in the place of a voter.")
+@click.argument("old", metavar="NAME")
+@click.argument("new", required=False, metavar="[NAME=ADDRESS]")
+@change_options
+def replace(*, old: str, new: str | None, **options: Any) -> int:
+    """Put a new node in the place of a voter, or a new disk under the same name.
+
+    With one name: the disk of that node was lost, and it runs again with an empty one. It is removed
+    and added again. The old node need not run.
+    """
+    if new is None or new.partition("=")[0] == old:
+        return run_replacement(Terms(**options), old, _newcomer(new, 1).address if new else None)
+    newcomer = _newcomer(new, 1)
+
+    async def goal(standing: Standing) -> Goal:
+        plan.replace(standing.configuration, old, newcomer)  # as above
+        return plan.replace(standing.configuration, old, await identify(newcomer, standing))
+
+    return run_change(Terms(**options), goal)
+
+
+@command.command("set", short_help="Change times, votes, coterie or protocol.")
+@click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
+@change_options
+def set_values(*, values: tuple[str, ...], **options: Any) -> int:
+    """Change times, votes, coterie, policy or protocol; all in one change.
+
+    Keys are lease, rate-error, margin, heartbeat, hedge, lock-delay, coterie, policy, votes.NAME and
+    protocol, as in the cluster file. Times that were derived from the lease follow it. The protocol
+    is changed alone, when all nodes and programs run the new version; there is no way back from it.
+    """
+    chosen = dict(_setting(text) for text in values)
+
+    async def goal(standing: Standing) -> Goal:
+        wanted = plan.change_settings(standing.configuration, chosen)
+        if wanted.protocol != standing.configuration.protocol:
+            check_protocol(standing, wanted.protocol)
+        return wanted
+
+    return run_change(Terms(**options), goal, forms="protocol" in chosen)
+
+
+@command.command("finish", short_help="Bring a change to its end.")
+@change_options
+def finish(**options: Any) -> int:
+    """Bring a change to its end that was left in the middle."""
+
+    async def goal(standing: Standing) -> Goal:
+        return plan.finish(standing.configuration)
+
+    return run_change(Terms(**options), goal)
+
+
+@command.command("abort", short_help="Take a change back.")
+@change_options
+def abort(**options: Any) -> int:
+    """Take back a change that was left in its joint step; its new nodes need not run."""
+
+    async def goal(standing: Standing) -> Goal:
+        return plan.abort(standing.configuration)
+
+    return run_change(Terms(**options), goal)
+
+
+@command.command("force", short_help="Go on when a quorum is lost for good.")
+@click.option("--keep", required=True, metavar="NAME,...", help="The voters that are left.")
+@url_option
+@click.option("--dry-run", is_flag=True, help="Check and show what would be done.")
+@click.option("--yes", is_flag=True, help="Do not ask for the name of the cluster.")
+@output_option
+def force(*, keep: str, url: str | None, dry_run: bool, yes: bool, output: str) -> int:
+    """Go on with the voters that are left when a quorum is lost for good.
+
+    All voters that are given up have to be down for good: where one still runs, programs that reach
+    it may hold the same locks as others. Wipe their disks before they are used again.
+    """
+    names = [name for name in keep.split(",") if name]
+    return run_force(url, names, dry_run=dry_run, yes=yes, output=output)
+
+
+def _newcomer(text: str, votes: int) -> Newcomer:
+    name, equals, address = text.partition("=")
+    if not equals or not name or not address:
+        raise UsageError(f"name a node and its address as in d=d.example:7420, got {text!r}")
+    return Newcomer(name, str(parse_address(address)), votes=votes)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not value:
+        raise UsageError(f"expected KEY=VALUE, such as lease=20s, got {text!r}")
+    is_duration = key in TIMES and key != "rate-error"
+    return key, str(duration(value)) if is_duration else value

@@ -1,0 +1,280 @@
+"""One change from the command line: the plan, the consent, the progress, and how to go on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import msgspec
+
+from coterie.cli.common.output import print_json
+from coterie.cli.common.progress import ProgressLine
+from coterie.cluster.change import plan
+from coterie.cluster.change.formation import forming_goal
+from coterie.cluster.change.host import Change
+from coterie.cluster.change.newcomer import identify
+from coterie.cluster.change.plan import Newcomer, Plan, make_plan
+from coterie.cluster.change.survey import Standing, check_orders, look
+from coterie.cluster.url import make_visit
+from coterie.cluster.wire.frames import PROTOCOL
+from coterie.errors import ChangeConflict, NoQuorum, NotFormed, Unavailable, UsageError
+from coterie.locks.url import choose_url, scheme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from coterie.cluster.client.access import Visit
+    from coterie.mutex.quorum.leased.changer import Goal
+    from coterie.mutex.quorum.leased.configuration import Configuration
+
+POLL_SECONDS = 0.2
+QUIET_SECONDS = 3.0  # before a missing quorum is mentioned
+GO_ON = (
+    "the cluster works on; go on with coterie cluster finish, or take it back with coterie cluster"
+    " abort"
+)
+
+UNKNOWN = "nothing is decided as far as it is known: look with coterie cluster status"
+
+
+class Terms(NamedTuple):
+    """What every change is asked for with."""
+
+    url: str | None
+    if_number: int | None
+    dry_run: bool
+    yes: bool
+    timeout: float | None
+    output: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a change has come to, for programs."""
+
+    cluster: str
+    number: int
+    voters: tuple[str, ...]
+    steps: tuple[str, ...]
+    failures_borne: dict[str, int]
+    switch_off: tuple[str, ...]
+    done: bool
+
+
+def visit_of(url: str | None) -> Visit:
+    """Return the way to the cluster that is meant."""
+    chosen = choose_url(url)
+    if scheme_of(chosen) != "coterie":
+        raise UsageError(
+            f"only a cluster has voters, and {scheme_of(chosen)}: is none; name one with --url"
+            " coterie://HOST:7420"
+        )
+    return make_visit(chosen)
+
+
+def run_change(
+    terms: Terms, make_goal: Callable[[Standing], Awaitable[Goal]], *, forms: bool = False
+) -> int:
+    """Change a cluster as it is asked for; `forms`: also one that has no number yet."""
+    return asyncio.run(_change(terms, make_goal, forms=forms))
+
+
+def run_replacement(terms: Terms, name: str, address: str | None) -> int:
+    """Make the new disk of a node a voter in the place of the lost one."""
+    return asyncio.run(_replace_disk(terms, name, address))
+
+
+async def _change(
+    terms: Terms, make_goal: Callable[[Standing], Awaitable[Goal]], *, forms: bool
+) -> int:
+    standing = await _look(terms, forms=forms)
+    goal = await make_goal(standing)
+    if standing.configuration.number == 0:
+        if goal.protocol != PROTOCOL:
+            raise UsageError(
+                f"cluster {standing.membership.cluster!r} is not formed yet; that is done by"
+                f" protocol={PROTOCOL}, got protocol={goal.protocol}"
+            )
+        goal = await forming_goal(standing.membership, standing.security)
+    intended = make_plan(standing.configuration, goal)
+    _show(standing, intended)
+    _check(terms, standing, intended)
+    if terms.dry_run or not intended.steps:
+        return _report(terms, standing, intended, standing.configuration, done=not terms.dry_run)
+    reached = await _carry_out(terms, standing, goal)
+    return _report(terms, standing, intended, reached, done=True)
+
+
+async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
+    """Remove the voter and add its successor: two of one name cannot stand side by side."""
+    standing = await _look(terms, forms=False)
+    present = standing.configuration
+    old = plan.member_named(present, name)
+    votes = plan.votes_of(present, old.seat)
+    first = plan.remove(present, [name])
+    newcomer = await identify(Newcomer(name, address or old.address, votes=votes), standing)
+    without = make_plan(present, first)
+    between = plan.expected(present, first)
+    second = make_plan(between, plan.add(between, [newcomer]))
+    intended = Plan(
+        second.goal, (*without.steps, *second.steps), without.before, without.after, second.after
+    )
+    _show(standing, intended)
+    _check(terms, standing, without, agreed=intended)
+    if terms.dry_run:
+        return _report(terms, standing, intended, present, done=False)
+    between = await _carry_out(terms, standing, first)
+    further = (
+        f"{name} is no voter now; make it one with coterie cluster add {name}={newcomer.address}"
+    )
+    after = msgspec.structs.replace(standing, membership=standing.membership.after(between))
+    reached = await _carry_out(terms, after, plan.add(between, [newcomer]), further)
+    return _report(terms, standing, intended, reached, done=True)
+
+
+async def _look(terms: Terms, *, forms: bool) -> Standing:
+    standing = await look(visit_of(terms.url))
+    number, cluster = standing.configuration.number, standing.membership.cluster
+    if terms.if_number is not None and terms.if_number != number:
+        by = f", by {standing.configuration.by}" if standing.configuration.by else ""
+        raise ChangeConflict(
+            f"cluster {cluster!r} has configuration {number}{by}, and the command is meant for"
+            f" {terms.if_number}: look at it with coterie cluster status"
+        )
+    if number == 0 and not forms:
+        await refuse_unformed(standing)
+    await check_orders(standing)
+    return standing
+
+
+async def refuse_unformed(standing: Standing) -> None:
+    """Raise `NotFormed` and say what is missing."""
+    cluster = f"cluster {standing.membership.cluster!r}"
+    await forming_goal(standing.membership, standing.security)
+    raise NotFormed(
+        f"{cluster} is not formed yet, and all its nodes are there: try again in some seconds; if its"
+        " data directories were made by an earlier version of coterie, form it with coterie cluster"
+        f" set protocol={PROTOCOL} when all programs run this one"
+    )
+
+
+def _show(standing: Standing, intended: Plan) -> None:
+    present = standing.configuration
+    names = ", ".join(member.name for member in standing.membership.members)
+    click.echo(
+        f"cluster {standing.membership.cluster}, configuration {present.number}: {names}", err=True
+    )
+    for step in intended.steps or ("nothing is to be changed",):
+        click.echo(f"  {step}", err=True)
+    if intended.steps:
+        borne = f"failures borne: {intended.before} now, {intended.during} during the change"
+        click.echo(f"  {borne}, {intended.after} afterwards", err=True)
+
+
+def _check(terms: Terms, standing: Standing, intended: Plan, *, agreed: Plan | None = None) -> None:
+    """Refuse what would stop half-way, and what makes the cluster weaker without consent."""
+    agreed = agreed or intended
+    if agreed.after < agreed.before and not terms.yes:
+        raise UsageError(
+            f"afterwards the cluster bears {agreed.after} failures where it bears {agreed.before} now:"
+            " add --yes if that is meant"
+        )
+    part = intended.goal.part
+    if part is None or standing.configuration.number == 0:
+        return
+    present = {member.seat for member in standing.configuration.members}
+    there = [*standing.up, *(seat for seat in part.seats if seat not in present)]
+    if not part.quorums.contains_quorum(there) and not intended.goal.takes_back:
+        raise NoQuorum(
+            f"no quorum of the voters that are to be answers, so the change could not end:"
+            f" {standing.missing}; start them, or choose others"
+        )
+
+
+async def _carry_out(
+    terms: Terms, standing: Standing, goal: Goal, further: str = GO_ON
+) -> Configuration:
+    line = ProgressLine()
+    begun = [bool(standing.configuration.open)]
+
+    def stepped(configuration: Configuration) -> None:
+        begun[0] = True
+        kind = " (joint)" if configuration.is_joint else ""
+        line.say(f"configuration {configuration.number}{kind} is decided")
+
+    change = Change(standing.membership, standing.security, goal, stepped)
+    running = asyncio.ensure_future(change.run())
+    watching = asyncio.ensure_future(_watch(change, line))
+    try:
+        await asyncio.wait({running}, timeout=terms.timeout)
+        if running.done():
+            return running.result()
+        raise _not_done(change, standing, terms, further if begun[0] else UNKNOWN)
+    except asyncio.CancelledError:
+        line.say(f"interrupted: {change.progress()}; {further if begun[0] else UNKNOWN}")
+        raise
+    finally:
+        for task in (running, watching):
+            task.cancel()
+        await asyncio.wait({running, watching})
+        line.close()
+
+
+async def _watch(change: Change, line: ProgressLine) -> None:
+    """Show what is waited for; say once that no quorum is there."""
+    loop = asyncio.get_running_loop()
+    missing_since: float | None = None
+    told = False
+    while True:
+        await asyncio.sleep(POLL_SECONDS)
+        line.show(change.progress())
+        missing = change.unreachable()
+        if not missing:
+            missing_since, told = None, False
+            continue
+        missing_since = missing_since or loop.time()
+        if not told and loop.time() >= missing_since + QUIET_SECONDS:
+            told = True
+            line.say(f"no quorum of the voters answers: {_named(missing)}; waiting for them")
+
+
+def _named(missing: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {why}" for name, why in missing.items())
+
+
+def _not_done(change: Change, standing: Standing, terms: Terms, further: str) -> Unavailable:
+    missing = change.unreachable()
+    cluster = f"cluster {standing.membership.cluster!r}"
+    if missing:
+        return NoQuorum(
+            f"no quorum of the voters of {cluster} has answered in {terms.timeout:g} s:"
+            f" {_named(missing)}; {further}; if they are lost for good, see coterie cluster force"
+        )
+    return Unavailable(
+        f"the change of {cluster} is not complete after {terms.timeout:g} s: {change.progress()};"
+        f" {further}"
+    )
+
+
+def _report(
+    terms: Terms, standing: Standing, intended: Plan, reached: Configuration, *, done: bool
+) -> int:
+    leaving = intended.leaving if done else ()
+    voters = tuple(member.name for member in standing.membership.after(reached).members)
+    if terms.output == "json":
+        borne = {"before": intended.before, "during": intended.during, "after": intended.after}
+        outcome = Outcome(
+            standing.membership.cluster,
+            reached.number,
+            voters,
+            intended.steps,
+            borne,
+            leaving,
+            done,
+        )
+        print_json(outcome)
+        return 0
+    if done:
+        off = f"; {', '.join(leaving)} may be switched off" if leaving else ""
+        click.echo(f"configuration {reached.number}: {', '.join(voters)}{off}")
+    return 0

@@ -1,0 +1,67 @@
+"""`coterie cluster force`: the consent, and what is to be done afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from coterie.cli.cluster.change import visit_of
+from coterie.cli.common.output import print_json
+from coterie.cluster.change.force import check_force, force
+from coterie.cluster.change.survey import look
+from coterie.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.cluster.change.survey import Standing
+
+DANGER = (
+    "No quorum decides this. If a voter that is given up still runs, programs that reach it may hold\n"
+    "the same locks as others until they hear of it. Tokens go on above all before only if no clock of\n"
+    "a lost voter ran more than a day ahead. Wipe the disks that are given up."
+)
+
+
+def run_force(
+    url: str | None, kept: Sequence[str], *, dry_run: bool, yes: bool, output: str
+) -> int:
+    """Go on with the voters that are left."""
+    standing = asyncio.run(look(visit_of(url)))
+    voters = check_force(standing, kept)
+    names = [voter.name for voter in voters]
+    lost = [voter.name for voter in standing.voters if voter.name not in names]
+    if not lost:
+        raise UsageError("all voters are kept and answer: there is nothing to force")
+    click.echo(f"{', '.join(lost)} will be given up, {', '.join(names)} go on.\n{DANGER}", err=True)
+    if dry_run:
+        return 0
+    if not yes:
+        _ask(standing)
+    forced = asyncio.run(force(standing, voters))
+    if output == "json":
+        print_json(
+            {"cluster": standing.membership.cluster, "number": forced.number, "voters": names}
+        )
+    else:
+        click.echo(f"configuration {forced.number}: {', '.join(names)}")
+    click.echo(
+        f"They vote again in about {forced.settings.expiry:.0f} s. Then add voters with coterie cluster"
+        " add, and look for settings with coterie cluster status.",
+        err=True,
+    )
+    return 0
+
+
+def _ask(standing: Standing) -> None:
+    cluster = standing.membership.cluster
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to confirm at: add --yes")
+    typed = click.prompt(
+        "Type the name of the cluster to go on", default="", show_default=False, err=True
+    )
+    if typed != cluster:
+        raise UsageError(f"{typed!r} is not {cluster!r}: nothing was done")

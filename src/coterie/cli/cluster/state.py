@@ -1,0 +1,168 @@
+"""`coterie cluster status`: the configuration, its voters, and what is under way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from coterie.cli.cluster.change import visit_of
+from coterie.cli.common.output import print_json, print_table
+from coterie.cluster.change.formation import forming_goal
+from coterie.cluster.change.plan import failures_borne, protocol_of, votes_of
+from coterie.cluster.change.survey import SpareState, Standing, VoterState, look, look_for_spares
+from coterie.cluster.wire.frames import PROTOCOL
+from coterie.errors import CoterieError, NotFormed
+
+if TYPE_CHECKING:
+    from coterie.mutex.quorum.leased.configuration import Configuration
+
+SETTLED, UNSETTLED, NO_QUORUM = 0, 1, 69
+
+
+class VoterRow(msgspec.Struct, frozen=True):
+    """A voter, for people and programs."""
+
+    name: str
+    address: str
+    seat: int
+    votes: int
+    identity: str
+    state: str
+    number: int | None  # of the configuration that it goes by; None: it is not known
+    lagging: int  # programs that count by an earlier one
+    protocol: int
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """A configuration, and what is under way."""
+
+    cluster: str
+    number: int
+    state: str  # unformed, joint, closing or settled
+    coterie: str
+    policy: str
+    lease: float
+    protocol: int
+    failures_borne: int  # beside those that are down
+    open: tuple[int, ...]
+    by: str
+    voters: list[VoterRow]
+    spares: list[SpareState]
+    advice: str
+    health: int
+
+
+def show_state(url: str | None, output: str) -> int:
+    """Print the configuration and its voters; return the exit status."""
+    settlement = asyncio.run(_settlement(url))
+    if output == "json":
+        print_json(settlement)
+        return settlement.health
+    header = ["voter", "address", "votes", "state", "configuration", "lagging"]
+    rows: list[list[Any]] = [
+        [
+            row.name,
+            row.address,
+            row.votes,
+            row.state,
+            row.number if row.number is not None else "",
+            row.lagging,
+        ]
+        for row in settlement.voters
+    ]
+    rows += [[spare.name, spare.address, "", "spare", "", ""] for spare in settlement.spares]
+    print_table(header, rows)
+    borne = settlement.failures_borne
+    failures = f"{borne} more failures are borne" if borne >= 0 else "no quorum answers"
+    click.echo(
+        f"\ncluster {settlement.cluster}: configuration {settlement.number}, {settlement.state};"
+        f" {settlement.coterie}, lease {settlement.lease:g} s, protocol {settlement.protocol};"
+        f" {failures}",
+        err=True,
+    )
+    if settlement.advice:
+        click.echo(settlement.advice, err=True)
+    return settlement.health
+
+
+async def _settlement(url: str | None) -> Settlement:
+    visit = visit_of(url)
+    standing = await look(visit)
+    present = standing.configuration
+    spares = await look_for_spares(visit, standing)
+    down = [seat for seat in present.seats if seat not in standing.up]
+    borne = min(failures_borne(part.quorums, down) for part in present.rule.parts)
+    state, advice = await _state(standing)
+    health = SETTLED if state == "settled" and not down else UNSETTLED
+    return Settlement(
+        standing.membership.cluster,
+        present.number,
+        state,
+        present.settings.coterie,
+        present.settings.policy,
+        present.settings.lease,
+        protocol_of(present),
+        borne,
+        tuple(rule.number for rule in present.open),
+        present.by,
+        [_row(voter, present) for voter in standing.voters],
+        spares,
+        advice,
+        NO_QUORUM if borne < 0 else health,
+    )
+
+
+def _row(voter: VoterState, present: Configuration) -> VoterRow:
+    condition = voter.condition
+    if condition is None:
+        votes = votes_of(present, voter.seat)
+        trouble = f"down: {voter.trouble}"
+        return VoterRow(voter.name, voter.address, voter.seat, votes, "", trouble, None, 0, 0)
+    state = "abstains" if condition.abstains else "votes"
+    if not voter.is_meant:
+        state = "spare: another disk than the voter's"
+    theirs = condition.configuration
+    return VoterRow(
+        voter.name,
+        voter.address,
+        voter.seat,
+        votes_of(present, voter.seat),
+        condition.identity,
+        state,
+        theirs.number if theirs is not None else None,
+        condition.lagging,
+        condition.protocol,
+    )
+
+
+async def _state(standing: Standing) -> tuple[str, str]:
+    """Say what is under way, and what to do about it."""
+    present = standing.configuration
+    if present.number == 0:
+        return "unformed", await _why_unformed(standing)
+    if present.is_joint:
+        by = f" by {present.by}" if present.by else ""
+        return "joint", (
+            f"a change was begun{by}: if it does not go on, coterie cluster finish ends it, and"
+            " coterie cluster abort takes it back"
+        )
+    if present.open:
+        return "closing", "a change was not brought to its end: coterie cluster finish"
+    others = [voter.name for voter in standing.voters if voter.condition and not voter.is_meant]
+    lost = f"after the loss of a disk: coterie cluster replace {others[0]}" if others else ""
+    return "settled", lost
+
+
+async def _why_unformed(standing: Standing) -> str:
+    try:
+        await forming_goal(standing.membership, standing.security)
+    except NotFormed as error:
+        return f"the voters cannot be changed yet: {error}"
+    except CoterieError as error:
+        return str(error)
+    return (
+        f"the voters cannot be changed yet; if this stays: coterie cluster set protocol={PROTOCOL}"
+    )

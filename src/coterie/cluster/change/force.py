@@ -1,0 +1,85 @@
+"""Going on without a quorum that was lost for good: the voters that are left get a new configuration.
+
+No quorum decides it. If a voter that is given up still runs, programs that reach it may hold the same
+locks until they hear of the new number. Tokens rise as long as no clock of a lost voter ran more than
+a day ahead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from coterie.cluster.change import plan
+from coterie.cluster.change.survey import FAULTS
+from coterie.cluster.runtime import clock
+from coterie.cluster.voter.frames import GetTokenBound, Impose, TokenBound
+from coterie.cluster.wire.trouble import explain
+from coterie.errors import NotFormed, Unavailable, UsageError
+from coterie.mutex.quorum.leased.frames import Condition, Query
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.cluster.change.survey import Standing, VoterState
+    from coterie.mutex.quorum.leased.configuration import Configuration
+
+DAY_SECONDS = 86_400.0
+
+
+def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
+    """Return the voters that are kept; raise an error while another answers, or one of them does not."""
+    newest = standing.configuration
+    if newest.number == 0:
+        raise NotFormed(
+            f"cluster {standing.membership.cluster!r} has no numbered configuration, so there is"
+            " nothing to force: stop all nodes, change the file, and start them"
+        )
+    seats = {plan.member_named(newest, name).seat for name in kept}
+    if not seats:
+        raise UsageError("name the voters that are left: --keep a,b")
+    dead = [voter for voter in standing.voters if voter.seat in seats and voter.trouble]
+    if dead:
+        reasons = "; ".join(f"{voter.name}: {voter.trouble}" for voter in dead)
+        raise Unavailable(f"every voter that is kept has to answer: {reasons}")
+    alive = [each.name for each in standing.voters if each.seat not in seats and each.condition]
+    if alive:
+        raise UsageError(
+            f"{', '.join(alive)} still answers: a voter that is given up must not run; keep it, or"
+            " stop it for good"
+        )
+    return [voter for voter in standing.voters if voter.seat in seats]
+
+
+async def force(standing: Standing, kept: Sequence[VoterState]) -> Configuration:
+    """Make the voters that are kept go on by themselves; return what they go by."""
+    bounds = [await _ask_bound(voter, standing) for voter in kept]
+    tomorrow = clock.number() + clock.passed(DAY_SECONDS)
+    names = [voter.name for voter in kept]
+    forced = plan.force(standing.configuration, names, max(*bounds, tomorrow))
+    await asyncio.gather(*(_impose(voter, forced, standing) for voter in kept))
+    return forced
+
+
+async def _ask_bound(voter: VoterState, standing: Standing) -> int:
+    try:
+        async with standing.consult(voter) as talk:
+            answer = await talk.ask(GetTokenBound(), TokenBound)
+    except FAULTS as error:
+        raise Unavailable(f"{voter.name} answers no more: {explain(error)}") from None
+    return answer.bound
+
+
+async def _impose(voter: VoterState, forced: Configuration, standing: Standing) -> None:
+    try:
+        async with standing.command(voter) as talk:
+            talk.send(Impose(forced))
+            condition = await talk.ask(Query(), Condition)
+    except FAULTS as error:
+        raise Unavailable(
+            f"{voter.name} may not have heard of configuration {forced.number}: {explain(error)};"
+            " start it, and it learns of it from coterie cluster finish"
+        ) from None
+    theirs = condition.configuration
+    if theirs is None or not theirs.is_same(forced):
+        raise Unavailable(f"{voter.name} does not go by configuration {forced.number}")

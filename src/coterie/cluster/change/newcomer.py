@@ -1,0 +1,98 @@
+"""Nodes that are to become voters: asked before the first step, from here and by every voter.
+
+A voter with a wrong address, without a disk, or behind a firewall would be found out when it is
+needed already. So it is looked at before: it answers under its name as a spare of this cluster, and
+all present voters reach the very same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster.admin.connection import consult
+from coterie.cluster.change.survey import FAULTS
+from coterie.cluster.membership import parse_address
+from coterie.cluster.voter.frames import Reach, Reached
+from coterie.cluster.wire.complaints import legible
+from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.trouble import explain
+from coterie.errors import ConfigError, Unavailable
+from coterie.locks.names import check_plain_name
+from coterie.mutex.quorum.leased.frames import Condition, Query
+
+if TYPE_CHECKING:
+    from coterie.cluster.change.plan import Newcomer
+    from coterie.cluster.change.survey import Standing, VoterState
+
+
+async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
+    """Return the newcomer with the identity of its disk; raise `Unavailable` or `ConfigError`."""
+    name, address = check_plain_name(newcomer.name, of="node"), newcomer.address
+    security = standing.security
+    operator = security.operator_bytes()  # it has to take orders, too
+    credentials = Credentials(standing.membership.cluster, "", operator=operator)
+    try:
+        async with consult(
+            parse_address(address), credentials, security.client_context(), name, role="operator"
+        ) as talk:
+            condition = await talk.ask(Query(), Condition)
+    except FAULTS as error:
+        raise Unavailable(
+            f"{name} does not answer at {address}: {explain(error)}; start it there with coterie"
+            f" serve --node {name} --join {standing.membership.members[0].address} --data DIR"
+        ) from None
+    _check(newcomer, condition, standing)
+    await _check_from_voters(newcomer, condition.identity, standing)
+    return msgspec.structs.replace(newcomer, identity=condition.identity)
+
+
+def _check(newcomer: Newcomer, condition: Condition, standing: Standing) -> None:
+    name, present = newcomer.name, standing.configuration
+    if not condition.identity:
+        raise ConfigError(
+            f"{name} has no data directory, and every voter needs one: start it with --data DIR"
+        )
+    if condition.protocol < present.protocol:
+        raise ConfigError(
+            f"{name} speaks protocol {condition.protocol} at most, and configuration"
+            f" {present.number} asks for {present.protocol}: run a newer version of coterie there"
+        )
+    taken = next((m.name for m in present.members if m.identity == condition.identity), None)
+    if taken is not None:
+        raise ConfigError(f"{name} has the disk of the voter {taken}: each has one of its own")
+    theirs = condition.configuration
+    # A voter that was removed and has heard of it is welcome; others may be of another cluster.
+    if theirs is not None and not theirs.is_same(present):
+        raise ConfigError(
+            f"{name} is no spare: it votes by configuration {theirs.number}, of another cluster or"
+            " of an earlier time; start it with --join and an empty data directory"
+        )
+
+
+async def _check_from_voters(newcomer: Newcomer, identity: str, standing: Standing) -> None:
+    asking = [
+        _reach(voter, newcomer, identity, standing)
+        for voter in standing.voters
+        if voter.seat in standing.up
+    ]
+    troubles = [trouble for trouble in await asyncio.gather(*asking) if trouble]
+    if troubles:
+        raise Unavailable(
+            f"not every voter reaches {newcomer.name} at {newcomer.address}:"
+            f" {'; '.join(troubles)}; look at the address, names and firewalls"
+        )
+
+
+async def _reach(voter: VoterState, newcomer: Newcomer, identity: str, standing: Standing) -> str:
+    """Ask a voter to call the newcomer; return what speaks against it."""
+    try:
+        async with standing.consult(voter) as talk:
+            reached = await talk.ask(Reach(newcomer.name, newcomer.address), Reached)
+    except FAULTS as error:
+        return f"{voter.name} does not say: {explain(error)}"
+    if reached.trouble:
+        return f"{voter.name}: {legible(reached.trouble)}"
+    return "" if reached.identity == identity else f"{voter.name} reaches another node there"

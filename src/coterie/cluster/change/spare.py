@@ -1,0 +1,106 @@
+"""A node that joins a running cluster: a spare, until a command makes it a voter.
+
+Its data directory remembers the cluster beside what the voter saves. So the same command line starts
+it again when it is a voter, whatever has become of the nodes that it joined by.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from coterie.cluster.config import Config, NodeOptions
+from coterie.cluster.membership import Membership
+from coterie.cluster.runtime.durable import replace
+from coterie.cluster.voter.storage import Storage
+from coterie.errors import ConfigError, NotFormed, Unavailable, UsageError
+from coterie.locks.names import check_plain_name
+from coterie.mutex.quorum.leased.saved import read_saved
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from coterie.cluster.client.access import Visit
+    from coterie.cluster.membership import Address
+
+REMEMBERED = "cluster"  # the file in the data directory
+
+logger = logging.getLogger("coterie.cluster")
+
+
+class Place(NamedTuple):
+    """Where a node runs."""
+
+    node: str
+    listen: Address
+    data: Path
+    metrics: Address | None = None
+
+
+async def spare_config(place: Place, visit: Visit) -> Config:
+    """Return the configuration of a node that joins, or that is a voter since it has joined.
+
+    Raises `Unavailable` if no node can be asked that knows the cluster, and `NotFormed` if that
+    cluster has no number yet.
+    """
+    name = check_plain_name(place.node, of="node")
+    storage = Storage(place.data)
+    storage.open()  # draws the identity, and keeps out another process that runs the node
+    try:
+        membership = await _membership(place, visit, storage)
+    finally:
+        storage.close()
+    options = NodeOptions(place.listen, place.metrics, place.data)
+    return Config(membership, visit.security, {name: options})
+
+
+async def _membership(place: Place, visit: Visit, storage: Storage) -> Membership:
+    path = place.data / REMEMBERED
+    saved = read_saved(storage.load()[0])
+    known = _remembered(path)
+    if saved.configuration is not None and known is not None:
+        return known.after(saved.configuration)  # its own disk says more than others may know
+    if saved.configuration is not None or saved.bound:
+        raise ConfigError(
+            f"{place.data} is the data directory of a node that has its voters from a file: start it"
+            " with --config, or join with an empty directory"
+        )
+    try:
+        learnt = await visit.learn()
+    except Unavailable as error:
+        if known is None:
+            raise
+        logger.warning(
+            "node %s goes by what it knew when it ended: %s",
+            place.node,
+            error,
+            extra={"event": "membership-recalled"},
+        )
+        return known
+    _check(learnt)
+    replace(path, msgspec.msgpack.encode(learnt))
+    return learnt
+
+
+def _remembered(path: Path) -> Membership | None:
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=Membership)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{path} is damaged: {error}; join with an empty directory") from None
+
+
+def _check(membership: Membership) -> None:
+    cluster = f"cluster {membership.cluster!r}"
+    if membership.algorithm is not None:
+        raise UsageError(
+            f"{cluster} runs {membership.algorithm.name}: the nodes of a classic algorithm are fixed"
+        )
+    if membership.decided is None:
+        raise NotFormed(
+            f"{cluster} is not formed yet, so that no node can join it: start all nodes of its file,"
+            " each with a data directory; coterie cluster status says what is missing"
+        )

@@ -1,0 +1,195 @@
+"""Where a cluster stands: its newest configuration, and what each of its voters says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from coterie.cluster.admin.connection import ask_condition, consult
+from coterie.cluster.change.formation import explain_protocol
+from coterie.cluster.membership import Member, Membership, check_decided, parse_address
+from coterie.cluster.wire.frames import PROTOCOL
+from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.security import Security
+from coterie.cluster.wire.trouble import explain
+from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
+from coterie.mutex.quorum.leased.frames import Condition, Query
+
+if TYPE_CHECKING:
+    import ssl
+    from contextlib import AbstractAsyncContextManager
+
+    from coterie.cluster.admin.connection import Consultation
+    from coterie.cluster.client.access import Visit
+    from coterie.cluster.membership import Address
+    from coterie.mutex.quorum.leased.configuration import Configuration
+
+FAULTS = (OSError, CoterieError, msgspec.MsgspecError)
+
+
+class VoterState(msgspec.Struct, frozen=True):
+    """A voter, or why it cannot be asked."""
+
+    seat: int
+    name: str
+    address: str
+    trouble: str
+    condition: Condition | None  # None: it cannot be asked
+    is_meant: bool  # its disk is that of the voter
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The newest configuration that any voter knows, and all voters of it."""
+
+    membership: Membership
+    security: Security
+    voters: list[VoterState]
+
+    @property
+    def configuration(self) -> Configuration:
+        """The newest configuration."""
+        return self.membership.configuration
+
+    @property
+    def up(self) -> list[int]:
+        """The seats of the voters that answer, with the disk that is meant."""
+        return [voter.seat for voter in self.voters if voter.condition and voter.is_meant]
+
+    @property
+    def missing(self) -> str:
+        """The voters that do not answer, with the reason for each."""
+        away = [voter for voter in self.voters if voter.seat not in self.up]
+        return "; ".join(f"{voter.name}: {voter.trouble}" for voter in away)
+
+    def consult(self, voter: VoterState) -> AbstractAsyncContextManager[Consultation]:
+        """Open a connection to a voter for questions."""
+        credentials = self.membership.credentials(self.security.secret_bytes())
+        tls = self.security.client_context()
+        return consult(parse_address(voter.address), credentials, tls, voter.name)
+
+    def command(self, voter: VoterState) -> AbstractAsyncContextManager[Consultation]:
+        """Open a connection to a voter for orders, which it takes from operators alone."""
+        operator = self.security.operator_bytes()
+        credentials = Credentials(self.membership.cluster, "", operator=operator)
+        tls = self.security.client_context()
+        address = parse_address(voter.address)
+        return consult(address, credentials, tls, voter.name, role="operator")
+
+
+async def look(visit: Visit) -> Standing:
+    """Ask every voter; raises `UsageError` where voters are fixed, `Unavailable` if none answers."""
+    membership = await visit.learn()
+    if membership.algorithm is not None:
+        raise UsageError(
+            f"cluster {membership.cluster!r} runs {membership.algorithm.name}: the nodes of a classic"
+            " algorithm are fixed; stop them all, change the file, and start them all"
+        )
+    while True:
+        voters = await _ask_all(membership, visit.security)
+        newest = membership
+        for voter in voters:
+            theirs = voter.condition.configuration if voter.condition else None
+            if theirs is not None and theirs.number >= newest.configuration.number:
+                check_decided(theirs)
+                newest = membership.after(_noted(theirs, newest.configuration))
+        if newest.configuration.number == membership.configuration.number:
+            return Standing(newest, visit.security, voters)
+        membership = newest
+
+
+def _noted(theirs: Configuration, known: Configuration) -> Configuration:
+    """Return the newer one, or the same with all that is noted of earlier numbers."""
+    return known.noted(theirs) if theirs.number == known.number else theirs
+
+
+async def _ask_all(membership: Membership, security: Security) -> list[VoterState]:
+    credentials = membership.credentials(security.secret_bytes())
+    tls = security.client_context()
+    decided = membership.decided
+    identities = [member.identity for member in decided.members] if decided else []
+    asked = zip(membership.seats, membership.members, strict=True)
+    return await asyncio.gather(
+        *(
+            _ask(seat, member, identities[place] if identities else "", credentials, tls)
+            for place, (seat, member) in enumerate(asked)
+        )
+    )
+
+
+async def _ask(
+    seat: int, member: Member, identity: str, credentials: Credentials, tls: ssl.SSLContext | None
+) -> VoterState:
+    name, address = member.name, member.address
+    try:
+        condition = await ask_condition(name, address, credentials, tls)
+    except FAULTS as error:
+        return VoterState(seat, name, str(address), explain(error), None, is_meant=False)
+    is_meant = identity in ("", condition.identity)
+    trouble = (
+        ""
+        if is_meant
+        else f"its disk is not that of the voter; if that was lost, coterie cluster replace {name}"
+    )
+    return VoterState(seat, name, str(address), trouble, condition, is_meant=is_meant)
+
+
+class SpareState(msgspec.Struct, frozen=True):
+    """A node that answers and does not vote."""
+
+    name: str
+    address: str
+    identity: str
+    protocol: int
+
+
+async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
+    """Ask at the addresses that the operator has named which of the nodes there do not vote."""
+    known = {voter.address for voter in standing.voters}
+    places = [address for address in visit.addresses if str(address) not in known]
+    found = await asyncio.gather(*(_ask_stranger(place, standing) for place in places))
+    identities = {member.identity for member in standing.configuration.members}
+    return [spare for spare in found if spare and spare.identity not in identities]
+
+
+async def _ask_stranger(address: Address, standing: Standing) -> SpareState | None:
+    security = standing.security
+    credentials = standing.membership.credentials(security.secret_bytes())
+    try:
+        async with consult(address, credentials, security.client_context()) as talk:
+            condition = await talk.ask(Query(), Condition)
+            return SpareState(talk.node, str(address), condition.identity, condition.protocol)
+    except FAULTS:
+        return None
+
+
+async def check_orders(standing: Standing) -> None:
+    """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
+    for voter in standing.voters:
+        if voter.condition is None:
+            continue
+        try:
+            async with standing.command(voter):
+                return
+        except FAULTS as error:
+            raise ConfigError(
+                f"{voter.name} answers questions and takes no orders from here: {explain(error)}; if"
+                " the cluster has an operator secret, name its file in COTERIE_OPERATOR_SECRET_FILE"
+            ) from None
+
+
+def check_protocol(standing: Standing, protocol: int) -> None:
+    """Raise an error if a voter, or a program that is connected to one, cannot speak a protocol.
+
+    There is no way back from it, and software that does not speak it is refused from then on.
+    """
+    if protocol > PROTOCOL:
+        raise UsageError(f"this version of coterie speaks protocol {PROTOCOL} at most: {protocol}?")
+    if standing.missing:
+        raise Unavailable(
+            f"not every voter can say which protocol it speaks: {standing.missing}; start it first"
+        )
+    for voter in standing.voters:
+        if voter.condition is not None and voter.condition.protocol < protocol:
+            raise ConfigError(explain_protocol(voter.name, voter.condition, protocol))
