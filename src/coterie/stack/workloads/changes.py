@@ -259,6 +259,11 @@ class Changes(LeasedLocks):
         self._look_at_nodes()
         if not self._decisions.newest:
             raise ViolationError("formed", "the cluster has no numbered configuration")
+        for name, node in self._running.items():
+            if node.voting.voter.number == 0:
+                raise ViolationError(
+                    "formed", f"{name} goes by its file, and not by what was decided"
+                )
 
 
 class ChangesAndCrashes(Changes):
