@@ -76,17 +76,25 @@ def manual() -> str:
         "[OPTIONS] COMMAND [ARGS]...",
         ".SH COMMANDS",
     ]
-    for name in root.list_commands(context):
-        command = root.get_command(context, name)
-        assert command is not None
-        below = click.Context(command, parent=context, info_name=name)
-        formatter = Roff()
-        command.format_help(below, formatter)
-        lines += [f".SS {escaped(below.command_path)}", formatter.getvalue().rstrip()]
+    lines += sections(root, context)
     lines += [".SH EXIT STATUS", *terms(exit_statuses().items())]
     lines += [".SH ENVIRONMENT", *terms(ENVIRONMENT.items())]
     lines += [".SH FILES", *terms(FILES.items())]
     return "\n".join(lines) + "\n"
+
+
+def sections(group: click.Group, context: click.Context) -> Iterator[str]:
+    """Write a section for each command of a group, and of the groups in it."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        below = click.Context(command, parent=context, info_name=name)
+        formatter = Roff()
+        command.format_help(below, formatter)
+        yield f".SS {escaped(below.command_path)}"
+        yield formatter.getvalue().rstrip()
+        if isinstance(command, click.Group):
+            yield from sections(command, below)
 
 
 def exit_statuses() -> dict[str, str]:

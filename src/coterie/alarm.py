@@ -86,7 +86,11 @@ def _timer() -> int | None:
     except (AttributeError, OSError):
         return None
     if descriptor < 0:
-        logger.debug("no timer that counts sleep: %s", os.strerror(ctypes.get_errno()))
+        logger.debug(
+            "no timer that counts sleep: %s",
+            os.strerror(ctypes.get_errno()),
+            extra={"event": "sleep-timer-missing"},
+        )
         return None
     return int(descriptor)
 

@@ -30,7 +30,10 @@ def test_the_man_page_is_made_from_the_help() -> None:
 
 def test_the_man_page_has_every_command() -> None:
     sections = re.findall(r"^\.SS coterie (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [name.replace("\\-", "-") for name in sections] == list(COMMANDS)
+    names = [name.replace("\\-", "-") for name in sections]
+    assert [name for name in names if " " not in name] == list(COMMANDS)
+    below = [name.removeprefix("cluster ") for name in names if name.startswith("cluster ")]
+    assert below == ["status", "add", "remove", "replace", "set", "finish", "abort", "force"]
 
 
 def completions(*words: str) -> list[tuple[str, str]]:
@@ -53,3 +56,8 @@ def test_a_file_is_completed_where_no_algorithm_is_called_so() -> None:
 def test_commands_and_values_of_options_are_completed() -> None:
     assert completions("simulate-") == [("plain", "simulate-stack")]
     assert completions("lock", "--on-lost", "k") == [("plain", "kill")]
+
+
+def test_the_commands_of_a_cluster_are_completed() -> None:
+    assert ("plain", "replace") in completions("cluster", "re")
+    assert ("plain", "--if-number") in completions("cluster", "add", "--if")

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import subprocess
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 import coterie
-from coterie import system
 from coterie.cluster.admin import connection
 from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.admin.status import inspect
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
+from coterie.cluster.client.access import own_identity
 from coterie.cluster.config import Config, convert
+from coterie.cluster.membership import Address
 from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.node import Node
@@ -30,7 +32,7 @@ from coterie.mutex.quorum.leased.configuration import Configuration, Member, Rul
 from coterie.mutex.quorum.leased.frames import Attempt, Condition, Proposal
 from coterie.mutex.quorum.leased.saved import Saved
 from tests.cluster import protocol_6
-from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 from tests.cluster.protocol_6 import Veil
 
 if TYPE_CHECKING:
@@ -117,9 +119,9 @@ async def upgraded(
             await veil.stop()
 
 
-def label() -> str:
-    """Return how nodes call a program of this process."""
-    return f"{system.host_name()}:{system.pid()}"
+def own_label() -> str:
+    """Return what people call the programs of this process."""
+    return own_identity().label
 
 
 async def use(first: coterie.Coordinator, then: coterie.Coordinator) -> None:
@@ -200,7 +202,7 @@ def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
                     await use(old, new)
                     with pytest.raises(
                         NotFormed,
-                        match=f"program '{label()}' at node 'a' speaks protocol 6 at most, and protocol"
+                        match=f"program '{own_label()}' at node 'a' speaks protocol 6 at most, and protocol"
                         " 7 is wanted",
                     ):
                         await cluster.finalize()
@@ -213,10 +215,32 @@ def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
             with pytest.raises(Unavailable) as refused:
                 async with coterie.connect(cluster.old_url):
                     pass
-            versions = "the caller speaks protocol 6 and this node protocols 7 to 7"
+            versions = "the caller speaks protocol 6 and this node protocol 7: run a newer version"
             assert str(refused.value).count(versions) == 3
             assert "\n" not in str(refused.value)
             assert not cluster.strangers
+
+    asyncio.run(main())
+
+
+def test_the_command_takes_no_other_protocol_for_the_newest(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with upgraded(tmp_path, 1) as cluster:
+
+            async def command(setting: str) -> tuple[int | None, str]:
+                words = [*COTERIE, "cluster", "set", setting, "--url", cluster.url]
+                process = await asyncio.create_subprocess_exec(
+                    *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                )
+                _, said = await process.communicate()
+                return process.returncode, said.decode()
+
+            status, said = await command("protocol=6")
+            assert (status, cluster.numbers) == (64, {0})
+            assert "that is done by protocol=7, got protocol=6" in said
+            status, said = await command("protocol=7")
+            assert (status, cluster.numbers) == (0, {1})
+            assert "protocol 6 -> 7" in said
 
     asyncio.run(main())
 
@@ -230,7 +254,7 @@ def test_a_program_counts_until_its_session_ends(tmp_path: Path) -> None:
             cluster.veils[0].cut()
             await until(lambda: not cluster.nodes[0].voting.lines, "the connection to end")
             condition = await cluster.condition()
-            assert (condition.protocol, condition.slowest) == (6, label())
+            assert (condition.protocol, condition.slowest) == (6, own_label())
             await until(lambda: not cluster.nodes[0].voting.labels, "the session to expire")
             condition = await cluster.condition()
             assert (condition.protocol, condition.slowest) == (wire.PROTOCOL, "")
@@ -353,6 +377,33 @@ def test_a_configuration_that_comes_during_the_handshake_counts(
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert "'old:1' does not speak protocol 7, which the cluster asks for now" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("role", "reason"),
+    [
+        ("participant", "refused: the configurations differ"),  # it knows no numbers
+        ("admin", "it speaks protocol 6 at most, and the cluster asks for protocol 7 now"),
+    ],
+)
+def test_a_program_whose_configuration_asks_for_more_leaves_an_old_node(
+    tmp_path: Path, role: wire.Role, reason: str
+) -> None:
+    async def main() -> None:
+        async with upgraded(tmp_path, 1) as cluster:
+            (node,), (veil,) = cluster.nodes, cluster.veils
+            decided = cluster.config.membership.after(first_configuration(node))
+            credentials = decided.credentials(b"")
+            if role == "admin":
+                credentials = msgspec.structs.replace(credentials, configuration="")
+            caller = Caller(credentials, role, new_identity("new:1"), node.name)
+            calling = await dial(Address("127.0.0.1", veil.port), None)
+            with pytest.raises(ProtocolError, match=reason):
+                await caller.greet(calling)
+            calling.close("it is refused")
+            await calling.wait_closed()
+
+    asyncio.run(main())
 
 
 # Our own version meets a later one

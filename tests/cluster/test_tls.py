@@ -75,6 +75,21 @@ def test_a_program_with_a_certificate_of_ours_takes_locks(folder: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_a_node_can_call_itself(folder: Path, kind: str) -> None:
+    """Its first bytes are there before its own event loop has gone over to TLS."""
+    loops = pytest.importorskip(kind)
+    config = protected(folder)
+
+    async def main() -> None:
+        async with running(config):
+            for _ in range(3):
+                await discover([config.membership.members[0].address], "test", config.security)
+
+    with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+        runner.run(main())
+
+
 @pytest.mark.parametrize("kind", ["none", "foreign", "distrustful"])
 def test_who_has_no_certificate_of_ours_is_kept_out(
     folder: Path,

@@ -75,6 +75,12 @@ class Script:
             self._half_cut()
         if profile == "mesh":
             self._mesh()
+        if profile == "storm" and self.random.random() < 0.5:
+            self._crashes(self.random.randint(1, 3))
+        if profile == "lease":
+            self._crashes(self.random.randint(1, 5))
+            self._partitions(self.random.randint(1, 3))
+            self._pauses(self.random.randint(0, 2))
 
     def _window(self, longest: float) -> tuple[float, float]:
         start = self.random.uniform(0, FAULTS_END - 1)

@@ -40,16 +40,28 @@ def broken(kind: Callable[..., object], old: str, new: str) -> Kit:
 
     A class that refers to the broken one is made again, too, so that it uses the broken one.
     """
-    text = inspect.getsource(kind)
-    assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {kind.__name__}"
+    return broken_twice((kind, old, new))
+
+
+def broken_twice(*edits: tuple[Callable[..., object], str, str]) -> Kit:
+    """Break several pieces: where one rule alone would be made up for by another."""
+    sources = {
+        name: inspect.getsource(importlib.import_module(f"{PACKAGE}.{name}"))
+        for name in ORDER.split()
+    }
+    for kind, old, new in edits:
+        name = kind.__module__.removeprefix(f"{PACKAGE}.")
+        text = inspect.getsource(kind)
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {kind.__name__}"
+        # Of a second edit of the same class only the piece is found again.
+        is_first = text in sources[name]
+        before, after = (text, text.replace(old, new)) if is_first else (old, new)
+        assert sources[name].count(before) == 1
+        sources[name] = sources[name].replace(before, after)
     alias = f"leased_broken_{next(_aliases)}"
     sys.modules[alias] = ModuleType(alias)
     modules: dict[str, ModuleType] = {}
-    for name in ORDER.split():
-        source = inspect.getsource(importlib.import_module(f"{PACKAGE}.{name}"))
-        if kind.__module__ == f"{PACKAGE}.{name}":
-            assert source.count(text) == 1
-            source = source.replace(text, text.replace(old, new))
+    for name, source in sources.items():
         module = modules[name] = ModuleType(f"{alias}.{name}")
         sys.modules[module.__name__] = module  # where msgspec looks up the types of fields
         exec(source.replace(PACKAGE, alias), module.__dict__)  # noqa: S102 - our own source

@@ -84,7 +84,7 @@ class Promises:
             tenure = ballot.owned_by(node.name, bid.number) if ballot else None
             if tenure and tenure.claim.hold < 2 and tenure.low <= bid.token <= tenure.high:
                 owned.append(voter.me)
-        return bool(self.world.plan.settings.quorums.contains_quorum(owned))
+        return bool(node.part.quorums.contains_quorum(owned))
 
     def check_token(self, node: Node, user: User, lock: str) -> None:
         """P2: who is alone has a token of its own, above all before; who shares, above those alone."""

@@ -129,6 +129,7 @@ class World:
         self.participants = {
             me: self._node(me) for me in range(first, first + self.plan.participants)
         }
+        self.askers = dict(self.participants)  # all that have links to voters
         self.links = {(p, v): Link() for p in self.participants for v in self.voters}
         names = [f"lock{number}" for number in range(self.plan.locks)]
         self.users = {
@@ -140,12 +141,11 @@ class World:
     def run(self) -> World:
         for node in (*self.voters.values(), *self.participants.values()):
             self.boot(node)
-        write_script(self)
+        self.write_faults()
         for who in self.users:
             self.after(self.random.uniform(0, 20), partial(self._think, who))
-        expiry = self.plan.settings.expiry
-        limit = FAULTS_END + 40 * expiry + 60
-        while self.heap and self.now < limit and not self._is_served():
+        limit = self.limit()
+        while self.heap and self.now < limit and not self.is_served():
             self.now, _, action = heapq.heappop(self.heap)
             self.events += 1
             if self.events > EVENTS_MAX:
@@ -156,19 +156,25 @@ class World:
             raise Breach(f"no progress: {waiting}")
         return self
 
+    def write_faults(self) -> None:
+        write_script(self)
+
+    def limit(self) -> float:
+        return FAULTS_END + 40 * float(self.plan.settings.expiry) + 60
+
     def at(self, time: float, action: Callable[[], None]) -> None:
         heapq.heappush(self.heap, (time, next(self.numbers), action))
 
     def after(self, delay: float, action: Callable[[], None]) -> None:
         self.at(self.now + delay, action)
 
-    def _is_served(self) -> bool:
+    def is_served(self) -> bool:
         return self.now > FAULTS_END and not any(self._owed(who) for who in self.users)
 
     def _owed(self, who: tuple[int, str]) -> bool:
-        return self.users[who].left > 0 and self._reaches_a_quorum(who[0])
+        return self.users[who].left > 0 and self.reaches_a_quorum(who[0])
 
-    def _reaches_a_quorum(self, participant: int) -> bool:
+    def reaches_a_quorum(self, participant: int) -> bool:
         reached = [
             voter
             for voter in self.voters
@@ -193,10 +199,10 @@ class World:
             node.part = self.kit.voter.Voter(self.founding)
         else:
             home = self.random.randint(1, self.plan.voters)
-            node.part = self.kit.participant.participant(self.founding, home, self._lease(node))
+            node.part = self.kit.participant.participant(self.founding, home, self.own_lease(node))
         self.step(node, partial(node.part.start, node.name))
 
-    def _lease(self, node: Node) -> float | None:
+    def own_lease(self, node: Node) -> float | None:
         """Return the lease of all for every third participant, and shorter ones for the others."""
         return (None, 0.8 * LEASE, 0.5 * LEASE)[node.me % 3] if self.mixed_leases else None
 
@@ -217,7 +223,7 @@ class World:
                 partial(self._ring, node, name, number),
             )
         for event in out.events:
-            self._hear(node, event)
+            self.hear(node, event)
         if node.me in self.participants:
             self.promises.check_exclusion(node)
         return out
@@ -270,7 +276,7 @@ class World:
     # Links
 
     def _transmit(self, sender: int, receiver: int, frame: Any) -> None:
-        upward = sender in self.participants
+        upward = sender in self.askers
         pair = (sender, receiver) if upward else (receiver, sender)
         link, direction = self.links[pair], 0 if upward else 1
         if not link.up:
@@ -298,7 +304,7 @@ class World:
 
     def deliver(self, pair: tuple[int, int], direction: int, frame: Any) -> None:
         sender, receiver = pair if direction == 0 else pair[::-1]
-        node = (self.voters if direction == 0 else self.participants)[receiver]
+        node = (self.voters if direction == 0 else self.askers)[receiver]
         if not node.alive:
             return
         if node.paused:
@@ -311,17 +317,17 @@ class World:
 
     def reconnect(self, pair: tuple[int, int]) -> None:
         link = self.links[pair]
-        participant, voter = self.participants[pair[0]], self.voters[pair[1]]
-        if link.up or any(link.cut) or not (participant.alive and voter.alive):
+        asker, voter = self.askers[pair[0]], self.voters[pair[1]]
+        if link.up or any(link.cut) or not (asker.alive and voter.alive):
             link.up = True
             return
         link.up = True
         link.epoch += 1
         link.last = [self.now, self.now]
         if not voter.paused:
-            self.step(voter, partial(voter.part.connected, participant.name))
-        if not participant.paused:
-            self.step(participant, partial(participant.part.connected, pair[1]))
+            self.step(voter, partial(voter.part.connected, asker.name))
+        if not asker.paused and asker.me in self.participants:
+            self.step(asker, partial(asker.part.connected, pair[1]))
 
     # Users
 
@@ -340,11 +346,15 @@ class World:
         out = self.step(node, partial(node.part.acquire, who[1], shared=user.shared))
         if was_kept and user.phase == "inside":
             self.free += 1
-            if out.sends:
+            if out.sends and self.is_quiet_when_free(node):
                 raise Breach("a free re-acquisition sent frames")
         self._plan_writer(who)
         if self.random.random() < 0.15:
             self.after(self.random.uniform(0, 20), partial(self._give_up, who, life))
+
+    def is_quiet_when_free(self, node: Node) -> bool:
+        """Return whether nothing else makes the node send."""
+        return True
 
     def _give_up(self, who: tuple[int, str], life: int) -> None:
         user, node = self.users[who], self.participants[who[0]]
@@ -354,7 +364,7 @@ class World:
         self.step(node, partial(node.part.withdraw, who[1]))
         self.after(self.random.uniform(0, 3), partial(self._think, who))
 
-    def _hear(self, node: Node, event: Any) -> None:
+    def hear(self, node: Node, event: Any) -> None:
         who = node.me, event.lock
         user = self.users[who]
         if type(event).__name__ == "Lost":
@@ -436,7 +446,7 @@ class World:
             return False
         self.passed += 1
         user.phase, user.shared = "waiting", shared
-        self._hear(node, Acquired(who[1], token))
+        self.hear(node, Acquired(who[1], token))
         self.promises.check_exclusion(node)
         return True
 

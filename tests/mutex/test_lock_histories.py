@@ -188,14 +188,14 @@ class Recorder(World):
             self.asked[who] = self.now
         super()._think(who)
 
-    def _hear(self, node: Node, event: Any) -> None:
+    def hear(self, node: Node, event: Any) -> None:
         who = node.me, event.lock
         if type(event).__name__ == "Lost":
             self._end(who)
         else:
             self._note(who, ACQUIRE, self.asked[who], returned=self.now, token=event.token)
             self.seen_valid[who] = self.now
-        super()._hear(node, event)
+        super().hear(node, event)
 
     def _end(self, who: tuple[int, str]) -> None:
         if who in self.seen_valid:
@@ -241,7 +241,7 @@ MUTANTS = {
     "holder does not look at leases": (Bid, "{voter: lease(voter) for", "{voter: 1e9 for", "net"),
     "restarted voter votes at once": (
         Voter,
-        "if out.saved or self.cautious:",
+        "if (out.saved or self.cautious) and self.configuration is not None:",
         "if self.cautious:",
         "crash",
     ),

@@ -77,7 +77,7 @@ BUGS: dict[str, Bug] = {
         "pauses",
     ),
     "no vote is abstained from after a restart": Bug(
-        Voter, "if out.saved or self.cautious:", "if self.cautious:", "restarts"
+        Voter, "if (out.saved or self.cautious) and", "if self.cautious and", "restarts"
     ),
     # Timers
     "a timer that is armed again rings twice": Bug(
@@ -264,7 +264,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a new disk votes as soon as it has heard from others": Bug(
         VoterHost,
-        "self.voter.abstains_until = self.started + settings.expiry + settings.lock_delay",
+        "self.voter.abstains_until = self.started + self.voter.abstention",
         "self.voter.abstains_until = float('-inf')",
         "new-disks",
         first=8,
@@ -298,8 +298,8 @@ BUGS: dict[str, Bug] = {
     ),
     "tokens begin again after a restart": Bug(
         Voter,
-        'self.bound = self.floor = self.clock = int(out.saved or b"0")',
-        'self.bound = int(out.saved or b"0")',
+        "self.bound = self.floor = self.clock = saved.bound",
+        "self.bound = saved.bound",
         "restarts",
     ),
     "a lease is counted from the answer": Bug(

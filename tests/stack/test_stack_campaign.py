@@ -13,6 +13,7 @@ from tests.stack.seeded_bugs import BUGS, seeded
 
 LOCKS = ("locks", "exclusive", "shared", "semaphore", "election", "lock-all", "circles", "diskless")
 AIMED = ("restarts", "shutdowns", "new-disks", "pauses", "resets", "store-disks", "store-lives")
+CHANGES = ("changes", "change-crashes", "change-pauses", "change-resets", "change-disks")
 PRINT = "from coterie.stack.campaign import run_seed; print(run_seed({}, {!r}).digest)"
 
 
@@ -57,6 +58,14 @@ def test_promises_hold_where_one_kind_of_fault_comes_again_and_again(workload: s
     for seed in range(5):
         outcome = run_seed(seed, workload)
         assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+
+
+@pytest.mark.parametrize("workload", CHANGES)
+def test_promises_hold_while_the_voters_are_changed(workload: str) -> None:
+    for seed in (0, 1):
+        outcome = run_seed(seed, workload)
+        assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+        assert outcome.counts["configurations"] > 2
 
 
 @pytest.mark.parametrize("workload", ["pauses", "classic-long"])

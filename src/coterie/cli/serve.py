@@ -171,6 +171,7 @@ class AcceptErrors:
                 " (ulimit -n)",
                 error.strerror,
                 descriptors.limit(),
+                extra={"event": "descriptors-exhausted"},
             )
 
 

@@ -28,7 +28,12 @@ class Observers:
                 hold = observer.obtained(name, token, shared=shared, wait_seconds=wait_seconds)
                 holds.append(hold)
             except Exception:
-                logger.exception("%r failed to note that lock %r is held", observer, name)
+                logger.exception(
+                    "%r failed to note that lock %r is held",
+                    observer,
+                    name,
+                    extra={"event": "observer-failed"},
+                )
         return ObservedHold(name, holds)
 
     def missed(self, name: str, outcome: Outcome, *, shared: bool, wait_seconds: float) -> None:
@@ -37,7 +42,12 @@ class Observers:
             try:
                 observer.missed(name, outcome, shared=shared, wait_seconds=wait_seconds)
             except Exception:
-                logger.exception("%r failed to note a request for lock %r", observer, name)
+                logger.exception(
+                    "%r failed to note a request for lock %r",
+                    observer,
+                    name,
+                    extra={"event": "observer-failed"},
+                )
 
 
 class ObservedHold:
@@ -57,4 +67,9 @@ class ObservedHold:
             try:
                 hold.end(lost=lost)
             except Exception:
-                logger.exception("%r failed to note the end of lock %r", hold, self._name)
+                logger.exception(
+                    "%r failed to note the end of lock %r",
+                    hold,
+                    self._name,
+                    extra={"event": "observer-failed"},
+                )

@@ -88,8 +88,8 @@ def draw(seed: int, workload: str | None = None, details: str | None = None) -> 
     faults = draw_faults(
         seed,
         kind.kinds,
-        node_names(plan),
-        stage,
+        [*node_names(plan), *kind.spares],
+        [*stage, *kind.administrators],
         duration=plan.duration,
         longest=longest,
         most=kind.faults_most,

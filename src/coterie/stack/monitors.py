@@ -17,6 +17,7 @@ from coterie.transactions.serializability import check
 
 if TYPE_CHECKING:
     from coterie.locks import Holding
+    from coterie.mutex.quorum.leased.configuration import Configuration
     from coterie.stack.world import World
     from coterie.stack.world.machine import Process
 
@@ -69,8 +70,8 @@ class LockMonitor:
         self.grants = 0
         self.losses = 0
         self.holds: dict[str, list[Hold]] = {}
+        self.lease = lease  # the longest there is
         self._world = world
-        self._lease = lease
         self._highest: dict[str, int] = {}
         self._highest_exclusive: dict[str, int] = {}
 
@@ -96,7 +97,7 @@ class LockMonitor:
     def _judge(self, hold: Hold, other: Hold, at: float) -> None:
         if other.is_valid(at):
             self._world.violate("exclusion", f"at {at:.6f} {hold} while {other}")
-        late = other.process.late_until > at - 2 * self._lease - 1
+        late = other.process.late_until > at - 2 * self.lease - 1
         if other.process.is_alive and not late and not other.is_told(at):
             self._world.violate(
                 "told", f"at {at:.6f} {hold}, and it was not told of the end of: {other}"
@@ -160,6 +161,39 @@ class OrderMonitor:
                     f"{who}, which asked at {asked:.3f} s, is served before {other}, at {at:.3f} s"
                 )
                 self._world.violate("order", text)
+
+
+class ConfigurationMonitor:
+    """One decision for each number, and disks that never go back to an earlier one."""
+
+    def __init__(self, world: World) -> None:
+        """Begin with nothing decided."""
+        self.newest = 0
+        self._world = world
+        self._decided: dict[int, Configuration] = {}
+        self._adopted: dict[str, int] = {}  # by the identities of disks
+
+    def saw(self, who: str, configuration: Configuration) -> None:
+        """Judge a configuration that a process takes for decided."""
+        number = configuration.number
+        if number == 0:
+            return
+        self.newest = max(self.newest, number)
+        known = self._decided.setdefault(number, configuration)
+        if not known.is_same(configuration):
+            text = f"{who} knows configuration {number} as {configuration}, and others as {known}"
+            self._world.violate("one decision", text)
+
+    def adopted(self, disk: str, number: int) -> None:
+        """Take note of what is on a disk."""
+        self._adopted[disk] = max(number, self._adopted.get(disk, 0))
+
+    def started(self, name: str, disk: str, number: int) -> None:
+        """Judge what a node goes on by after a start."""
+        before = self._adopted.get(disk, 0)
+        if max(number, 0) < before:
+            text = f"{name} goes on by configuration {number}, and had adopted {before}"
+            self._world.violate("adopted", text)
 
 
 class AccusationMonitor(logging.Handler):

@@ -61,8 +61,17 @@ def change_options(command: Command) -> Command:
     return command
 
 
-@click.group("cluster")
-def command() -> None:
+class InOrder(click.Group):
+    """Lists its commands in the order in which they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names as they were added."""
+        return list(self.commands)
+
+
+@click.group("cluster", cls=InOrder, invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> int:
     """Look at the voters of a running cluster, or change them while locks are held.
 
     Locks are granted all the time, and held locks stay held. A command may be interrupted at any
@@ -76,9 +85,13 @@ def command() -> None:
 
     A new node is started first: coterie serve --node d --join a.example:7420 --data DIR
     """  # noqa: D301 - Click needs the character itself
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        return UsageError.exit_status
+    return 0
 
 
-@command.command("status")
+@command.command("status", short_help="Show the configuration and what is under way.")
 @url_option
 @output_option
 def status(*, url: str | None, output: str) -> int:
@@ -92,7 +105,7 @@ def status(*, url: str | None, output: str) -> int:
     return show_state(url, output)
 
 
-@command.command("add")
+@command.command("add", short_help="Make nodes voters.")
 @click.argument("nodes", nargs=-1, required=True, metavar="NAME=ADDRESS...")
 @click.option("--votes", type=int, default=1, show_default=True, help="Votes of each new node.")
 @change_options
@@ -112,7 +125,7 @@ def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("remove")
+@command.command("remove", short_help="Let nodes vote no more.")
 @click.argument("nodes", nargs=-1, required=True, metavar="NAME...")
 @change_options
 def remove(*, nodes: tuple[str, ...], **options: Any) -> int:
@@ -124,7 +137,7 @@ def remove(*, nodes: tuple[str, ...], **options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("replace")
+@command.command("replace", short_help="Put a node in the place of a voter.")
 @click.argument("old", metavar="NAME")
 @click.argument("new", required=False, metavar="[NAME=ADDRESS]")
 @change_options
@@ -145,7 +158,7 @@ def replace(*, old: str, new: str | None, **options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("set")
+@command.command("set", short_help="Change times, votes, coterie or protocol.")
 @click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
 @change_options
 def set_values(*, values: tuple[str, ...], **options: Any) -> int:
@@ -166,7 +179,7 @@ def set_values(*, values: tuple[str, ...], **options: Any) -> int:
     return run_change(Terms(**options), goal, forms="protocol" in chosen)
 
 
-@command.command("finish")
+@command.command("finish", short_help="Bring a change to its end.")
 @change_options
 def finish(**options: Any) -> int:
     """Bring a change to its end that was left in the middle."""
@@ -177,7 +190,7 @@ def finish(**options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("abort")
+@command.command("abort", short_help="Take a change back.")
 @change_options
 def abort(**options: Any) -> int:
     """Take back a change that was left in its joint step; its new nodes need not run."""
@@ -188,7 +201,7 @@ def abort(**options: Any) -> int:
     return run_change(Terms(**options), goal)
 
 
-@command.command("force")
+@command.command("force", short_help="Go on when a quorum is lost for good.")
 @click.option("--keep", required=True, metavar="NAME,...", help="The voters that are left.")
 @url_option
 @click.option("--dry-run", is_flag=True, help="Check and show what would be done.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -16,7 +15,7 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer, Plan, make_plan
-from coterie.cluster.change.survey import Standing, look
+from coterie.cluster.change.survey import Standing, check_orders, look
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import ChangeConflict, NoQuorum, NotFormed, Unavailable, UsageError
@@ -89,10 +88,14 @@ async def _change(
     terms: Terms, make_goal: Callable[[Standing], Awaitable[Goal]], *, forms: bool
 ) -> int:
     standing = await _look(terms, forms=forms)
+    goal = await make_goal(standing)
     if standing.configuration.number == 0:
+        if goal.protocol != PROTOCOL:
+            raise UsageError(
+                f"cluster {standing.membership.cluster!r} is not formed yet; that is done by"
+                f" protocol={PROTOCOL}, got protocol={goal.protocol}"
+            )
         goal = await forming_goal(standing.membership, standing.security)
-    else:
-        goal = await make_goal(standing)
     intended = make_plan(standing.configuration, goal)
     _show(standing, intended)
     _check(terms, standing, intended)
@@ -111,7 +114,7 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     first = plan.remove(present, [name])
     newcomer = await identify(Newcomer(name, address or old.address, votes=votes), standing)
     without = make_plan(present, first)
-    between = plan.expected(present, without)
+    between = plan.expected(present, first)
     second = make_plan(between, plan.add(between, [newcomer]))
     intended = Plan(
         second.goal, (*without.steps, *second.steps), without.before, without.after, second.after
@@ -140,6 +143,7 @@ async def _look(terms: Terms, *, forms: bool) -> Standing:
         )
     if number == 0 and not forms:
         await refuse_unformed(standing)
+    await check_orders(standing)
     return standing
 
 
@@ -191,7 +195,7 @@ async def _carry_out(
     terms: Terms, standing: Standing, goal: Goal, further: str = GO_ON
 ) -> Configuration:
     line = ProgressLine()
-    begun = [False]
+    begun = [bool(standing.configuration.open)]
 
     def stepped(configuration: Configuration) -> None:
         begun[0] = True
@@ -199,19 +203,20 @@ async def _carry_out(
         line.say(f"configuration {configuration.number}{kind} is decided")
 
     change = Change(standing.membership, standing.security, goal, stepped)
+    running = asyncio.ensure_future(change.run())
     watching = asyncio.ensure_future(_watch(change, line))
     try:
-        async with asyncio.timeout(terms.timeout):
-            return await change.run()
-    except TimeoutError:
-        raise _not_done(change, standing, terms, further if begun[0] else UNKNOWN) from None
+        await asyncio.wait({running}, timeout=terms.timeout)
+        if running.done():
+            return running.result()
+        raise _not_done(change, standing, terms, further if begun[0] else UNKNOWN)
     except asyncio.CancelledError:
         line.say(f"interrupted: {change.progress()}; {further if begun[0] else UNKNOWN}")
         raise
     finally:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+        for task in (running, watching):
+            task.cancel()
+        await asyncio.wait({running, watching})
         line.close()
 
 

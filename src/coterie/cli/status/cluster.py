@@ -18,6 +18,7 @@ from coterie.cluster.admin.status import (
     inspect_waits,
 )
 from coterie.cluster.url import learn_membership, make_visit
+from coterie.cluster.voter.abstention import SPARE
 from coterie.cluster.voter.report import LOCKS_MAX
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class ClusterSource:
         print_table(header, [_node(node) for node in state.nodes])
         health = f"degraded: {state.reason}" if state.health == DEGRADED else state.reason
         health = health or "healthy"
-        click.echo(f"\ncluster {state.cluster}: {health}", err=True)
+        number = f", configuration {state.number}" if state.number else ""
+        click.echo(f"\ncluster {state.cluster}{number}: {health}", err=True)
         return state.health
 
 
@@ -77,7 +79,7 @@ def _node(node: NodeState) -> list[Any]:
     abstains = report.abstains_seconds
     standing = f"abstains for {abstains:.1f} s" if abstains else "votes"
     if math.isinf(abstains):
-        standing = "abstains: empty disk"
+        standing = "spare" if report.abstains_because == SPARE else "abstains: empty disk"
     up = f"{report.up_seconds:.0f} s"
     away = sum(not session.connected for session in report.sessions)
     programs = f"{len(report.sessions)} ({away} away)" if away else len(report.sessions)

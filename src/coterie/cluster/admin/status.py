@@ -15,6 +15,7 @@ from coterie.cluster.voter.frames import Abstention, Figures, FindOwners, GetSta
 from coterie.cluster.wire.trouble import explain
 from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
+from coterie.deadlock.service.lock_waits import Wanted
 from coterie.errors import ProtocolError
 from coterie.locks.engine import LockState
 from coterie.locks.leases.frames import OwnerReport, Owners
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership import Member, Membership
     from coterie.cluster.wire.handshake import Credentials
-    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.wait_for import Graph
 
 OPEN_SECONDS_MIN = 3.0  # to wait for a node: a call, a handshake and an answer
@@ -58,6 +58,8 @@ class ClusterState(msgspec.Struct, frozen=True):
     reason: str = ""  # why there is no quorum, or what is missing though there is one
     truncated: bool = False  # nodes know more locks than they list
     locks_left_out: int = 0  # at least so many
+    number: int = 0  # of the configuration; 0: it is the file
+    joint: bool = False  # a change of the voters is under way, or was left in the middle
 
 
 async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
@@ -66,6 +68,13 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
         names = _names(states) if locks else []
         surveyed = await _survey(consultations, names, itertools.count())
     return _cluster_state(membership, states, surveyed)
+
+
+async def inspect_lock(visit: Visit, lock: str) -> tuple[ClusterState, Survey]:
+    """Ask about one lock alone, also if nodes know too many to list it."""
+    async with _asking(visit, locks=False) as (membership, states, consultations):
+        surveyed = await _survey(consultations, [Wanted(lock)], itertools.count())
+    return _cluster_state(membership, states, surveyed), surveyed[0][0]
 
 
 async def inspect_all(visit: Visit) -> tuple[ClusterState, Graph[str]]:
@@ -97,9 +106,11 @@ def _cluster_state(
         states,
         known,
         _health(membership, states),
-        _why_no_quorum(membership, states) or _why_degraded(states),
+        _why_no_quorum(membership, states) or _why_degraded(membership, states),
         left_out > 0,
         left_out,
+        membership.configuration.number,
+        membership.configuration.is_joint,
     )
 
 
@@ -204,7 +215,7 @@ def _health(membership: Membership, states: list[NodeState]) -> int:
     """Judge; until all programs are back at a node, the next one should not be restarted."""
     if _why_no_quorum(membership, states):
         return NO_QUORUM
-    return DEGRADED if _why_degraded(states) else HEALTHY
+    return DEGRADED if _why_degraded(membership, states) else HEALTHY
 
 
 def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
@@ -225,9 +236,14 @@ def _why_no_quorum(membership: Membership, states: list[NodeState]) -> str:
     return f"no quorum votes: {no_votes(abstentions, troubles)}"
 
 
-def _why_degraded(states: list[NodeState]) -> str:
+def _why_degraded(membership: Membership, states: list[NodeState]) -> str:
     """Say what is not as it should be; empty if all nodes vote and all programs are there."""
     reasons = []
+    if membership.configuration.is_joint:
+        reasons.append(
+            f"configuration {membership.configuration.number} is joint: the change is under way, or"
+            " waits for coterie cluster finish or abort"
+        )
     for state in states:
         report = state.report
         if report is None:

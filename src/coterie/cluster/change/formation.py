@@ -46,7 +46,9 @@ async def form(config: Config, voting: VoterHost) -> None:
         except ChangeConflict:
             return
         except CoterieError as error:
-            logger.debug("the cluster is not formed yet: %s", error)
+            logger.debug(
+                "the cluster is not formed yet: %s", error, extra={"event": "cluster-not-formed"}
+            )
 
 
 async def forming_goal(
@@ -81,6 +83,6 @@ def explain_protocol(node: str, condition: Condition, wanted: int) -> str:
     if not condition.slowest:
         return f"node {node!r} {at_most}: run a newer version of coterie there"
     return (
-        f"program {condition.slowest!r} at node {node!r} {at_most}: run a newer version of coterie"
-        " there, or end it and wait for a lease"
+        f"program {condition.slowest!r} at node {node!r} {at_most}: end it, or start it with a newer"
+        " version of coterie"
     )

@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from coterie.mutex.quorum.leased.configuration import Configuration, Member
     from coterie.process import Event, Outbox, ProcessId
 
+_DOING = {
+    Phase.INSTALL: "configuration {} goes to its voters",
+    Phase.MOVE: "the voters of configuration {} abstain yet",
+    Phase.CLOSE: "what was before configuration {} comes to its end",
+    Phase.DECIDE: "deciding what follows configuration {}",
+    Phase.OVER: "configuration {} is complete",
+}
 TELLS = (Accepted, Closed, Condition, Promise, Refused)
 
 
@@ -130,23 +137,17 @@ class Change:
     def progress(self) -> str:
         """Say what the change waits for just now."""
         number = self._newest().number
+        waits = []
+        if missing := self.missing():
+            named = ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
+            they = "they have" if len(missing) > 1 else "it has"
+            waits.append(f"waiting for {named}: {they} not adopted configuration {number}")
         lagging = max((heard.condition.lagging for heard in self.changer.heard), default=0)
-        missing = self.missing()
-        named = ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
-        they = "they have" if len(missing) > 1 else "it has"
-        awaited = f"waiting for {named}: {they} not adopted configuration {number}"
-        match self.changer.phase:
-            case Phase.MOVE if lagging:
-                return f"configuration {number}: {lagging} programs have not moved to it yet"
-            case Phase.MOVE:
-                return awaited if missing else f"configuration {number}: its voters abstain yet"
-            case Phase.CLOSE:
-                left = f" of {lagging} programs" if lagging else ""
-                return f"configuration {number}: waiting for leases{left} from before it to end"
-            case Phase.DECIDE:
-                return f"deciding what follows configuration {number}"
-            case _:
-                return awaited if missing else f"configuration {number} goes to its voters"
+        if lagging:
+            waits.append(f"{lagging} programs have not moved to configuration {number} yet")
+        if not waits:
+            waits.append(_DOING[self.changer.phase].format(number))
+        return "; ".join(waits)
 
     def _names(self) -> dict[ProcessId, tuple[str, str]]:
         """Return the name and the address of every voter that the changer may talk to."""
@@ -202,7 +203,8 @@ class Change:
         answer = decode_from_voter(frame)
         if isinstance(answer, TELLS):
             for configuration in _named_in(answer):
-                check_decided(configuration)
+                if configuration != self._newest():  # that was checked when it came
+                    check_decided(configuration)
             self._host.receive(seat, answer)
 
     def _send(self, seat: ProcessId, frame: Any) -> None:

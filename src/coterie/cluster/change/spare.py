@@ -72,7 +72,12 @@ async def _membership(place: Place, visit: Visit, storage: Storage) -> Membershi
     except Unavailable as error:
         if known is None:
             raise
-        logger.warning("node %s goes by what it knew when it ended: %s", place.node, error)
+        logger.warning(
+            "node %s goes by what it knew when it ended: %s",
+            place.node,
+            error,
+            extra={"event": "membership-recalled"},
+        )
         return known
     _check(learnt)
     replace(path, msgspec.msgpack.encode(learnt))

@@ -283,6 +283,7 @@ class Classic:
             self.algorithm.name,
             ", ".join(self.algorithm.assumes) or "nothing",
             ", ".join(self.algorithm.tolerates) or "nothing else",
+            extra={"event": "classic-node-starts"},
         )
         lease = self.membership.settings.lease
         self._patience = asyncio.get_running_loop().call_later(lease, self._miss_strangers)
@@ -361,7 +362,9 @@ class Classic:
         self._tape.note_told(lock, event)
         if isinstance(event, Elected):
             leader = self.membership.members[event.leader - 1].name
-            logger.info("node %s follows node %s", self.name, leader)
+            logger.info(
+                "node %s follows node %s", self.name, leader, extra={"event": "leader-followed"}
+            )
         self._program.event(lock, event)
 
     def _deliver(self, peer: ProcessId, letter: Letter) -> None:
@@ -389,7 +392,7 @@ class Classic:
         if peer in self._strangers:
             self._strangers.remove(peer)
             if not self._strangers:
-                logger.info("node %s has met all others", self.name)
+                logger.info("node %s has met all others", self.name, extra={"event": "nodes-met"})
         self._find(peer)  # it was connected before it was missed, and lets us in after that
         self._begin_if_able()
 
@@ -427,13 +430,14 @@ class Classic:
                 self.name,
                 self.algorithm.name,
                 self.missing,
+                extra={"event": "node-waits"},
             )
 
     def _lose(self, peer: ProcessId) -> None:
         if peer in self.lost:
             return
         name = self.peers[peer].name
-        logger.error("node %s is lost to node %s", name, self.name)
+        logger.error("node %s is lost to node %s", name, self.name, extra={"event": "node-lost"})
         self.lost.add(peer)
         self._report(peer)
         self._program.lost(name)
@@ -468,7 +472,12 @@ class Classic:
         """
         if peer not in self.lost or (self.tolerates(CRASH) and not self.elects):
             return
-        logger.warning("node %s is back at node %s", self.peers[peer].name, self.name)
+        logger.warning(
+            "node %s is back at node %s",
+            self.peers[peer].name,
+            self.name,
+            extra={"event": "node-back"},
+        )
         self.lost.discard(peer)
         self._elect()
 
@@ -497,7 +506,9 @@ class Classic:
                 f"node {name!r} was restarted: {self.algorithm.name} does not tolerate"
                 f" restarts{only}; restart all nodes"
             )
-        logger.warning("node %s has returned to node %s", name, self.name)
+        logger.warning(
+            "node %s has returned to node %s", name, self.name, extra={"event": "node-returned"}
+        )
         self._report(peer)  # the start that was watched is over, whether it was missed or not
         was_lost = peer in self.lost
         self.lost.discard(peer)
@@ -511,7 +522,7 @@ class Classic:
         if self.has_failed:
             return
         self.has_failed = True
-        logger.critical("node %s ends: %s", self.name, reason)
+        logger.critical("node %s ends: %s", self.name, reason, extra={"event": "node-ends"})
         for running in self.processes.values():
             running.host.stop()
         self._program.failure(Unavailable(reason))

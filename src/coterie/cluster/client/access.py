@@ -168,7 +168,9 @@ class Visit:
 
         links = self._links.add(Links(self.security, identity, self._ways))
         home = system.random().choice(membership.seats)
-        return ParticipantHost(membership, identity, home, links, upcalls, lease=lease)
+        return ParticipantHost(
+            membership, identity, home, links, upcalls, lease=lease, ask_again=self.learn
+        )
 
     def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
         """Try what the user wrote, in case nodes are seen at other addresses from here."""

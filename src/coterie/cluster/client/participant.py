@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections import Counter
@@ -16,7 +17,7 @@ from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import no_votes
 from coterie.cluster.voter.frames import Abstention, GetAbstention
 from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.errors import NoQuorum, ProtocolError
+from coterie.errors import CoterieError, NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
 from coterie.mutex.quorum.leased.frames import (
     Ack,
@@ -31,7 +32,7 @@ from coterie.mutex.quorum.leased.frames import (
 from coterie.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     import msgspec
 
@@ -143,6 +144,7 @@ class ParticipantHost:
         upcalls: Upcalls,
         *,
         lease: float | None = None,
+        ask_again: Callable[[], Awaitable[Membership]] | None = None,
     ) -> None:
         """Begin to call the voters.
 
@@ -153,8 +155,11 @@ class ParticipantHost:
             lines: Makes the line to each voter.
             upcalls: What goes up to the program.
             lease: A lease of its own, shorter than that of the cluster.
+            ask_again: Finds out the configuration, where voters that are known are gone.
         """
         self.membership = membership
+        self._ask_again = ask_again
+        self._is_watched = False  # whether voters that are known are gone
         self.identity = identity
         self.participant = participant(membership.configuration, home, lease)
         self.received: Counter[str] = Counter()
@@ -170,6 +175,7 @@ class ParticipantHost:
         self._host.start(clock.number())
         self.lines: dict[ProcessId, Line] = {}
         self._call_voters(membership)
+        self._watch()
 
     @property
     def quorums(self) -> Coterie:
@@ -227,6 +233,7 @@ class ParticipantHost:
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
+        self._tasks.cancel()
         self._host.step(self.participant.close)
         self._host.stop()
 
@@ -335,12 +342,13 @@ class ParticipantHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case Reply() | Ack() | Answer() | Nack():
-                if voter not in self.participant.sessions.voters:
+                sessions = self.participant.sessions
+                if voter not in sessions.voters:
                     return  # it votes no more, and its line is being closed
                 self._host.step(self.participant.receive, voter, frame)
                 self.age()  # where the frame has moved the clock, time goes on from there
-                uplink = self.participant.sessions.uplink(voter)
-                if uplink.grace and voter not in self._abstentions:
+                is_left = voter not in sessions.voters  # that was the last word to hear from it
+                if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
                     self.ask_why([voter])
             case NewConfiguration(configuration):
                 _check(configuration)
@@ -402,11 +410,33 @@ class ParticipantHost:
                 self._leave_others()
             case Moved(configuration):
                 self.membership = self.membership.after(configuration)
-                logger.info("votes are counted by configuration %d", configuration.number)
+                self._watch()
+                logger.info(
+                    "votes are counted by configuration %d",
+                    configuration.number,
+                    extra={"event": "configuration-used"},
+                )
             case Forgotten(voter):
                 self._leave(voter)
             case _:
                 self._upcalls.tell(event)
+
+    def _watch(self) -> None:
+        """Look after voters that go, from the first configuration on that can be changed."""
+        if self._ask_again is not None and self.membership.decided and not self._is_watched:
+            self._is_watched = True
+            self._tasks.run(self._stay_informed(self._ask_again))
+
+    async def _stay_informed(self, ask: Callable[[], Awaitable[Membership]]) -> None:
+        """Ask again if no quorum can be reached: all voters may have been replaced meanwhile."""
+        while True:
+            await asyncio.sleep(self.lease)
+            if self.reaches_a_quorum():
+                continue
+            with contextlib.suppress(CoterieError):
+                found = await ask()
+                voter = self.participant.sessions.voters[0]
+                self.receive(voter, NewConfiguration(found.configuration))
 
     def _leave_others(self) -> None:
         """Leave the voters of a configuration that was awaited and has been overtaken."""
@@ -461,7 +491,18 @@ class InsideLine:
         self._identity = identity.name
         self._connected = connected
         self._loop = asyncio.get_running_loop()
-        hello = Hello(PROTOCOL, "", "", "participant", identity.name, identity.label, b"")
+        known = voting.membership.configuration.number
+        hello = Hello(
+            PROTOCOL,
+            "",
+            "",
+            "participant",
+            identity.name,
+            identity.label,
+            b"",
+            newest=PROTOCOL,
+            number=known,
+        )
         self._back = _Back(receive, self._loop)
         self._number = voting.attach(hello, self._back)
         self.is_up = True

@@ -304,7 +304,11 @@ class Host:
                 # value that is saved once more is as good as saved at the first try, so nothing is
                 # in doubt.
                 if not self._lacks_descriptors:
-                    logger.warning("cannot save now, and try again: %s", error)
+                    logger.warning(
+                        "cannot save now, and try again: %s",
+                        error,
+                        extra={"event": "save-postponed"},
+                    )
                 self._lacks_descriptors = True
                 self._postpone(out)
                 return False

@@ -177,7 +177,12 @@ class StoreNode:
     # Links
 
     def _lose(self, peer: ProcessId) -> None:
-        logger.warning("site %s is lost to site %s", self._peers[peer].name, self.name)
+        logger.warning(
+            "site %s is lost to site %s",
+            self._peers[peer].name,
+            self.name,
+            extra={"event": "site-lost"},
+        )
         self.lost.add(peer)
 
     def _meet_again(self, peer: ProcessId, incarnation: int) -> None:
@@ -187,10 +192,11 @@ class StoreNode:
             self._peers[peer].name,
             self.name,
             incarnation,
+            extra={"event": "site-returned"},
         )
 
     def _note_refusal(self, reason: str) -> None:
-        logger.error("site %s is refused: %s", self.name, reason)
+        logger.error("site %s is refused: %s", self.name, reason, extra={"event": "site-refused"})
 
     def _send(self, peer: ProcessId, message: Any) -> None:
         """Send, unless the peer is away for long: sites ask again for what gets lost.
@@ -206,7 +212,12 @@ class StoreNode:
             self.lost.remove(peer)
         content = encode(message)
         if len(content) > CONTENT_BYTES_MAX:  # it would end the link, and each one after it
-            logger.error("site %s cannot send %s bytes at once", self.name, f"{len(content):,}")
+            logger.error(
+                "site %s cannot send %s bytes at once",
+                self.name,
+                f"{len(content):,}",
+                extra={"event": "message-too-large"},
+            )
             return
         link.send(STORE, content)
 
@@ -218,7 +229,10 @@ class StoreNode:
             raise
         except Exception as error:
             logger.exception(
-                "site %s cannot take what site %s has sent", self.name, self._peers[peer].name
+                "site %s cannot take what site %s has sent",
+                self.name,
+                self._peers[peer].name,
+                extra={"event": "message-failed"},
             )
             raise ProtocolError(f"a message that makes no sense here: {error!r}") from error
         if self._doubted or self.site.journal.ready:
@@ -227,7 +241,12 @@ class StoreNode:
     # Disk
 
     def _fail(self, error: OSError) -> None:
-        logger.critical("site %s takes no more part: it cannot write its log: %s", self.name, error)
+        logger.critical(
+            "site %s takes no more part: it cannot write its log: %s",
+            self.name,
+            error,
+            extra={"event": "site-failed"},
+        )
         self.has_ended = True
         failure = Unavailable(f"the site of node {self.name!r}: {error}")
         # Later, when the request whose step has failed is known as one that waits.
@@ -241,5 +260,10 @@ class StoreNode:
         if doubted == self._doubted:
             return
         for name in sorted(doubted - self._doubted):
-            logger.warning("site %s is in doubt about transaction %s", self.name, name)
+            logger.warning(
+                "site %s is in doubt about transaction %s",
+                self.name,
+                name,
+                extra={"event": "transaction-in-doubt"},
+            )
         self._doubted = doubted

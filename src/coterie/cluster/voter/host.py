@@ -122,6 +122,7 @@ class HostedVoter:
             return
         if self.voter.configuration is None:  # a spare, unless its disk knows better
             self.voter.start(system.secret(16).hex(), out)
+            self.voter.advance(clock.number())  # about where those of the voters are
             return
         self.recovers = self._has_disk and not out.saved and not self._new_cluster
         by_time = self._number_by_time()
@@ -276,10 +277,20 @@ class VoterHost:
         self.host.start(clock.number())
         self._runs = True
         if self._hosted.resumed:
-            logger.info("node %s goes on with %d sessions", self.node, len(self._numbers))
+            logger.info(
+                "node %s goes on with %d sessions",
+                self.node,
+                len(self._numbers),
+                extra={"event": "node-resumes"},
+            )
         elif self.voter.abstains() and not self.recovers:
             seconds = self.voter.abstains_until - self.started
-            logger.info("node %s abstains from voting for %.2f s", self.node, seconds)
+            logger.info(
+                "node %s abstains from voting for %.2f s",
+                self.node,
+                seconds,
+                extra={"event": "node-abstains"},
+            )
 
     def _recall(self) -> Memory | None:
         """Take what an orderly end has left, if it is of the configuration that is on disk."""
@@ -337,7 +348,12 @@ class VoterHost:
         try:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
         except OSError as error:
-            logger.warning("node %s abstains after its next start: %s", self.node, error)
+            logger.warning(
+                "node %s abstains after its next start: %s",
+                self.node,
+                error,
+                extra={"event": "state-not-saved"},
+            )
 
     # Connections
 
@@ -348,7 +364,7 @@ class VoterHost:
                 "this cluster runs the leased lock, and a node of a classic one has called"
             )
         required = self.membership.configuration.protocol
-        if (hello.newest or hello.protocol) < required:
+        if hello.highest < required:
             # The configuration came while it was in the handshake; the next one tells it the reason.
             raise ProtocolError(_too_old(hello.label, required))
         if hello.role in ("admin", "operator"):
@@ -386,8 +402,10 @@ class VoterHost:
         if hello.role == "operator":
             self._operators[number] = hello.label
         if hello.role == "participant":
-            self._versions[hello.identity] = hello.newest or hello.protocol
+            self._versions[hello.identity] = hello.highest
             self.labels[hello.identity] = hello.label
+            if hello.number < self.membership.configuration.number:
+                self._announce([number])
             self.host.step(self.voter.connected, hello.identity)
 
     def _dismiss(self, number: ProcessId) -> None:
@@ -465,7 +483,7 @@ class VoterHost:
     def learn(self, configuration: Configuration) -> None:
         """Adopt a configuration, or show it to others if this node has no part in it."""
         _check_foreign(configuration)
-        before = self.voter.number
+        before, shown_before = self.voter.number, self.membership.configuration.number
         self.host.step(self.voter.adopt, configuration)
         if configuration.number > self._shown.configuration.number:
             self._shown = self._founded.after(configuration)
@@ -478,13 +496,20 @@ class VoterHost:
                 self.node,
                 configuration.number,
                 self.node,
+                extra={"event": "node-not-voter"},
             )
         if self.voter.number > before:
             names = ", ".join(member.name for member in configuration.members)
             logger.info(
-                "node %s has adopted configuration %d: %s", self.node, self.voter.number, names
+                "node %s has adopted configuration %d: %s",
+                self.node,
+                self.voter.number,
+                names,
+                extra={"event": "configuration-adopted"},
             )
         self._end_old_connections()
+        if self.membership.configuration.number > shown_before:
+            self._announce(self._numbers.values())
 
     def _version(self, identity: str) -> int:
         """Return the protocol that a participant speaks; after our restart the lowest that it may."""
@@ -502,7 +527,12 @@ class VoterHost:
             line = self.lines.get(number)
             if isinstance(line, Connection) and self._version(identity) < required:
                 reason = _too_old(self.labels[identity], required)
-                logger.warning("node %s ends a connection: %s", self.node, reason)
+                logger.warning(
+                    "node %s ends a connection: %s",
+                    self.node,
+                    reason,
+                    extra={"event": "program-too-old"},
+                )
                 line.close(reason)
 
     def _find_slowest(self) -> None:
@@ -512,6 +542,16 @@ class VoterHost:
         """
         spoken = [(self._version(name), label) for name, label in self.labels.items()]
         self.voter.protocol, self.voter.slowest = min([(PROTOCOL, ""), *spoken])
+
+    def _announce(self, programs: Iterable[ProcessId]) -> None:
+        """Tell programs of the newest configuration, also those that have nothing to say just now.
+
+        One that hears of no change for long could find none of the voters that it knows.
+        """
+        newest = self.membership.decided
+        if newest is not None:
+            for number in programs:
+                self._send(number, NewConfiguration(newest))
 
     def _receive_from_operator(
         self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
@@ -527,14 +567,16 @@ class VoterHost:
             case Impose(configuration):
                 _check_foreign(configuration)
                 self.host.step(self.voter.impose, configuration)
+                self._announce(self._numbers.values())
                 logger.critical(
                     "node %s goes on by configuration %d, which was not decided",
                     self.node,
                     configuration.number,
+                    extra={"event": "configuration-forced"},
                 )
                 self._end_old_connections()
-            case BreakHold(lock):
-                self._break(number, lock)
+            case BreakHold():
+                self._break(number, frame)
             case Reach(name, address):
                 self._reach(name, address, partial(self._send, number))
             case Query() | Close() | Prepare() | Accept():
@@ -543,10 +585,11 @@ class VoterHost:
                 self._find_slowest()
                 self.host.step(self.voter.receive, number, frame)
 
-    def _break(self, number: ProcessId, lock: str) -> None:
+    def _break(self, number: ProcessId, order: BreakHold) -> None:
         """End the holds of a lock, as far as this node has given its vote to them."""
-        ballot = self.voter.ballots.get(lock)
-        owners = [owner.claim.participant for owner in ballot.owners] if ballot else []
+        lock = order.lock
+        tenures = self.voter.revocable(lock, order.participants, order.token)
+        owners = [tenure.claim.participant for tenure in tenures]
         spoken = {name: self._version(name) for name in owners}
         labels = {name: self.labels.get(name, "unknown") for name in owners}
         too_old = tuple(labels[name] for name in owners if spoken[name] < PROTOCOL)
@@ -558,8 +601,9 @@ class VoterHost:
                 self._operators[number],
                 lock,
                 ", ".join(told),
+                extra={"event": "hold-broken"},
             )
-            self.host.step(self.voter.revoke, lock)
+            self.host.step(self.voter.revoke, lock, tenures)
         self._send(number, HoldBroken(told, too_old))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:

@@ -55,6 +55,7 @@ class Node:
         `program` collects the figures of the program that the node is part of; `on_failure` is
         called when the disk has failed, and the node votes no more.
         """
+        config.security.operator_bytes()  # now, and not when the first operator calls
         self.name = name
         self.config = config
         self._options = config.options(name)
@@ -100,6 +101,7 @@ class Node:
                 " day is right to %g s",
                 self.name,
                 error,
+                extra={"event": "node-without-disk"},
             )
 
     def _begin(self) -> None:
@@ -121,6 +123,7 @@ class Node:
                 decided.configuration.number,
                 ", ".join(sorted(names)),
                 ", ".join(sorted(written)),
+                extra={"event": "file-differs"},
             )
 
     def _introduce_spare(self, decided: Membership) -> None:
@@ -133,6 +136,7 @@ class Node:
                 self.name,
                 number,
                 self.name,
+                extra={"event": "spare-of-voter"},
             )
         else:
             logger.info(
@@ -140,6 +144,7 @@ class Node:
                 " a voter",
                 self.name,
                 number,
+                extra={"event": "node-is-spare"},
             )
 
     @property
@@ -180,7 +185,12 @@ class Node:
             raise Unavailable(f"metrics of node {self.name!r} on {address}: {error}") from None
 
     def _fail(self, error: OSError) -> None:
-        logger.critical("node %s votes no more: it cannot save its bound: %s", self.name, error)
+        logger.critical(
+            "node %s votes no more: it cannot save its bound: %s",
+            self.name,
+            error,
+            extra={"event": "node-failed"},
+        )
         self._on_failure(Unavailable(f"node {self.name!r}: {error}"))
 
     async def stop(self) -> None:

@@ -56,6 +56,7 @@ async def recover(config: Config, voting: VoterHost) -> None:
                 " --new-cluster vouches that there is nothing to hear",
                 voting.node,
                 ", ".join(voting.awaited),
+                extra={"event": "node-recovers"},
             )
             done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -81,7 +82,13 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                 voting.raise_floor(_believable(answer.bound))
                 return
         except (OSError, ProtocolError, msgspec.MsgspecError) as error:
-            logger.debug("node %s cannot ask %s: %s", voting.node, member.name, error)
+            logger.debug(
+                "node %s cannot ask %s: %s",
+                voting.node,
+                member.name,
+                error,
+                extra={"event": "recovery-delayed"},
+            )
         await asyncio.sleep(RETRY_SECONDS)
 
 

@@ -58,7 +58,12 @@ class Complaints:
             self._left_out += 1
             return
         self._lines[address] += 1
-        logger.warning("connection with %s refused: %s", connection.peer, reason)
+        logger.warning(
+            "connection with %s refused: %s",
+            connection.peer,
+            reason,
+            extra={"event": "connection-refused"},
+        )
 
     def close(self) -> None:
         """End a period: log how many lines were left out in it, and begin the next one."""
@@ -68,6 +73,7 @@ class Complaints:
                 " are logged for an address",
                 self._left_out,
                 LINES_PER_ADDRESS_MAX,
+                extra={"event": "refusals-left-out"},
             )
         self._since = system.now()
         self._lines.clear()

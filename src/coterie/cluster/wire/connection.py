@@ -44,7 +44,12 @@ def _ignore(_: object) -> None:
 
 
 def _complain(connection: Connection, reason: str) -> None:
-    logger.warning("connection with %s refused: %s", connection.peer, reason)
+    logger.warning(
+        "connection with %s refused: %s",
+        connection.peer,
+        reason,
+        extra={"event": "connection-refused"},
+    )
 
 
 class EndOfTurn:
@@ -171,7 +176,11 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             # A defect of ours that the peer has found. It costs the peer its connection, and nothing
             # else: an event loop whose protocol raises would do no more, and not say what came.
-            logger.exception("connection with %s: a frame has made us stumble", self.peer)
+            logger.exception(
+                "connection with %s: a frame has made us stumble",
+                self.peer,
+                extra={"event": "frame-failed"},
+            )
             self.refuse(f"a frame that makes no sense here: {error!r}")
             return
         if rest < len(view) and not self.closed:

@@ -36,8 +36,13 @@ class Hello(Service, frozen=True):
     label: str  # for people: host:pid; of a peer its name
     challenge: bytes
     incarnation: int = 0  # of a peer: how many starts its disk has seen before this one
-    newest: int = 0  # the newest protocol that it speaks; 0: `protocol`
+    newest: int = 0  # the newest protocol that it speaks; less than `protocol`: that one
     number: int = 0  # of the configuration
+
+    @property
+    def highest(self) -> int:
+        """The newest protocol that the caller speaks."""
+        return max(self.protocol, self.newest)
 
 
 class Welcome(Service, frozen=True):

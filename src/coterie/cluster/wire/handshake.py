@@ -294,15 +294,12 @@ class Greeter:
 
     def _objection(self, hello: Hello) -> str | None:
         mine = self._credentials()
-        newest = hello.newest or hello.protocol
-        if hello.protocol > PROTOCOL or newest < max(OLDEST_PROTOCOL, mine.protocol):
-            spoken = f"protocol {hello.protocol}"
-            if newest > hello.protocol:
-                spoken = f"protocols {hello.protocol} to {newest}"
+        oldest, newest = max(OLDEST_PROTOCOL, mine.protocol), hello.highest
+        if hello.protocol > PROTOCOL or newest < oldest:
+            where = "at the caller" if newest < oldest else "on this node"
             return (
-                f"the caller speaks {spoken} and this node protocols"
-                f" {max(OLDEST_PROTOCOL, mine.protocol)} to {PROTOCOL}; run a version of coterie on"
-                " both that speaks one of them"
+                f"the caller speaks {_versions(hello.protocol, newest)} and this node"
+                f" {_versions(oldest, PROTOCOL)}: run a newer version of coterie {where}"
             )
         if hello.cluster not in ("", mine.cluster):
             wanted = legible(hello.cluster)
@@ -325,9 +322,13 @@ class Greeter:
             raise ProtocolError(f"{hello.label!r} claims an identity that is not its own")
 
 
+def _versions(oldest: int, newest: int) -> str:
+    return f"protocols {oldest} to {newest}" if newest > oldest else f"protocol {newest}"
+
+
 def _common_protocol(hello: Hello) -> int:
     """Return the newest protocol that both ends speak."""
-    return min(PROTOCOL, hello.newest or hello.protocol)
+    return min(PROTOCOL, hello.highest)
 
 
 def _another_secret(role: Role) -> str:

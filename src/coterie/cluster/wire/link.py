@@ -198,7 +198,7 @@ class Link:
         self._connection = connection
         self._unanswered_since = None
         self.trouble = ""
-        logger.info("link to %s is up", self.node)
+        logger.info("link to %s is up", self.node, extra={"event": "link-up"})
         try:
             self._connected(welcome)
             self.tried.set()
@@ -218,6 +218,8 @@ class Link:
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
-            logger.warning("link to %s is down: %s", self.node, trouble)
+            logger.warning(
+                "link to %s is down: %s", self.node, trouble, extra={"event": "link-down"}
+            )
         self.trouble = trouble
         self.tried.set()

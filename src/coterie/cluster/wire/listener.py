@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.wire.complaints import Complaints
@@ -25,6 +26,48 @@ UNPROVEN_SHARE = 8  # they take one in so many descriptors at most
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 logger = logging.getLogger("coterie.cluster")
+
+
+class Early(asyncio.Protocol):
+    """Takes what a caller sends before TLS has begun, for a connection that is to go over to it.
+
+    uvloop begins to read after `connection_made`, whatever that has said about it. The first bytes of
+    a caller in the same process are there by then, and those of others may be.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Prepare."""
+        self.connection = connection
+        self._data = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self.connection.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what came for TLS."""
+        self._data += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass on that the caller has gone."""
+        self.connection.connection_lost(exc)
+
+    def hand_over(self) -> None:
+        """Let TLS have what came before it had taken the transport over.
+
+        Its own beginning is due in the next turn, and so is this, before anything else is read.
+        """
+        tls = self.connection.transport.get_protocol()
+        if self._data and tls is not self:
+            asyncio.get_running_loop().call_soon(self._feed, cast("asyncio.BufferedProtocol", tls))
+
+    def _feed(self, tls: asyncio.BufferedProtocol) -> None:
+        while self._data and not self.connection.closed:
+            space = memoryview(tls.get_buffer(len(self._data)))
+            taken = min(len(space), len(self._data))
+            space[:taken] = self._data[:taken]
+            del self._data[:taken]
+            tls.buffer_updated(taken)
 
 
 class Listener:
@@ -74,32 +117,52 @@ class Listener:
         self._tls = self._security.server_context()
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                lambda: Connection(self._greet, self._forget, self._complaints.log),
+                self._begin,
                 self._listen.host,
                 self._listen.port,
             )
         except OSError as error:
             raise Unavailable(f"node {self._name!r} on {self._listen}: {error}") from None
-        logger.info("node %s listens on %s", self._name, self._listen)
+        logger.info(
+            "node %s listens on %s", self._name, self._listen, extra={"event": "node-listens"}
+        )
         if self._security.is_open and self._listen.host not in LOOPBACK:
             logger.warning(
                 "node %s has neither a secret nor TLS: any program that reaches it may lock",
                 self._name,
+                extra={"event": "node-unprotected"},
             )
 
-    def _greet(self, connection: Connection) -> None:
-        if self._closed:  # it was accepted just before
-            connection.abort("the node ends")
-            return
-        self._make_room()
-        self._unproven[connection] = None
+    def _begin(self) -> asyncio.Protocol:
+        """Make what takes a connection that is being accepted."""
         if self._tls is None:
+            return Connection(self._greet, self._forget, self._complaints.log)
+        greet = partial(self._greet_encrypted, self._tls)
+        early = Early(Connection(lambda _: greet(early), self._forget, self._complaints.log))
+        return early
+
+    def _greet(self, connection: Connection) -> None:
+        if self._take_in(connection):
             self._greeter.greet(connection)
+
+    def _greet_encrypted(self, tls: ssl.SSLContext, early: Early) -> None:
+        if not self._take_in(early.connection):
             return
-        connection.transport.pause_reading()  # what comes next is for TLS
-        task = asyncio.get_running_loop().create_task(self._encrypt(connection, self._tls))
+        early.connection.transport.pause_reading()  # what comes next is for TLS
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._encrypt(early.connection, tls))
+        loop.call_soon(early.hand_over)  # its turn is after that of the task
         self._encrypting[task] = None
         task.add_done_callback(self._encrypting.pop)
+
+    def _take_in(self, connection: Connection) -> bool:
+        """Count a connection among those in the handshake; return False if it is too late."""
+        if self._closed:  # it was accepted just before
+            connection.abort("the node ends")
+            return False
+        self._make_room()
+        self._unproven[connection] = None
+        return True
 
     def _make_room(self) -> None:
         """End the oldest handshakes, if there are too many: a caller in earnest takes a moment.
@@ -140,7 +203,12 @@ class Listener:
         self._unproven.pop(connection, None)
         self._connections[connection] = hello
         logger.log(
-            _level(hello), "%s %r connected from %s", hello.role, hello.label, connection.peer
+            _level(hello),
+            "%s %r connected from %s",
+            hello.role,
+            hello.label,
+            connection.peer,
+            extra={"event": "program-connected"},
         )
         self._admit(connection, hello)
 
@@ -148,7 +216,14 @@ class Listener:
         self._unproven.pop(connection, None)
         hello = self._connections.pop(connection, None)
         if hello is not None:
-            logger.log(_level(hello), "%s %r disconnected: %s", hello.role, hello.label, reason)
+            logger.log(
+                _level(hello),
+                "%s %r disconnected: %s",
+                hello.role,
+                hello.label,
+                reason,
+                extra={"event": "program-disconnected"},
+            )
 
     async def close(self) -> None:
         """Listen no more, and end all connections."""

@@ -386,7 +386,7 @@ class DeadlockSearch:
             if self._is_ours(suspicion):
                 again = await self._ask(suspicion.locks())
                 if suspicion.stands(again) and (error := self._waits.give_way(suspicion)):
-                    logger.info("%s", error)
+                    logger.info("%s", error, extra={"event": "deadlock-broken"})
 
     def _is_ours(self, suspicion: Suspicion) -> bool:
         victim = suspicion.victim

@@ -235,7 +235,9 @@ class Desk:
             return  # it was not quite open: that fails
         self._ready.clear()
         self.sound_until = -math.inf
-        logger.warning("%s: the session is lost: %s", self._server, reason)
+        logger.warning(
+            "%s: the session is lost: %s", self._server, reason, extra={"event": "session-lost"}
+        )
         for lock, bid in list(self.bids.items()):
             if bid.state is State.KEPT:
                 self._forget(lock)

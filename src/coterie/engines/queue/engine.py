@@ -140,7 +140,12 @@ class QueueEngine:
         try:
             mail = decode(letter)
         except msgspec.DecodeError as error:
-            logger.warning("%s: a letter that cannot be read: %s", self.server, error)
+            logger.warning(
+                "%s: a letter that cannot be read: %s",
+                self.server,
+                error,
+                extra={"event": "letter-unreadable"},
+            )
             return
         match mail:
             case Knock(lock):

@@ -166,6 +166,7 @@ class RedisServer:
                 "%s has replicas: a failover may lose locks that are held, and then two programs hold"
                 " one at the same time. Where that must not be, use etcd:// or coterie://",
                 self,
+                extra={"event": "replicas-found"},
             )
 
 

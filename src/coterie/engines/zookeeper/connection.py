@@ -138,7 +138,7 @@ class Journal:
         """Note why there is no connection."""
         if values:
             self.trouble = str(values[-1]).removeprefix("socket connection error: ")
-        logger.debug(text, *values)
+        logger.debug(text, *values, extra={"event": "zookeeper-warning"})
 
     def debug(self, text: str, *values: Any) -> None:
         """Leave aside what kazoo says about each request."""
@@ -147,7 +147,7 @@ class Journal:
 
     def exception(self, text: str, *values: Any) -> None:
         """Note an error within kazoo."""
-        logger.debug("%s: %r", text % values, sys.exc_info()[1])
+        logger.debug("%s: %r", text % values, sys.exc_info()[1], extra={"event": "zookeeper-error"})
 
 
 class Connection:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.stack.workloads.changes import (
+    Changes,
+    ChangesAndCrashes,
+    ChangesAndDisks,
+    ChangesAndPauses,
+    ChangesAndResets,
+)
 from coterie.stack.workloads.classic import (
     ClassicLocks,
     CrashingClassics,
@@ -63,4 +70,9 @@ WORKLOADS: dict[str, type[Workload]] = {
     "far-store": FarBank,
     "leaders": Leaders,
     "leaders-apart": ApartLeaders,
+    "changes": Changes,
+    "change-crashes": ChangesAndCrashes,
+    "change-pauses": ChangesAndPauses,
+    "change-resets": ChangesAndResets,
+    "change-disks": ChangesAndDisks,
 }

@@ -34,6 +34,8 @@ class Workload(ABC):
     longest_leases: ClassVar[float] = 2.5  # that a fault lasts at most
     faults_most: ClassVar[int] = 10
     must_end: ClassVar[bool] = True  # all requests are granted in the end
+    spares: ClassVar[tuple[str, ...]] = ()  # nodes that are not in the file
+    administrators: ClassVar[tuple[str, ...]] = ()  # programs that change the cluster
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""

@@ -209,7 +209,12 @@ class Store:
         """Wait before another try, at random, so that two that met once do not meet again."""
         bound = PAUSE_SECONDS * 2 ** min(failures - 1, DOUBLINGS_MAX)
         seconds = system.random().random() * bound
-        logger.debug("%s; trying again in %.1f ms", conflict, seconds * 1000)
+        logger.debug(
+            "%s; trying again in %.1f ms",
+            conflict,
+            seconds * 1000,
+            extra={"event": "transaction-retried"},
+        )
         await asyncio.sleep(seconds)
 
     def oldest(self) -> Oldest | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import field
 
-from coterie.errors import MisuseError, ProtocolError
+from coterie.errors import MisuseError
 from coterie.mutex.quorum.leased.bid import Bid, Share, State
 from coterie.mutex.quorum.leased.configuration import Configuration
 from coterie.mutex.quorum.leased.frames import (
@@ -101,7 +101,7 @@ def participant(
     """
     own = _own_settings(configuration.settings, lease)
     sessions = Sessions(own, shortened=lease is not None)
-    return Participant(configuration, own, sessions, home, lease)
+    return Participant(configuration, own, sessions, home, None if lease is None else own.lease)
 
 
 def _own_settings(settings: Settings, lease: float | None) -> Settings:
@@ -115,7 +115,7 @@ class Participant(msgspec.Struct, array_like=True):
     settings: Settings  # of that, with its own lease
     sessions: Sessions
     home: ProcessId  # the voter whose quorum is asked first
-    lease: float | None = None  # its own, if it is shorter than that of all
+    lease: float | None = None  # its own, if it is shorter than that of all; it never grows
     next: Configuration | None = None  # the newest it knows, if it cannot count by it yet
     requests: int = 0  # made so far, over all locks
     bids: dict[str, Bid] = field(default_factory=dict)  # locks that are not idle
@@ -324,21 +324,23 @@ class Participant(msgspec.Struct, array_like=True):
     # What happens to it
 
     def receive(self, voter: ProcessId, frame: Downward, out: Outbox[Frame]) -> None:
-        """Handle a frame from a voter."""
-        if voter not in self.sessions.voters:
-            raise ProtocolError(f"process {voter} is not a voter, and sent {frame}")
+        """Handle a frame from a voter, or a configuration that any process has sent."""
         self._check_clock(out)
+        # Frames of a voter that was forgotten may still be on their way, and mean nothing any more.
+        is_known = voter in self.sessions.voters
         match frame:
             case Reply() | Ack() | Answer() | Nack():
-                self._take(voter, frame, out)
+                if is_known:
+                    self._take(voter, frame, out)
             case NewConfiguration(configuration):
                 self._learn(configuration, out)
             case Stale(configuration):
                 self._learn(configuration, out)
-                if configuration.number <= self.configuration.number:
+                if is_known and configuration.number <= self.configuration.number:
                     self.sessions.send_again(voter, out)  # we have moved since
             case Behind(number):
-                self._bring_up(voter, number, out)
+                if is_known:
+                    self._bring_up(voter, number, out)
         self._finish(out)
 
     def _take(
@@ -785,6 +787,10 @@ class Participant(msgspec.Struct, array_like=True):
         """19.4: count by the next configuration from now on, for all locks at once."""
         self.configuration, self.next = following, None
         self.settings = _own_settings(following.settings, self.lease)
+        if self.lease is not None:
+            # Voters that were told of a lease expire the session by it, whatever the lease of all
+            # becomes. So one that had to become shorter stays so.
+            self.lease = self.settings.lease
         self.sessions.know(following.number, following.seats)
         self.sessions.move(self.settings, out.now)
         for lock, bid in sorted(self.bids.items()):

@@ -1,0 +1,295 @@
+"""Clusters whose voters, weights and leases are changed while programs take their locks.
+
+Besides the nodes of the file there are spares, and administrators that want something else again and
+again: some give up, some die, two of them compete. Nodes that were removed run on, with the disks they
+have, or are installed again; one that has lost its disk is replaced under its name. When all faults are
+over one administrator goes on, and no program may lose a hold by what it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from coterie.cluster.config import Config, NodeOptions
+from coterie.cluster.membership import Address
+from coterie.cluster.voter.node import Node
+from coterie.cluster.wire.security import Security
+from coterie.errors import ChangeConflict, CoterieError, Unavailable
+from coterie.locks.connection import connect
+from coterie.stack import faults
+from coterie.stack.monitors import ConfigurationMonitor
+from coterie.stack.workloads.administrator import (
+    LEASE_SHARES,
+    Administrator,
+    Sight,
+    change,
+    identified,
+    look,
+)
+from coterie.stack.workloads.locks import LeasedLocks
+from coterie.stack.workloads.workload import PORT
+from coterie.stack.world import ViolationError
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from coterie.cluster.membership import Membership
+    from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.stack.scene import Scene
+    from coterie.stack.world.machine import Process
+
+CALM_LEASES, CALM_SECONDS = 3, 2  # after the last fault, until the last administrator begins
+CALM_CHANGES = 2  # that have to succeed then
+
+
+class Changes(LeasedLocks):
+    """Everything that can be changed, and everything that can go wrong."""
+
+    sizes: ClassVar[tuple[int, ...]] = (3, 3, 4, 5)
+    kinds: ClassVar[tuple[str, ...]] = faults.LEASED
+    names = ("a", "b")
+    uses = ("exclusive", "exclusive", "exclusive", "shared", "try", "timeout", "short", "all")
+    spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3", "s4")
+    administrators: ClassVar[tuple[str, ...]] = ("admin1", "admin2")
+
+    def __init__(self, scene: Scene) -> None:
+        """Prepare for one run."""
+        super().__init__(scene)
+        self._machines = [*self.nodes, *self.spares]
+        self._seats = self.plan.nodes  # that were given to voters so far
+        self._installed: set[str] = set(self.spares)  # nodes that have joined a running cluster
+        self._remembered: dict[str, Membership] = {}  # on the disk of each of those
+        self._running: dict[str, Node] = {}
+        self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
+        self._decisions = ConfigurationMonitor(self.world)
+        self._settled_at = float("inf")
+        self.scene.locks.lease = self.plan.lease * max(LEASE_SHARES)
+
+    def start(self) -> None:
+        """Put everything on stage; the last changes are made while programs go on."""
+        super().start()
+        self.stop_at += 2 * CALM_CHANGES * self.plan.lease
+        for name in self.spares:
+            self.scene.cast(name, self.node, is_node=True)
+        for name in self.administrators:
+            self.scene.cast(name, self._administer, is_node=False)
+        for name in (*self.spares, *self.administrators):
+            self.scene.start(name)
+
+    # Nodes
+
+    async def node(self, process: Process) -> None:
+        """Vote, as a node of the file or as one that has joined later."""
+        over = self.scene.end_of(process)
+        failures: list[Unavailable] = []
+
+        def fail(failure: Unavailable) -> None:
+            failures.append(failure)
+            over.set()
+
+        config = self.parsed
+        if process.name in self._installed:
+            joined = await self._join(process, over)
+            if joined is None:
+                return
+            config = joined
+        new = process.life == 1
+        node = Node(config, process.name, new_cluster=new, on_failure=fail)
+        await node.start()
+        self._running[process.name] = node
+        voter = node.voting.voter
+        self._decisions.started(process.name, voter.identity, voter.number)
+        try:
+            await over.wait()
+            if failures:
+                raise failures[0]
+        finally:
+            await node.stop()
+
+    async def _join(self, process: Process, over: asyncio.Event) -> Config | None:
+        """Find the cluster by what the disk remembers, or by asking; None: all is over before."""
+        name, data = process.name, process.machine.disk.folder / "data"
+        if not (data / "identity").exists():
+            self._remembered.pop(name, None)
+        while name not in self._remembered:
+            sight = await self._look()
+            if over.is_set():
+                return None
+            if sight.membership is not None and sight.present is not None:
+                self._remembered[name] = sight.membership
+                break
+            await asyncio.sleep(0.2)
+        options = NodeOptions(Address(name, PORT), None, data)
+        return Config(self._remembered[name], Security(), {name: options})
+
+    async def _look(self) -> Sight:
+        return await look(self._machines, PORT, "stack", Security())
+
+    def _look_at_nodes(self) -> None:
+        """Judge what the nodes have adopted."""
+        for name, node in self._running.items():
+            voter = node.voting.voter
+            if self.scene.process(name) is not None and voter.configuration is not None:
+                self._decisions.saw(name, voter.configuration)
+                self._decisions.adopted(voter.identity, voter.number)
+
+    # Programs
+
+    async def program(self, process: Process) -> None:
+        """Take locks; some programs know only one node of the file, which may be removed."""
+        random = self.scene.random(process)
+        known = random.sample(self.nodes, random.choice((1, len(self.nodes))))
+        url = "coterie://" + ",".join(f"{name}:{PORT}" for name in known)
+        async with connect(url) as coordinator, asyncio.TaskGroup() as group:
+            for number in range(random.choice((1, 1, 2))):
+                group.create_task(self._use(process, coordinator, number))
+
+    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
+        """Accept no loss when the first change after all faults is long complete."""
+        if self.world.now > self._settled_at + 2 * self.plan.lease:
+            super()._judge_error(process, use, error)
+
+    def _lease_of(self, use: str) -> float:
+        return min(LEASE_SHARES) * super()._lease_of(use)
+
+    # Administrators
+
+    async def _administer(self, process: Process) -> None:
+        random, lease = self.scene.random(process), self.plan.lease
+        administrator = Administrator(random, lease, PORT, self._new_seat)
+        calm_from = self.plan.quiet_from + CALM_LEASES * lease + CALM_SECONDS
+        while self.world.now < self.plan.quiet_from:
+            await asyncio.sleep(random.expovariate(1) * lease * 0.7)
+            try:
+                async with asyncio.timeout(lease * random.uniform(0.2, 8)):
+                    await self._change(process, administrator, random)
+            except (CoterieError, OSError, TimeoutError) as error:
+                self._note(process, f"gives up a change: {error!r}")
+                self.scene.counts[f"{type(error).__name__} of a change"] += 1
+        if process.name == self.administrators[0]:
+            await asyncio.sleep(max(0.0, calm_from - self.world.now))
+            await self._administer_in_peace(process, administrator, random)
+
+    async def _administer_in_peace(
+        self, process: Process, administrator: Administrator, random: Random
+    ) -> None:
+        """Go on when all is well: each change comes to its end, or finds that another one has."""
+        made = 0
+        while made < CALM_CHANGES:
+            try:
+                made += await self._change(process, administrator, random, dies=False)
+            except ChangeConflict as error:
+                self._note(process, f"comes late: {error}")
+            self._settled_at = min(self._settled_at, self.world.now)
+            await asyncio.sleep(random.expovariate(1) * self.plan.lease)
+
+    def _new_seat(self) -> int:
+        self._seats += 1
+        return self._seats
+
+    async def _change(
+        self, process: Process, administrator: Administrator, random: Random, *, dies: bool = True
+    ) -> bool:
+        """Make one change from beginning to end; return False if there was nothing to do."""
+        sight = await self._look()
+        wished = administrator.wish(sight)
+        if wished is None:
+            return False
+        wish, goal = wished
+        self._note(process, f"wants to {wish}: {goal}")
+        if dies and random.random() < 0.2:
+            process.die_after_sends(random.randrange(60))
+            self.world.at(self.world.now + self.plan.lease, self._start_again, process.name)
+        goal = identified(goal, sight)
+        self._named |= {member.identity: goal.base for member in goal.members}
+        reached = await change(sight, Security(), goal, self._stepped).run()
+        if process.is_alive:
+            self._note(process, f"has reached configuration {reached.number}")
+            self.scene.counts[f"changes: {wish}"] += 1
+            self._decisions.saw(process.name, reached)
+            self._treat_removed(reached, random)
+        return True
+
+    def _stepped(self, configuration: Configuration) -> None:
+        self._decisions.saw("", configuration)
+        self._look_at_nodes()
+        self.scene.counts["configurations"] = self._decisions.newest
+
+    def _treat_removed(self, reached: Configuration, random: Random) -> None:
+        """Install nodes again that vote no more, or have them start again with their disks."""
+        if reached.open:
+            return
+        for name, node in self._running.items():
+            if self.scene.process(name) is None or not self._is_removed(node, reached):
+                continue
+            share = random.random()
+            if share < 0.4:
+                self._kill(name)
+                self.world.machines[name].disk.wipe()
+                self._installed.add(name)
+                self.scene.start_later(name, self.plan.lease * random.random())
+                self.scene.counts["installed again"] += 1
+            elif share < 0.6:
+                self._kill(name)
+                self.scene.start_later(name, self.plan.lease * random.random())
+
+    def _is_removed(self, node: Node, reached: Configuration) -> bool:
+        """Return whether a node has voted, and no change that may still be decided names its disk."""
+        voter = node.voting.voter
+        is_member = any(member.identity == voter.identity for member in reached.members)
+        named = self._named.get(voter.identity, -1)
+        return voter.number > 0 and not is_member and named < reached.number
+
+    def _start_again(self, name: str) -> None:
+        self._kill(name)
+        self.scene.start(name)
+
+    def _kill(self, name: str) -> None:
+        process = self.scene.process(name)
+        if process is not None:
+            process.die()
+
+    def _note(self, process: Process, text: str) -> None:
+        self.world.recorder.log(process.true_now(), process.name, text)
+
+    def finish(self) -> None:
+        """See that all locks are to be had, and that the nodes agree on what was decided."""
+        super().finish()
+        self._look_at_nodes()
+        if not self._decisions.newest:
+            raise ViolationError("formed", "the cluster has no numbered configuration")
+
+
+class ChangesAndCrashes(Changes):
+    """Processes and machines that end and begin in every way while the cluster is changed."""
+
+    kinds: ClassVar[tuple[str, ...]] = (*faults.RESTARTS, "kill-in-send", "power-in-send", "kill")
+    faults_most = 16
+    longest_leases = 0.8
+    long_share = 0.5
+    wall_errors: ClassVar[tuple[float, ...]] = (30.0,)
+
+
+class ChangesAndPauses(Changes):
+    """Processes that stop, sleep or are cut off under long holds while the cluster is changed."""
+
+    kinds: ClassVar[tuple[str, ...]] = faults.OF_HOLDERS
+    faults_most = 16
+    long_share = 0.5
+
+
+class ChangesAndResets(Changes):
+    """Connections that break and stall again and again while the cluster is changed."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("reset", "reset", "reset", "block", "stall", "stall-dials")
+    faults_most = 40
+    longest_leases = 1.5
+
+
+class ChangesAndDisks(Changes):
+    """A disk that is lost, and others that fail, while the cluster is changed."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("new-disk", "new-disk", *faults.DISKS)
+    faults_most = 6
+    longest_leases = 2.0

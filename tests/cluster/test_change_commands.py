@@ -1,0 +1,414 @@
+"""`coterie cluster` and `coterie serve --join`, on nodes that run in this event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+import coterie
+from coterie.cli import run
+from coterie.cluster.change import plan
+from coterie.cluster.change.host import Change
+from coterie.cluster.change.newcomer import identify
+from coterie.cluster.change.plan import Newcomer
+from coterie.cluster.change.survey import check_protocol
+from coterie.cluster.classic.node import Classic, Program
+from coterie.cluster.config import NodeOptions, convert
+from coterie.cluster.membership import parse_address
+from coterie.cluster.ports import free_ports
+from coterie.cluster.voter.node import Node
+from coterie.errors import ChangeConflict, ConfigError, NotFormed, Unavailable, UsageError
+from coterie.mutex.quorum.leased.configuration import Configuration
+from tests.cluster.changed_cluster import Fleet, change_until_joint, fleet
+from tests.cluster.local_cluster import document, running, until, url_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _no_frame_is_out_of_place(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+def test_voters_come_and_go_while_a_lock_is_held(tmp_path: Path, capsys: Captured) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            spare = await made.join("d")
+            assert not spare.voting.votes
+            async with coterie.connect(made.url) as program, program.lock("held") as held:
+                assert await made.command("replace", "b", made.at("d")) == 0
+                out, err = capsys.readouterr()
+                assert out == "configuration 3: a, c, d; b may be switched off\n"
+                assert "configuration 2: joint" in err
+                assert "failures borne: 1 now, 1 during the change, 1 afterwards" in err
+                assert spare.voting.votes
+                assert await made.command("set", "lease=2s", "-o", "json") == 0
+                outcome = json.loads(capsys.readouterr().out)
+                assert (outcome["number"], outcome["done"]) == (4, True)
+                assert await made.command("remove", "c", "--yes", "--if-number", "4") == 0
+                assert held.valid
+            await until(lambda: made.nodes["b"].voting.membership.decided is not None, "b")
+            # A program that knows the address of a removed node alone is passed on by it.
+            async with (
+                coterie.connect(made.url_at("b")) as stranger,
+                stranger.lock("held") as after,
+            ):
+                assert after.token > held.token
+            capsys.readouterr()
+            assert await made.command("status", "-o", "json") == 0
+            state = json.loads(capsys.readouterr().out)
+            assert (state["number"], state["state"], state["lease"]) == (5, "settled", 2.0)
+            assert [voter["name"] for voter in state["voters"]] == ["a", "d"]
+            assert {spare["name"] for spare in state["spares"]} == {"b", "c"}
+
+    asyncio.run(main())
+
+
+def test_a_spare_that_became_a_voter_starts_again_without_those_it_joined_by(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made:
+            identity = (await made.join("d")).voting.voter.identity
+            await made.stop("d")
+            assert (await made.join("d")).voting.voter.identity == identity
+            assert await made.command("replace", "a", made.at("d")) == 0
+            await made.stop("a")
+            await made.stop("d")
+            nowhere = f"coterie://127.0.0.1:{free_ports(1)[0]}"
+            again = await made.join("d", nowhere)
+            assert again.voting.votes
+            async with coterie.connect(made.url_at("d")) as program, program.lock("x"):
+                pass
+            with pytest.raises(Unavailable, match="no node of the cluster can be reached"):
+                await made.join("e", nowhere)
+
+    asyncio.run(main())
+
+
+def test_a_lost_disk_is_replaced_under_the_same_name(tmp_path: Path, capsys: Captured) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            assert await made.command("replace", "c") == 78
+            assert "c has the disk of the voter c" in capsys.readouterr().err
+            await made.stop("c", wipe=True)
+            blank = await made.join("c")
+            assert not blank.voting.votes
+            assert await made.command("status") == 1
+            out, err = capsys.readouterr()
+            assert "spare: another disk than the voter's" in out
+            assert "coterie cluster replace c" in err
+            async with coterie.connect(made.url) as program, program.lock("held") as held:
+                assert await made.command("replace", "c", "--dry-run") == 0
+                assert not blank.voting.votes
+                assert await made.command("replace", "c") == 0
+                assert held.valid
+            assert capsys.readouterr().out == "configuration 3: a, b, c\n"
+            assert blank.voting.votes
+            assert [member.seat for member in (await made.look()).configuration.members] == [
+                1,
+                2,
+                4,
+            ]
+
+    asyncio.run(main())
+
+
+def test_dead_newcomers_are_taken_back_and_the_hold_stays(tmp_path: Path, capsys: Captured) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made:
+            await made.join("d")
+            standing = await made.look()
+            goal = plan.replace(standing.configuration, "a", await made.newcomer("d"))
+            async with coterie.connect(made.url) as program, program.lock("held") as held:
+                joint = await change_until_joint(standing, goal)
+                await made.stop("d")
+                assert await made.command("status") == 69
+                assert "coterie cluster abort takes it back" in capsys.readouterr().err
+                assert await made.command("set", "lease=5") == 75
+                assert "another change is under way" in capsys.readouterr().err
+                assert await made.command("finish", "--timeout", "500ms") == 69
+                assert "d (" in capsys.readouterr().err
+                assert await made.command("abort") == 0
+                assert held.valid
+            assert capsys.readouterr().out == (
+                f"configuration {joint.number + 1}: a; d may be switched off\n"
+            )
+            assert await made.command("abort") == 64
+            assert await made.command("finish") == 0
+
+    asyncio.run(main())
+
+
+def test_a_change_whose_old_voters_are_away_waits_for_them(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made:
+            await made.join("d")
+            standing = await made.look()
+            goal = plan.replace(standing.configuration, "a", await made.newcomer("d"))
+            await change_until_joint(standing, goal)
+            await until(lambda: made.nodes["d"].voting.votes, "the new voter")
+            await made.stop("a")
+            at_d = made.url_at("d")
+            assert await made.command("finish", "--timeout", "500ms", url=at_d) == 69
+            err = capsys.readouterr().err
+            assert "no quorum of the voters of cluster 'test' has answered in 0.5 s: a: " in err
+            assert "go on with coterie cluster finish" in err
+            finished = asyncio.ensure_future(made.command("finish", url=at_d))
+            await made.start("a")
+            assert await finished == 0
+            assert capsys.readouterr().out == "configuration 3: d; a may be switched off\n"
+
+    asyncio.run(main())
+
+
+def test_of_two_changes_at_once_one_is_made_and_the_other_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            standing = await made.look()
+            changes = [
+                Change(
+                    standing.membership,
+                    standing.security,
+                    plan.change_settings(standing.configuration, {"lease": lease}),
+                )
+                for lease in ("4", "5")
+            ]
+            outcomes = await asyncio.gather(
+                *(change.run() for change in changes), return_exceptions=True
+            )
+            (made_it,) = (each for each in outcomes if isinstance(each, Configuration))
+            (told,) = (each for each in outcomes if isinstance(each, ChangeConflict))
+            assert made_it.number == 2
+            assert made_it.by in str(told)
+            assert (await made.look()).configuration.settings.lease == made_it.settings.lease
+
+    asyncio.run(main())
+
+
+def test_what_would_end_badly_is_refused_before_the_first_step(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.join("d")
+            made.addresses["nowhere"] = f"127.0.0.1:{free_ports(1)[0]}"
+            made.addresses["e"] = made.addresses["d"]
+            for status, message, arguments in (
+                (69, "coterie serve --node nowhere --join", ["add", made.at("nowhere")]),
+                (69, "this is node 'd' where 'e' was expected", ["add", made.at("e")]),
+                (64, "bears 0 failures where it bears 1 now: add --yes", ["remove", "a"]),
+                (75, "has configuration 1", ["add", made.at("d"), "--if-number", "7"]),
+                (64, "got 'd'", ["add", "d"]),
+                (64, "such as lease=20s", ["set", "lease"]),
+                (64, "speaks protocol 7 at most", ["set", "protocol=8"]),
+                (64, "there is nothing to take back", ["abort"]),
+            ):
+                assert await made.command(*arguments) == status, arguments
+                assert message in capsys.readouterr().err
+            await made.stop("c")
+            assert await made.command("remove", "b", "--yes") == 69
+            assert "no quorum of the voters that are to be answers" in capsys.readouterr().err
+            await made.stop("b")
+            assert await made.command("set", "lease=5") == 69
+            assert "could not end: b: " in capsys.readouterr().err
+            assert (await made.look()).configuration.number == 1
+
+    asyncio.run(main())
+
+
+async def _one_call_only(target: str) -> asyncio.Server:
+    """Let one caller through to a node, as a firewall does that knows the operator's machine."""
+    calls = 0
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            writer.close()
+            return
+        host, _, port = target.rpartition(":")
+        there, back = await asyncio.open_connection(host, int(port))
+
+        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            while content := await source.read(65536):
+                sink.write(content)
+            sink.close()
+
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    return await asyncio.start_server(forward, "127.0.0.1", 0)
+
+
+def test_a_newcomer_has_to_be_fit_and_reached_by_every_voter(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made:
+            await made.join("d")
+            standing = await made.look()
+            firewall = await _one_call_only(made.addresses["d"])
+            host, port = firewall.sockets[0].getsockname()
+            with pytest.raises(Unavailable, match=r"not every voter reaches d at .*: a: "):
+                await identify(Newcomer("d", f"{host}:{port}"), standing)
+            firewall.close()
+
+            await made.join("e")
+            diskless = NodeOptions(parse_address(f"127.0.0.1:{free_ports(1)[0]}"))
+            config = msgspec.structs.replace(made.nodes["e"].config, nodes={"f": diskless})
+            without = Node(config, "f")
+            await without.start()
+            try:
+                with pytest.raises(ConfigError, match="f has no data directory"):
+                    await identify(Newcomer("f", str(diskless.listen)), standing)
+            finally:
+                await without.stop()
+
+            other = convert(document(1, data=str(tmp_path / "other")))
+            async with running(other):
+                with pytest.raises(ConfigError, match=r"a has the disk|a is no spare"):
+                    await identify(
+                        Newcomer("a", url_of(other).removeprefix("coterie://")), standing
+                    )
+            with pytest.raises(UsageError, match="speaks protocol 7 at most"):
+                check_protocol(standing, 8)
+
+    asyncio.run(main())
+
+
+def test_orders_need_the_secret_of_operators_here_and_at_the_new_node(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "operators"
+    path.write_text("only operators know this\n")
+
+    async def main() -> None:
+        async with fleet(tmp_path, 1, secret=path) as made:
+            await made.join("d")
+            assert await made.command("set", "lease=4") == 78
+            assert "name its file in COTERIE_OPERATOR_SECRET_FILE" in capsys.readouterr().err
+            monkeypatch.setenv("COTERIE_OPERATOR_SECRET_FILE", str(path))
+            assert await made.command("add", made.at("d")) == 69
+            assert "d does not answer at" in capsys.readouterr().err
+            await made.stop("d")
+            await made.join("d")
+            assert await made.command("add", made.at("d")) == 0
+            assert capsys.readouterr().out == "configuration 2: a, d\n"
+
+    asyncio.run(main())
+
+
+def test_a_cluster_without_a_number_is_neither_changed_nor_joined(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 2, formed=False) as made:
+            await made.start("a")
+            assert await made.command("add", "d=127.0.0.1:1") == 69
+            assert "node 'b' cannot be asked" in capsys.readouterr().err
+            assert await made.command("status") in (1, 69)
+            assert "the voters cannot be changed yet: node 'b'" in capsys.readouterr().err
+            with pytest.raises(NotFormed, match="start all nodes of its file"):
+                await made.join("d")
+
+    asyncio.run(main())
+
+
+def test_a_cluster_of_disks_from_an_earlier_version_is_formed_by_a_command(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        for name in "ab":
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "bound").write_bytes(b"7 4f6a3a3d\n")
+        async with fleet(tmp_path, 2, formed=False) as made:
+            for name in "ab":
+                # As it was written before directories had identities.
+                (tmp_path / name / "bound").unlink()
+                (tmp_path / name / "identity").write_text(f"{name * 32} old\n")
+                await made.start(name)
+            assert await made.command("remove", "b", "--yes") == 69
+            assert "coterie cluster set protocol=7" in capsys.readouterr().err
+            assert await made.command("set", "protocol=7") == 0
+            assert capsys.readouterr().out == "configuration 1: a, b\n"
+
+    asyncio.run(main())
+
+
+def test_classic_algorithms_and_other_engines_have_fixed_members(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        config = convert(document(1, algorithm="ricart-agrawala"))
+        node = Classic(config, "a", Program())
+        await node.start()
+        try:
+            made = Fleet(tmp_path, 1)
+            assert await made.command("remove", "a", url=url_of(config)) == 64
+            assert "the nodes of a classic algorithm are fixed" in capsys.readouterr().err
+            with pytest.raises(UsageError, match="the nodes of a classic algorithm are fixed"):
+                await made.join("d", url_of(config))
+        finally:
+            await node.stop()
+
+    asyncio.run(main())
+    assert run(["cluster", "status", "--url", f"file:{tmp_path}"]) == 64
+    assert "only a cluster has voters" in capsys.readouterr().err
+
+
+def test_force_goes_on_with_the_voters_that_are_left(tmp_path: Path, capsys: Captured) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, lease=1.0) as made:
+            async with coterie.connect(made.url) as program, program.lock("x") as held:
+                before = held.token
+            assert await made.command("force", "--keep", "a", "--yes") == 64
+            assert "b, c still answers" in capsys.readouterr().err
+            await made.stop("b")
+            assert await made.command("force", "--keep", "a,b", "--yes") == 69
+            assert "every voter that is kept has to answer: b: " in capsys.readouterr().err
+            await made.stop("c")
+            assert await made.command("force", "--keep", "a", "--dry-run") == 0
+            assert await made.command("force", "--keep", "a") == 64
+            assert "add --yes" in capsys.readouterr().err
+            assert await made.command("force", "--keep", "a", "--yes") == 0
+            assert capsys.readouterr().out == "configuration 65537: a\n"
+            voter = made.nodes["a"].voting.voter
+            assert voter.abstains()
+            async with coterie.connect(made.url_at("a")) as program, program.lock("x") as held:
+                assert held.token > max(
+                    before, made.nodes["a"].voting.membership.configuration.floor
+                )
+            # A voter that was given up comes back with its old disk, and hears of it.
+            await made.start("b")
+            async with coterie.connect(made.url) as program, program.lock("x") as again:
+                assert again.token > held.token
+            assert await made.command("force", "--keep", "a", "--yes") == 64
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--join", "a:7420", "--data", "x"], "give the node that joins a name"),
+        (["--join", "a:7420", "--node", "d"], "needs a data directory"),
+        (["--join", "a:7420", "--node", "d", "--new-cluster"], "--join takes the cluster as it is"),
+        (["--listen", "a:7420", "--node", "d"], "--listen and --metrics need --join"),
+    ],
+)
+def test_a_node_that_joins_needs_a_name_and_a_disk(
+    arguments: list[str], message: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COTERIE_DATA", raising=False)
+    monkeypatch.delenv("COTERIE_NODE", raising=False)
+    assert run(["serve", *arguments]) == 64
+    assert message in capsys.readouterr().err

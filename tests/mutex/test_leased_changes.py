@@ -1,0 +1,159 @@
+"""Changes of the leased lock's voters in a hostile world: random seeds, and rules switched off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from coterie.mutex.quorum.leased.changer import Changer
+from coterie.mutex.quorum.leased.configuration import Rule
+from coterie.mutex.quorum.leased.participant import Participant
+from coterie.mutex.quorum.leased.sessions import Downlink
+from coterie.mutex.quorum.leased.succession import Succession
+from coterie.mutex.quorum.leased.voter import Voter
+from tests.mutex.leased_changes import CHANGING_PROFILES, world_of
+from tests.mutex.leased_kit import broken_twice
+from tests.mutex.leased_promises import Breach
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEEDS = 9  # of each profile
+COUNTED = ("entries", "steps", "joint_steps", "moves", "carried", "settled", "conflicted", "killed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", CHANGING_PROFILES)
+def test_random_changes_hold_every_promise(profile: str) -> None:
+    """R1 to R5: exclusion, tokens, one decision for each number, no hold lost in a calm world."""
+    total: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        run = world_of(seed, profile).run()
+        total.update({name: getattr(run, name) for name in COUNTED})
+    assert total["entries"] > 10 * SEEDS
+    assert total["steps"] > 2 * SEEDS
+    assert total["moves"] > 4 * SEEDS
+    if profile != "lease":
+        assert total["joint_steps"] > 0
+    assert total["carried"] > 0
+    assert total["settled"] >= SEEDS
+    assert total["killed"] > 0
+
+
+def test_the_same_seed_is_the_same_run_of_changes() -> None:
+    one, other = (world_of(7, "storm").run() for _ in range(2))
+    assert (one.events, one.now, one.steps) == (other.events, other.now, other.steps)
+
+
+class Switch(NamedTuple):
+    """A rule switched off by edits of classes or functions, and the profile that must find it out."""
+
+    edits: tuple[tuple[Callable[..., object], str, str], ...]
+    profile: str
+    first: int = 0  # the seed that is known to notice
+
+
+def off(kind: Callable[..., object], old: str, new: str, profile: str, first: int = 0) -> Switch:
+    return Switch(((kind, old, new),), profile, first)
+
+
+MUTANTS: dict[str, Switch] = {
+    "coteries that do not meet follow each other without a joint one": off(
+        Rule,
+        "return any(meet(one.quorums, two.quorums) for one in self.parts for two in other.parts)",
+        "return True",
+        "storm",
+    ),
+    "a joint quorum is a majority of old and new voters together": off(
+        Rule,
+        "return _joint(",
+        "return _seated(self.parts[0].seats + tuple(sorted({*self.parts[1].seats}"
+        ".difference(self.parts[0].seats))), 'majority') or _joint(",
+        "mixed",
+        first=1,
+    ),
+    "a step is taken while an earlier number is open": Switch(
+        (
+            (Changer, "if self.configuration.open and not self._takes_back():", "if False:"),
+            (Changer, "still_open = (*mine.open, mine.rule)", "still_open = (mine.rule,)"),
+        ),
+        "storm",
+    ),
+    "a number is finished while sessions count by it": off(
+        Voter,
+        "and not self.abstains() and self._is_past(number)",
+        "and not self.abstains()",
+        "storm",
+    ),
+    "one voter is taken for all": off(
+        Rule, "return is_blocking(self.quorums, voters)", "return bool(voters)", "crash", first=37
+    ),
+    "a closed number is served": off(
+        Voter, "None if frame.number <= self.closed else mine", "mine", "storm"
+    ),
+    "the configuration is not on disk": off(
+        Voter,
+        "numbered = self.configuration if self.number > 0 else None",
+        "numbered = None",
+        "crash",
+    ),
+    "the bound of tokens is not on disk": off(
+        Voter, "saved = Saved(self.bound,", "saved = Saved(0,", "mixed", first=3
+    ),
+    "a promise binds no acceptance": off(
+        Succession,
+        "if self.promised is not None and attempt < self.promised:",
+        "if False:",
+        "storm",
+    ),
+    "what was accepted outlives its number": off(
+        Voter, "self.succession = Succession()\n", "pass\n", "storm"
+    ),
+    "what is known is taken for what is counted": off(
+        Downlink,
+        "if frame.number > self.number:\n            self.number = frame.number",
+        "if frame.known > self.number:\n            self.number = frame.known",
+        "crash",
+        first=1,
+    ),
+    "a participant moves with a hold that the new rule does not support": off(
+        Participant,
+        "if bid.valid_until(self.sessions.lease, following.quorums) <= out.now:",
+        "if False:",
+        "calm",
+        first=1,
+    ),
+    "a blank disk keeps its place": off(
+        Voter, "if self.number > 0 or not self.identity:", "if True:", "crash", first=18
+    ),
+    "new voters do not serve the numbers that are open": off(
+        Voter,
+        "mine.rule_of(frame.number)",
+        "(mine.rule if frame.number == mine.number else None)",
+        "calm",
+        first=2,
+    ),
+    "a participant goes back to a lower number": off(
+        Participant, "if configuration.number <= newest.number:", "if False:", "storm", first=1
+    ),
+    "a voter goes back to a lower number": off(
+        Voter, "if configuration.number < self.number:", "if False:", "storm"
+    ),
+}
+SEEDS_MAX = 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_rule_of_changes_switched_off_is_found_out(name: str) -> None:
+    """The seed that is known to notice comes first; where it does not any more, others do."""
+    edits, profile, first = MUTANTS[name]
+    kit = broken_twice(*edits)
+    for seed in (first, *range(SEEDS_MAX)):
+        try:
+            world_of(seed, profile, kit).run()
+        except (Breach, AssertionError, KeyError):
+            return
+    pytest.fail(f"{SEEDS_MAX} seeds of {profile} did not notice")
