@@ -55,10 +55,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from coterie.catalogue import Algorithm, Cost, Costs, Parameter, Variant, between, exactly
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
-from coterie.mutex.quorum.leased.configuration import founding
+from coterie.mutex.quorum.leased.changer import Changer, Goal
+from coterie.mutex.quorum.leased.configuration import Configuration, Part, Rule, founding
 from coterie.mutex.quorum.leased.participant import participant
 from coterie.mutex.quorum.leased.process import Leased
 from coterie.mutex.quorum.leased.settings import Settings
@@ -87,15 +90,25 @@ def settings_of(setup: Setup) -> Settings:
 
 def _build(setup: Setup) -> list[Leased]:
     settings = settings_of(setup)
-    configuration = founding(settings)
-    return [
-        Leased(
-            me,
-            participant(configuration, home=(me - 1) % settings.voters + 1),
-            Voter(configuration) if me <= settings.voters else None,
-        )
-        for me in range(1, setup.size + 1)
-    ]
+    wanted: tuple[int, ...] = setup.parameters["change"]
+    if not wanted:
+        configuration = founding(settings)
+        return [_process(me, configuration, ()) for me in range(1, setup.size + 1)]
+    voters = Part(tuple(range(1, settings.voters + 1)), settings)
+    configuration = Configuration(Rule(1, (voters,)), last_seat=setup.size)
+    processes = [_process(me, configuration, wanted) for me in range(1, setup.size + 1)]
+    new = Part(wanted, msgspec.structs.replace(settings, voters=len(wanted)))
+    processes[-1].changer = Changer("", configuration, Goal(1, new))
+    return processes
+
+
+def _process(me: int, configuration: Configuration, wanted: tuple[int, ...]) -> Leased:
+    """Make a process that takes locks, and votes now or is a spare that is to."""
+    voters = len(configuration.seats)
+    voter = None
+    if me <= voters or me in wanted:
+        voter = Voter(configuration if me <= voters else None)
+    return Leased(me, participant(configuration, home=(me - 1) % voters + 1), voter)
 
 
 def _parse_voters(text: str, size: int) -> int:
@@ -106,6 +119,20 @@ def _parse_voters(text: str, size: int) -> int:
     if int(text) > size:
         raise ConfigError(f"{text} of {size} processes cannot vote")
     return int(text)
+
+
+def _parse_change(text: str, size: int) -> tuple[int, ...]:
+    if text == "none":
+        return ()
+    words = text.split(",")
+    seats = tuple(int(word) for word in words if word.isdecimal())
+    if len(seats) != len(words) or len(set(seats)) != len(seats):
+        raise UsageError(
+            f"expected the voters that are to be, such as 1,2,4, or none, got {text!r}"
+        )
+    if not all(1 <= seat <= size for seat in seats):
+        raise ConfigError(f"the voters that are to be are among processes 1 to {size}, got {text}")
+    return seats
 
 
 def _parse_policy(text: str, _size: int) -> str:
@@ -205,5 +232,11 @@ ALGORITHM = Algorithm(
         ),
         Parameter("policy", "quorum", "which voters to ask: one quorum, or all", _parse_policy),
         Parameter("lease", "1000", "how long a vote counts, in message delays", _parse_lease),
+        Parameter(
+            "change",
+            "none",
+            "the voters that take over while it runs, such as 1,2,4; the last process sees to it",
+            _parse_change,
+        ),
     ),
 )

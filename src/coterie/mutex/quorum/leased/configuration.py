@@ -109,6 +109,12 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
     # that was away would take votes of the voter that had it for votes of the one that has it now.
     last_seat: Count = 0
 
+    def __str__(self) -> str:
+        """Write the number and the voters: 3: 1,2,4; while joint, those of both parts."""
+        parts = [",".join(map(str, part.seats)) for part in self.rule.parts]
+        still_open = "".join(f", {rule.number} open" for rule in self.open)
+        return f"{self.number}: {' and '.join(parts)}{still_open}"
+
     @property
     def number(self) -> int:
         """The number."""
