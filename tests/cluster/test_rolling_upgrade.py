@@ -22,10 +22,11 @@ from coterie.cluster.config import Config, convert
 from coterie.cluster.membership import Address
 from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
+from coterie.cluster.voter.frames import Impose
 from coterie.cluster.voter.node import Node
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire import frames as wire
-from coterie.cluster.wire.handshake import Caller, new_identity
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.errors import ConfigError, NotFormed, ProtocolError, Unavailable
 from coterie.mutex.quorum.leased.configuration import Configuration, Member, Rule
@@ -330,8 +331,18 @@ def first_configuration(node: Node, protocol: int = wire.PROTOCOL) -> Configurat
     return Configuration(rule, members, 0, (before.rule,), protocol)
 
 
+async def impose(node: Node, configuration: Configuration) -> None:
+    """Do what an operator does who has lost a quorum."""
+    (member,) = node.config.membership.members
+    credentials = Credentials("test", "")
+    async with connection.consult(member.address, credentials, None, role="operator") as talk:
+        talk.send(Impose(configuration))
+        await until(lambda: node.voting.voter.number == configuration.number, "the change")
+
+
+@pytest.mark.parametrize("imposed", [False, True])
 def test_an_old_program_is_let_go_when_a_configuration_asks_for_more(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, imposed: bool
 ) -> None:
     async def main() -> None:
         async with upgraded(tmp_path, 1) as cluster:
@@ -339,7 +350,10 @@ def test_an_old_program_is_let_go_when_a_configuration_asks_for_more(
 
             async def hold() -> None:
                 async with coterie.connect(cluster.old_url) as old, old.lock("x"):
-                    node.voting.learn(first_configuration(node))
+                    if imposed:
+                        await impose(node, first_configuration(node))
+                    else:
+                        node.voting.learn(first_configuration(node))
                     await asyncio.Event().wait()
 
             with pytest.raises(coterie.LockLost):

@@ -168,14 +168,21 @@ def check_decided(configuration: Configuration) -> None:
         _check_settings(part.settings, len(set(part.seats)))
     seats = [member.seat for member in configuration.members]
     numbers = [rule.number for rule in rules]
+    shown = [
+        configuration.by,
+        *(text for m in configuration.members for text in (m.name, m.address)),
+    ]
     sound = (
         sorted(seats) == list(configuration.seats)
         and all(_names_differ(configuration.members, part) for part in configuration.rule.parts)
         and len(set(numbers)) == len(numbers)
         and max(numbers) == configuration.number <= CONFIGURATIONS_MAX
         and configuration.floor <= clock.number() + FLOOR_LEAD_MAX
+        and all(text.isprintable() for text in shown)
     )
-    if not sound and configuration.number:
+    if configuration.number == 0:  # that of the file, which decides nothing
+        sound = configuration == founding(configuration.settings)
+    if not sound:
         raise ProtocolError("its configuration makes no sense")
     try:
         for member in configuration.members:

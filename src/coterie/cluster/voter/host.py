@@ -567,6 +567,7 @@ class VoterHost:
             case Impose(configuration):
                 _check_foreign(configuration)
                 self.host.step(self.voter.impose, configuration)
+                self._end_old_connections()
                 self._announce(self._numbers.values())
                 logger.critical(
                     "node %s goes on by configuration %d, which was not decided",
@@ -574,7 +575,6 @@ class VoterHost:
                     configuration.number,
                     extra={"event": "configuration-forced"},
                 )
-                self._end_old_connections()
             case BreakHold():
                 self._break(number, frame)
             case Reach(name, address):

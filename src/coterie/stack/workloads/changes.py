@@ -76,6 +76,12 @@ class Changes(LeasedLocks):
             self.scene.cast(name, self._administer, is_node=False)
         for name in (*self.spares, *self.administrators):
             self.scene.start(name)
+        self._look_on()
+
+    def _look_on(self) -> None:
+        """Judge what the nodes have adopted, again and again."""
+        self._look_at_nodes()
+        self.world.at(self.world.now + 0.02 * self.plan.lease, self._look_on)
 
     # Nodes
 
@@ -259,6 +265,11 @@ class Changes(LeasedLocks):
         self._look_at_nodes()
         if not self._decisions.newest:
             raise ViolationError("formed", "the cluster has no numbered configuration")
+        for name, node in self._running.items():
+            if node.voting.voter.number == 0:
+                raise ViolationError(
+                    "formed", f"{name} goes by its file, and not by what was decided"
+                )
 
 
 class ChangesAndCrashes(Changes):

@@ -1,7 +1,7 @@
 """A voter: for each lock it gives its vote to one participant at a time, or to several that share.
 
 Sessions and expiry are section 4 of docs/protocol/leased.md, the rules for a lock 6, tokens and
-what is saved 7, abstention after a restart 9, and numbered configurations 19.
+what is saved 7, abstention after a restart 9; numbered configurations are 19, in changes.md beside it.
 """
 
 from __future__ import annotations
