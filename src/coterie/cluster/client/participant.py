@@ -446,7 +446,10 @@ class ParticipantHost:
             self._leave(voter)
 
     def _leave(self, voter: ProcessId) -> None:
-        self._tasks.run(self.lines.pop(voter).stop())
+        # A step that learns may forget as well; then the line was left when the first was told.
+        line = self.lines.pop(voter, None)
+        if line is not None:
+            self._tasks.run(line.stop())
         self._abstentions.pop(voter, None)
 
     def _call_voters(self, membership: Membership) -> None:
