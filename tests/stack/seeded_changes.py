@@ -37,13 +37,18 @@ CHANGES: dict[str, Bug] = {
         "change-crashes",
     ),
     "the identity of a disk is drawn at each start": Bug(
-        Storage, "        if not identity:\n", "        if True:\n", "change-crashes"
+        Storage,
+        "        if not identity:\n",
+        "        if True:\n",
+        "change-crashes",
+        first=14,
     ),
     "an empty disk is not told that it is no voter's": Bug(
         recovery._learn,  # noqa: SLF001 - to be broken
         "if talk.number > 0:",
         "if False:",
         "change-disks",
+        first=2,
     ),
     "a disk cannot be replaced under its name": Bug(
         membership._names_differ,  # noqa: SLF001 - to be broken
@@ -75,24 +80,35 @@ CHANGES: dict[str, Bug] = {
         "return self.voting.membership.credentials(",
         "return self.config.membership.credentials(",
         "changes",
+        first=14,
     ),
     "a node shows the configuration of its file": Bug(
         VoterHost,
         "MembershipReply(msgspec.msgpack.encode(self.membership))",
         "MembershipReply(msgspec.msgpack.encode(self._founded))",
         "changes",
+        first=14,
     ),
     "a node adopts nothing": Bug(
-        VoterHost, "self.host.step(self.voter.adopt, configuration)", "pass", "changes"
+        VoterHost,
+        "self.host.step(self.voter.adopt, configuration)",
+        "pass",
+        "changes",
+        first=14,
     ),
     "voters are found by place and not by number": Bug(
         Membership,
         "return self.members[self.seats.index(seat)]",
         "return self.members[(seat - 1) % len(self.members)]",
         "changes",
+        first=14,
     ),
     "a voter that was left is called for good": Bug(
-        ParticipantHost, "self._tasks.run(self.lines.pop(voter).stop())", "pass", "changes"
+        ParticipantHost,
+        "self._tasks.run(self.lines.pop(voter).stop())",
+        "pass",
+        "changes",
+        first=14,
     ),
     "the last word of a voter that is left makes no sense": Bug(
         ParticipantHost,
@@ -101,13 +117,18 @@ CHANGES: dict[str, Bug] = {
         "changes",
     ),
     "a changer hears nothing": Bug(
-        Change, "            self._host.receive(seat, answer)", "            pass", "changes"
+        Change,
+        "            self._host.receive(seat, answer)",
+        "            pass",
+        "changes",
+        first=14,
     ),
     "identities are not asked for when a cluster forms": Bug(
         formation.forming_goal,
         "Member(seat, member.name, condition.identity, str(member.address))",
         'Member(seat, member.name, "", str(member.address))',
         "changes",
+        first=14,
     ),
     # Counting
     "programs do not say by which number they count": Bug(
@@ -126,6 +147,10 @@ CHANGES: dict[str, Bug] = {
         "changes",
     ),
     "the joint step is left out": Bug(
-        Changer, "if direct.rule.meets(mine.rule):", "if True:", "changes"
+        Changer,
+        "if direct.rule.meets(mine.rule):",
+        "if True:",
+        "changes",
+        first=14,
     ),
 }
