@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
     "test_audit_stores.py",
+    "test_change_page.py",
     "test_cluster_page.py",
     "test_dashboard_browser.py",
     "test_deploy.py",

@@ -7,6 +7,7 @@ from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
+    Literal,
     NamedTuple,
     Union,
     get_args,
@@ -138,6 +139,8 @@ def example(wanted: Any) -> Any:
         return all_of(1, any_of(2, 3))
     if kind in (Union, UnionType):
         return example(arguments[0])
+    if kind is Literal:
+        return arguments[0]
     if kind in (tuple, set, frozenset, list):
         return kind(example(each) for each in arguments if each is not Ellipsis)
     if not issubclass(kind, msgspec.Struct | tuple):

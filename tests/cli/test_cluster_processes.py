@@ -11,43 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cli import run
-from coterie.cluster.ports import free_ports
+from tests.cluster.changed_cluster import Joined
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS, Processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-pytestmark = pytest.mark.real
-
-
-class Joined:
-    """A node that joins the cluster of a file, as a process."""
-
-    def __init__(self, cluster: Processes, name: str) -> None:
-        self.address = f"127.0.0.1:{free_ports(1)[0]}"
-        self._name = name
-        joined = cluster.url.removeprefix("coterie://")
-        self._command = [*COTERIE, "serve", "--node", name, "--join", joined]
-        self._command += ["--listen", self.address, "--data", str(cluster.folder / "joined")]
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[str]:
-        process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
-        assert process.stderr is not None
-        assert any(f"node {self._name} listens on" in line for line in process.stderr)
-        return process
-
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def start_again(self) -> None:
-        self.kill()
-        self._process = self._start()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 from coterie.cli import run
@@ -18,7 +19,7 @@ from coterie.cluster.membership import Address
 from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.node import Node
-from tests.cluster.local_cluster import document, until, url_of
+from tests.cluster.local_cluster import COTERIE, document, until, url_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from coterie.mutex.quorum.leased.changer import Goal
     from coterie.mutex.quorum.leased.configuration import Configuration
+    from tests.cluster.local_cluster import Processes
 
 LEASE = 3.0  # commands are imported in the process of the nodes, which stand still meanwhile
 
@@ -33,9 +35,14 @@ LEASE = 3.0  # commands are imported in the process of the nodes, which stand st
 class Fleet:
     """The nodes of a cluster by name, with the addresses at which they are found."""
 
-    def __init__(self, folder: Path, size: int, lease: float = LEASE) -> None:
+    def __init__(
+        self, folder: Path, size: int, lease: float = LEASE, secret: Path | None = None
+    ) -> None:
         self.folder = folder
-        self.config = convert(document(size, data=str(folder), lease=lease), folder)
+        made = document(size, data=str(folder), lease=lease)
+        if secret is not None:
+            made["operator-secret-file"] = str(secret)
+        self.config = convert(made, folder)
         self.url = url_of(self.config)
         self.nodes: dict[str, Node] = {}
         self.addresses = {m.name: str(m.address) for m in self.config.membership.members}
@@ -91,10 +98,15 @@ class Fleet:
 
 @contextlib.asynccontextmanager
 async def fleet(
-    folder: Path, size: int = 3, *, formed: bool = True, lease: float = LEASE
+    folder: Path,
+    size: int = 3,
+    *,
+    formed: bool = True,
+    lease: float = LEASE,
+    secret: Path | None = None,
 ) -> AsyncIterator[Fleet]:
     """Run a cluster, formed if that is wanted, and end all of its nodes."""
-    made = Fleet(folder, size, lease)
+    made = Fleet(folder, size, lease, secret)
     try:
         if formed:
             await made.form()
@@ -114,3 +126,32 @@ async def change_until_joint(standing: Standing, goal: Goal) -> Configuration:
     await asyncio.wait({running})
     assert joint.is_joint
     return joint
+
+
+class Joined:
+    """A node that joins the cluster of a file, as a process."""
+
+    def __init__(self, cluster: Processes, name: str) -> None:
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
+        self._name = name
+        joined = cluster.url.removeprefix("coterie://")
+        self._command = [*COTERIE, "serve", "--node", name, "--join", joined]
+        self._command += ["--listen", self.address, "--data", str(cluster.folder / "joined")]
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        assert any(f"node {self._name} listens on" in line for line in process.stderr)
+        return process
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def start_again(self) -> None:
+        self.kill()
+        self._process = self._start()

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
+import resource
 import select
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie.cli import run
 from coterie.cluster.admin.status import ClusterState, inspect
+from coterie.cluster.change.survey import Standing, look
 from coterie.cluster.config import Config, convert
 from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
@@ -25,6 +30,7 @@ NAMES = "abcdefg"
 LEASE = 1.0
 COTERIE = [sys.executable, "-c", "from coterie.cli import main; main()"]
 PATIENCE_SECONDS = 20.0  # far more than anything here takes
+POLL_SECONDS = 0.05  # between two looks at processes
 
 
 def document(size: int = 3, **changes: Any) -> dict[str, Any]:
@@ -69,24 +75,90 @@ async def until(condition: Callable[[], object], what: str) -> None:
 class Processes:
     """A cluster whose nodes are processes, and the programs that use it."""
 
-    def __init__(self, folder: Path, size: int = 3) -> None:
+    def __init__(self, folder: Path, size: int = 3, lease: float = LEASE) -> None:
         self.folder = folder
-        self.document = document(size, data="data")
+        self.document = document(size, data="data", lease=lease)
         self.config = convert(self.document, folder)
         self.url = url_of(self.config)
+        self.spares: dict[str, str] = {}  # nodes that join, and their addresses
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self._programs: list[Program] = []
-        lines = ['cluster = "test"', f"lease = {LEASE}", 'data = "data"']
+        self._changes: list[subprocess.Popen[str]] = []
+        lines = ['cluster = "test"', f"lease = {lease}", 'data = "data"']
         for name, node in self.document["nodes"].items():
             lines += [f"[nodes.{name}]", f'address = "{node["address"]}"']
         (folder / "coterie.toml").write_text("\n".join(lines))
 
     def start(self, *names: str, new: bool = False) -> None:
         for name in names:
-            command = [*COTERIE, "serve", "--node", name, "--config"]
-            command += [str(self.folder / "coterie.toml"), *(["--new-cluster"] if new else [])]
+            command = [*COTERIE, "serve", "--node", name]
+            if name in self.spares:
+                command += ["--join", self.url, "--listen", self.spares[name]]
+                command += ["--data", str(self.folder / "data")]
+            else:
+                command += ["--config", str(self.folder / "coterie.toml")]
+                command += ["--new-cluster"] if new else []
             with (self.folder / f"{name}.log").open("ab") as log:
                 self._nodes[name] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def join(self, *names: str) -> list[str]:
+        """Start nodes that may become voters; return their names and addresses as commands want them.
+
+        The cluster has to be formed.
+        """
+        self.wait_for_number(1)
+        for name, port in zip(names, free_ports(len(names)), strict=True):
+            self.spares[name] = f"127.0.0.1:{port}"
+            self.url += f",{self.spares[name]}"
+        self.start(*names)
+        for name in names:
+            self.wait_for_node(name)
+        return [f"{name}={self.spares[name]}" for name in names]
+
+    def wait_for_node(self, name: str) -> None:
+        """Wait until a node that has joined answers."""
+        host, _, port = self.spares[name].partition(":")
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port))):
+                return
+            assert time.monotonic() < deadline, f"waited in vain for {name}"
+            time.sleep(POLL_SECONDS)
+
+    def wait_for_number(self, number: int) -> None:
+        """Wait until the newest configuration that a voter knows has this number, or a larger one."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            with contextlib.suppress(Unavailable):
+                if self.standing().configuration.number >= number:
+                    return
+            assert time.monotonic() < deadline, f"waited in vain for configuration {number}"
+            time.sleep(POLL_SECONDS)
+
+    def standing(self) -> Standing:
+        """Look where the configuration stands."""
+        return asyncio.run(look(make_visit(self.url)))
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start `coterie cluster` on this cluster."""
+        command = [*COTERIE, "cluster", *arguments, "--url", self.url]
+        pipe = subprocess.PIPE
+        change = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+        self._changes.append(change)
+        return change
+
+    def command(self, *arguments: str) -> tuple[int, str, str]:
+        """Run `coterie cluster` on this cluster, in this process; return its status and its words."""
+        out, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            status = run(["cluster", *arguments, "--url", self.url])
+        return status, out.getvalue(), errors.getvalue()
+
+    def change(self, *arguments: str) -> str:
+        """Run `coterie cluster` to a good end; return what it prints."""
+        status, out, errors = self.command(*arguments)
+        assert status == 0, errors
+        return out
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `coterie serve` on this cluster's file to its end."""
@@ -102,6 +174,18 @@ class Processes:
 
     def signal(self, name: str, number: int) -> None:
         self._nodes[name].send_signal(number)
+
+    def fill_disk(self, name: str) -> None:
+        """Let a node write no file any more, its log included."""
+        resource.prlimit(self._nodes[name].pid, resource.RLIMIT_FSIZE, (0, 0))
+
+    def ended(self, name: str) -> int:
+        """Wait for the end of a node; return its exit status."""
+        return self._nodes.pop(name).wait(PATIENCE_SECONDS)
+
+    def log(self, name: str) -> str:
+        """Return what a node has logged."""
+        return (self.folder / f"{name}.log").read_text()
 
     def stop(self, name: str) -> None:
         process = self._nodes.pop(name)
@@ -119,10 +203,11 @@ class Processes:
                 if condition(state):
                     return state
             assert time.monotonic() < deadline, f"waited in vain for {what}"
+            time.sleep(POLL_SECONDS)
 
-    def program(self, *arguments: str) -> Program:
+    def program(self, *arguments: str, url: str = "") -> Program:
         """Start `lock_program.py` with these arguments."""
-        program = Program(self.url, arguments)
+        program = Program(url or self.url, arguments)
         self._programs.append(program)
         return program
 
@@ -130,6 +215,9 @@ class Processes:
         for program in self._programs:
             program.process.kill()
             program.process.communicate()
+        for change in self._changes:
+            change.kill()
+            change.communicate()
         for process in self._nodes.values():
             process.kill()
             process.wait()
@@ -169,9 +257,9 @@ class Program:
 
 
 @contextlib.contextmanager
-def processes(folder: Path, size: int = 3) -> Iterator[Processes]:
+def processes(folder: Path, size: int = 3, lease: float = LEASE) -> Iterator[Processes]:
     """Run a cluster of processes that votes."""
-    cluster = Processes(folder, size)
+    cluster = Processes(folder, size, lease)
     try:
         cluster.start(*cluster.document["nodes"], new=True)
         cluster.wait(lambda state: state.health == 0, "all nodes to vote")

@@ -3,7 +3,9 @@
 hold NAME         hold until a line comes; say `held TOKEN`, then `valid`, `released`, `lost`
                   or `no-quorum`
 cross NAME OTHER  hold NAME; when a line comes take OTHER, too; say `held`, then `had` or `deadlock`
-turns NAME FILE   again and again, until a line comes: append the token to FILE under the lock
+turns NAME FILE [SECONDS]
+                  again and again, until a line comes: append the token to FILE under the lock, and
+                  pause so long
 persist NAME FILE the same, and try again whenever the lock is lost or no quorum is there
 """
 
@@ -57,6 +59,7 @@ async def turns(
     coordinator: coterie.Coordinator,
     name: str,
     path: str,
+    pause: str = "0",
     *,
     borne: tuple[type[Exception], ...] = (),
 ) -> None:
@@ -70,7 +73,7 @@ async def turns(
                     entries += 1
                     if entries == 1:
                         say("going")
-            await asyncio.sleep(0)
+            await asyncio.sleep(float(pause))
     say("entries", entries)
 
 

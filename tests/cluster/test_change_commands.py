@@ -285,6 +285,28 @@ def test_a_newcomer_has_to_be_fit_and_reached_by_every_voter(tmp_path: Path) -> 
     asyncio.run(main())
 
 
+def test_orders_need_the_secret_of_operators_here_and_at_the_new_node(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "operators"
+    path.write_text("only operators know this\n")
+
+    async def main() -> None:
+        async with fleet(tmp_path, 1, secret=path) as made:
+            await made.join("d")
+            assert await made.command("set", "lease=4") == 78
+            assert "name its file in COTERIE_OPERATOR_SECRET_FILE" in capsys.readouterr().err
+            monkeypatch.setenv("COTERIE_OPERATOR_SECRET_FILE", str(path))
+            assert await made.command("add", made.at("d")) == 69
+            assert "d does not answer at" in capsys.readouterr().err
+            await made.stop("d")
+            await made.join("d")
+            assert await made.command("add", made.at("d")) == 0
+            assert capsys.readouterr().out == "configuration 2: a, d\n"
+
+    asyncio.run(main())
+
+
 def test_a_cluster_without_a_number_is_neither_changed_nor_joined(
     tmp_path: Path, capsys: Captured
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import subprocess
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,19 +19,21 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.client.access import own_identity
 from coterie.cluster.config import Config, convert
+from coterie.cluster.membership import Address
 from coterie.cluster.ports import free_ports
 from coterie.cluster.url import make_visit
+from coterie.cluster.voter.frames import Impose
 from coterie.cluster.voter.node import Node
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire import frames as wire
-from coterie.cluster.wire.handshake import Caller, new_identity
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.errors import ConfigError, NotFormed, ProtocolError, Unavailable
 from coterie.mutex.quorum.leased.configuration import Configuration, Member, Rule
 from coterie.mutex.quorum.leased.frames import Attempt, Condition, Proposal
 from coterie.mutex.quorum.leased.saved import Saved
 from tests.cluster import protocol_6
-from tests.cluster.local_cluster import document, running, until, url_of
+from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 from tests.cluster.protocol_6 import Veil
 
 if TYPE_CHECKING:
@@ -221,6 +224,28 @@ def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
     asyncio.run(main())
 
 
+def test_the_command_takes_no_other_protocol_for_the_newest(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with upgraded(tmp_path, 1) as cluster:
+
+            async def command(setting: str) -> tuple[int | None, str]:
+                words = [*COTERIE, "cluster", "set", setting, "--url", cluster.url]
+                process = await asyncio.create_subprocess_exec(
+                    *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                )
+                _, said = await process.communicate()
+                return process.returncode, said.decode()
+
+            status, said = await command("protocol=6")
+            assert (status, cluster.numbers) == (64, {0})
+            assert "that is done by protocol=7, got protocol=6" in said
+            status, said = await command("protocol=7")
+            assert (status, cluster.numbers) == (0, {1})
+            assert "protocol 6 -> 7" in said
+
+    asyncio.run(main())
+
+
 def test_a_program_counts_until_its_session_ends(tmp_path: Path) -> None:
     """One whose connection is broken comes back, and must understand what was decided meanwhile."""
 
@@ -306,8 +331,18 @@ def first_configuration(node: Node, protocol: int = wire.PROTOCOL) -> Configurat
     return Configuration(rule, members, 0, (before.rule,), protocol)
 
 
+async def impose(node: Node, configuration: Configuration) -> None:
+    """Do what an operator does who has lost a quorum."""
+    (member,) = node.config.membership.members
+    credentials = Credentials("test", "")
+    async with connection.consult(member.address, credentials, None, role="operator") as talk:
+        talk.send(Impose(configuration))
+        await until(lambda: node.voting.voter.number == configuration.number, "the change")
+
+
+@pytest.mark.parametrize("imposed", [False, True])
 def test_an_old_program_is_let_go_when_a_configuration_asks_for_more(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, imposed: bool
 ) -> None:
     async def main() -> None:
         async with upgraded(tmp_path, 1) as cluster:
@@ -315,7 +350,10 @@ def test_an_old_program_is_let_go_when_a_configuration_asks_for_more(
 
             async def hold() -> None:
                 async with coterie.connect(cluster.old_url) as old, old.lock("x"):
-                    node.voting.learn(first_configuration(node))
+                    if imposed:
+                        await impose(node, first_configuration(node))
+                    else:
+                        node.voting.learn(first_configuration(node))
                     await asyncio.Event().wait()
 
             with pytest.raises(coterie.LockLost):
@@ -353,6 +391,33 @@ def test_a_configuration_that_comes_during_the_handshake_counts(
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert "'old:1' does not speak protocol 7, which the cluster asks for now" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("role", "reason"),
+    [
+        ("participant", "refused: the configurations differ"),  # it knows no numbers
+        ("admin", "it speaks protocol 6 at most, and the cluster asks for protocol 7 now"),
+    ],
+)
+def test_a_program_whose_configuration_asks_for_more_leaves_an_old_node(
+    tmp_path: Path, role: wire.Role, reason: str
+) -> None:
+    async def main() -> None:
+        async with upgraded(tmp_path, 1) as cluster:
+            (node,), (veil,) = cluster.nodes, cluster.veils
+            decided = cluster.config.membership.after(first_configuration(node))
+            credentials = decided.credentials(b"")
+            if role == "admin":
+                credentials = msgspec.structs.replace(credentials, configuration="")
+            caller = Caller(credentials, role, new_identity("new:1"), node.name)
+            calling = await dial(Address("127.0.0.1", veil.port), None)
+            with pytest.raises(ProtocolError, match=reason):
+                await caller.greet(calling)
+            calling.close("it is refused")
+            await calling.wait_closed()
+
+    asyncio.run(main())
 
 
 # Our own version meets a later one

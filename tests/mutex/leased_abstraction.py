@@ -26,8 +26,8 @@ from coterie.explore import (
     not_waiting,
 )
 from coterie.mutex.quorum.leased.bid import State
-from coterie.mutex.quorum.leased.configuration import founding
-from coterie.mutex.quorum.leased.frames import Beat, Data, Frame
+from coterie.mutex.quorum.leased.configuration import Configuration, founding
+from coterie.mutex.quorum.leased.frames import Beat, Behind, Data, Frame, Stale
 from coterie.mutex.quorum.leased.participant import PARTICIPANT, participant
 from coterie.mutex.quorum.leased.process import LOCK, Leased
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
@@ -60,6 +60,9 @@ class Timeless(Leased):
     time: float = 0.0
     starts: int = 0
     participants: int = 2
+    voters: int = 0  # processes 1 to this one vote, or may become voters
+    origin: Configuration | None = None  # of its voter, before anything was saved
+    disk: bytes = b""
     watchful: bool = False  # is told of crashes
     shared: bool = False  # asks for the lock in shared mode
     announces: bool = False  # says each time that a task behind it wants the lock alone
@@ -69,7 +72,7 @@ class Timeless(Leased):
     def start(self, out: Outbox[Any]) -> None:
         super().start(out)
         if self.watchful:
-            for peer in range(1, self.participant.settings.voters + self.participants + 1):
+            for peer in range(1, self.voters + self.participants + 1):
                 if peer != self.me:
                     out.watch(peer)
         if self.lapses:
@@ -92,11 +95,28 @@ class Timeless(Leased):
         if isinstance(message, Mark):
             self._take_mark(message.name, out)
             return
-        if isinstance(message, Data | Beat):
-            out.cancel_timer(f"expire {message.session.participant}")
+        known = list(self.participant.sessions.voters)
         super().receive(sender, message, out)
-        if sender in self.gone and isinstance(message, Data | Beat):
-            self._expire(message.session.participant, out)
+        if isinstance(message, Data | Beat):
+            self._note_renewal(sender, message.session.participant, out)
+        self._note_what_is_saved(out)
+        for peer in sorted(self.gone.difference(known)):
+            self._give_up(peer, out)
+
+    def _note_renewal(self, sender: ProcessId, name: str, out: Outbox[Any]) -> None:
+        if sender in self.gone:
+            self._expire(name, out)
+        elif not any(isinstance(frame, Stale | Behind) for _, frame in out.sends):
+            out.cancel_timer(f"expire {name}")
+
+    def _note_what_is_saved(self, out: Outbox[Any]) -> None:
+        if out.to_save is not None and self.reboots:
+            self.disk = out.to_save
+
+    def _give_up(self, peer: ProcessId, out: Outbox[Any]) -> None:
+        """Tell the participant of a crash, if it knows that this is a voter."""
+        if peer in self.participant.sessions.voters:
+            self.participant.down(peer, out)
 
     def ring(self, timer: str, out: Outbox[Any]) -> None:
         out.now = self.time
@@ -108,6 +128,7 @@ class Timeless(Leased):
             assert self.voter is not None
             self.voter.abstains_until = out.now
             self.voter.ring(VOTER, out)
+            self._note_what_is_saved(out)
         elif timer.startswith("expire "):
             self._expire(timer.removeprefix("expire "), out)
         elif timer == PARTICIPANT:
@@ -122,15 +143,14 @@ class Timeless(Leased):
         if self.voter is not None:
             for name in [n for n, link in self.voter.sessions.items() if link.peer == peer]:
                 self._expire(name, out)
-        if peer <= self.participant.settings.voters:
-            self.participant.down(peer, out)
+        self._give_up(peer, out)
 
     def _lapse(self, out: Outbox[Any]) -> None:
         self.lapses -= 1
         self.time += self.participant.settings.lease + 1
         out.now = self.time
         name = self.participant.sessions.name
-        out.broadcast(range(1, self.participant.settings.voters + 1), Mark(name))
+        out.broadcast(range(1, self.voters + 1), Mark(name))
         self.participant.ring(PARTICIPANT, out)
         if self.lapses:
             out.set_timer(LAPSE, 0)
@@ -148,15 +168,15 @@ class Timeless(Leased):
         self.voter.end_session(name, out)
 
     def _reboot(self, out: Outbox[Any]) -> None:
-        """Forget everything but the bound."""
+        """Forget everything but what was saved."""
         assert self.voter is not None
         self.reboots -= 1
         self.starts += 1
-        out.saved = str(self.voter.bound).encode() if self.voter.bound else b""
+        out.saved = self.disk
         for name in self.voter.sessions:
             out.cancel_timer(f"expire {name}")
         self.marks.clear()
-        self.voter = Voter(self.voter.configuration)
+        self.voter = Voter(self.origin)
         self.voter.start(f"{self.me}.{self.starts}", out)
 
 
@@ -194,7 +214,11 @@ def largest_is_in_force(seats: object) -> bool:
     }
     for name, bid in holds.items():
         owned = [process.me for process in processes if _supports(process, name, bid.number)]
-        quorums = processes[0].participant.settings.quorums
+        quorums = next(
+            process.participant.quorums
+            for process in processes
+            if process.participant.sessions.name == name
+        )
         rivals = [b for b in holds.values() if b is not bid and not (b.shared and bid.shared)]
         if any(bid.token == rival.token for rival in rivals):
             return False
@@ -244,6 +268,8 @@ def cluster(
             lapses=(lapses or {}).get(me, 0),
             reboots=(reboots or {}).get(me, 0),
             participants=clients,
+            voters=settings.voters,
+            origin=founding(settings) if me <= settings.voters else None,
             watchful=watchful,
             shared=me in sharers,
             announces=me in announcers,

@@ -27,6 +27,7 @@ CHANGING_PROFILES = (*PROFILES, "storm", "lease")
 SPARES = 101  # the first seat of a spare
 HOSTS = 1001  # the first process in which changers run
 FAULTLESS = ("calm",)
+LOCK_DELAY = 15.0
 
 
 class ChangingWorld(World):
@@ -324,3 +325,9 @@ class ChangingWorld(World):
         elif newest.is_joint:
             goal = self.kit.changer.Goal(newest.number)
         self.begin_change(newest, goal, self.last_host)
+
+
+def world_of(seed: int, profile: str, kit: Kit | None = None) -> ChangingWorld:
+    """Make the world of a seed; some programs have leases of their own, some locks a delay."""
+    delay = LOCK_DELAY if seed % 5 == 4 else 0.0
+    return ChangingWorld(seed, profile, kit, mixed_leases=seed % 3 == 1, lock_delay=delay)

@@ -13,24 +13,15 @@ from coterie.mutex.quorum.leased.participant import Participant
 from coterie.mutex.quorum.leased.sessions import Downlink
 from coterie.mutex.quorum.leased.succession import Succession
 from coterie.mutex.quorum.leased.voter import Voter
-from tests.mutex.leased_changes import CHANGING_PROFILES, ChangingWorld
+from tests.mutex.leased_changes import CHANGING_PROFILES, world_of
 from tests.mutex.leased_kit import broken_twice
 from tests.mutex.leased_promises import Breach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.mutex.leased_kit import Kit
-
 SEEDS = 9  # of each profile
-LOCK_DELAY = 15.0
 COUNTED = ("entries", "steps", "joint_steps", "moves", "carried", "settled", "conflicted", "killed")
-
-
-def world(seed: int, profile: str, kit: Kit | None = None) -> ChangingWorld:
-    """Make the world of a seed; some programs have leases of their own, some locks a delay."""
-    delay = LOCK_DELAY if seed % 5 == 4 else 0.0
-    return ChangingWorld(seed, profile, kit, mixed_leases=seed % 3 == 1, lock_delay=delay)
 
 
 @pytest.mark.slow
@@ -39,7 +30,7 @@ def test_random_changes_hold_every_promise(profile: str) -> None:
     """R1 to R5: exclusion, tokens, one decision for each number, no hold lost in a calm world."""
     total: Counter[str] = Counter()
     for seed in range(SEEDS):
-        run = world(seed, profile).run()
+        run = world_of(seed, profile).run()
         total.update({name: getattr(run, name) for name in COUNTED})
     assert total["entries"] > 10 * SEEDS
     assert total["steps"] > 2 * SEEDS
@@ -52,7 +43,7 @@ def test_random_changes_hold_every_promise(profile: str) -> None:
 
 
 def test_the_same_seed_is_the_same_run_of_changes() -> None:
-    one, other = (world(7, "storm").run() for _ in range(2))
+    one, other = (world_of(7, "storm").run() for _ in range(2))
     assert (one.events, one.now, one.steps) == (other.events, other.now, other.steps)
 
 
@@ -162,7 +153,7 @@ def test_a_rule_of_changes_switched_off_is_found_out(name: str) -> None:
     kit = broken_twice(*edits)
     for seed in (first, *range(SEEDS_MAX)):
         try:
-            world(seed, profile, kit).run()
+            world_of(seed, profile, kit).run()
         except (Breach, AssertionError, KeyError):
             return
     pytest.fail(f"{SEEDS_MAX} seeds of {profile} did not notice")

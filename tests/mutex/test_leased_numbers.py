@@ -41,7 +41,7 @@ from coterie.mutex.quorum.leased.frames import (
     SessionName,
     Stale,
 )
-from coterie.mutex.quorum.leased.participant import Moved, Participant, participant
+from coterie.mutex.quorum.leased.participant import Learnt, Moved, Participant, participant
 from coterie.mutex.quorum.leased.saved import Saved, read_saved
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.succession import follows
@@ -426,7 +426,8 @@ def test_19_4_a_renewal_of_another_number_renews_nothing() -> None:
 
 def test_19_4_a_hold_moves_when_it_is_valid_by_the_new_rule_as_well() -> None:
     made = holder()
-    [frame] = at(2, made.receive, 1, NewConfiguration(PAIR))
+    frame, learnt = at(2, made.receive, 1, NewConfiguration(PAIR))
+    assert learnt == Learnt(PAIR)
     assert frame.bodies == (Request("a", 1, 1, 1, 2),), "the second voter is asked to support it"
     assert (frame.number, frame.known) == (0, 1)
     assert made.configuration == ZERO

@@ -199,7 +199,6 @@ def test_an_orderly_end_says_goodbye() -> None:
 
 def test_a_frame_of_a_process_that_does_not_vote_any_more_means_nothing() -> None:
     part = client()
-    at(0, part.acquire, "a")
     assert at(1, part.receive, 2, Nack(OPEN)) == []
     assert part.sessions.uplink(1).is_open
 

@@ -11,9 +11,7 @@ import click
 from coterie.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
-    from coterie.cluster.admin.holds import NodeAnswer
-    from coterie.cluster.client.access import Visit
-    from coterie.locks.engine import LockState
+    from coterie.cluster.admin.holds import Holding, NodeAnswer
 
 NOT_HELD = 1
 
@@ -35,7 +33,7 @@ def command(*, name: str, url: str | None, yes: bool) -> int:
     With an operator secret (COTERIE_OPERATOR_SECRET_FILE, or operator-secret-file in coterie.toml)
     only those can do this that have it. The nodes log it. The exit status is 1 if it is not held.
     """
-    from coterie.cluster.admin.holds import break_hold  # noqa: PLC0415 - needs ssl
+    from coterie.cluster.admin.holds import break_hold, find_hold  # noqa: PLC0415 - needs ssl
     from coterie.cluster.url import make_visit  # noqa: PLC0415 - as above
     from coterie.locks.names import check_name  # noqa: PLC0415 - as above
     from coterie.locks.url import choose_url, scheme_of  # noqa: PLC0415 - as above
@@ -47,37 +45,35 @@ def command(*, name: str, url: str | None, yes: bool) -> int:
             " or remove its lock with the tools of that engine"
         )
     visit = make_visit(chosen)
-    found = asyncio.run(_find(visit, lock))
-    if found is None or not (found.holders or found.silent):
-        click.echo(f"lock {name!r} is not held", err=True)
+    holding = asyncio.run(find_hold(visit, lock))
+    _show(holding)
+    if not holding.participants:
+        click.echo(f"lock {lock!r} is not held", err=True)
         return NOT_HELD
-    _show(found)
-    if not yes and not _confirmed(name):
+    if not yes and not _confirmed(name, lock):
         click.echo("nothing was done", err=True)
         return UsageError.exit_status
-    return _report(asyncio.run(break_hold(visit, lock)))
+    return _report(asyncio.run(break_hold(visit, holding)))
 
 
-async def _find(visit: Visit, lock: str) -> LockState | None:
-    from coterie.cluster.admin.status import inspect  # noqa: PLC0415 - needs ssl
-
-    state = await inspect(visit, locks=True)
-    return next((each for each in state.locks if each.name == lock), None)
-
-
-def _show(found: LockState) -> None:
-    for party in found.holders:
-        click.echo(f"{party.owner} holds {found.name!r} with token {party.token}", err=True)
+def _show(holding: Holding) -> None:
+    found = holding.state
+    for node, trouble in holding.troubles.items():
+        click.echo(f"node {node} could not be asked: {trouble}", err=True)
+    for owner, token in dict.fromkeys((party.owner, party.token) for party in found.holders):
+        click.echo(f"{owner} holds {found.name!r} with token {token}", err=True)
     for owner in found.silent:
         click.echo(f"{owner} may hold {found.name!r} and does not answer", err=True)
-    click.echo(f"{len(found.waiters)} wait for it", err=True)
+    if holding.participants:
+        click.echo(f"{len(found.waiters)} wait for it", err=True)
 
 
-def _confirmed(name: str) -> bool:
+def _confirmed(*spellings: str) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to confirm at: add --yes")
-    typed: str = click.prompt("Type the name of the lock to end the hold", default="", err=True)
-    return typed == name
+    question = "Type the name of the lock to end the hold"
+    typed: str = click.prompt(question, default="", show_default=False, err=True)
+    return typed in spellings
 
 
 def _report(answers: list[NodeAnswer]) -> int:

@@ -250,15 +250,23 @@ def read_security(
     operator_secret_file: str = "",
 ) -> Security:
     """Return what shows that we belong to a cluster; raise `ConfigError` if it cannot be used."""
+    operator_secret, operator_trouble = "", ""
+    if operator_secret_file:
+        try:
+            operator_secret = read_secret(operator_secret_file)
+        except ConfigError as error:  # a program does without
+            operator_trouble = str(error)
     security = Security(
         secret or (read_secret(secret_file) if secret_file else ""),
         ca,
         certificate,
         key,
-        read_secret(operator_secret_file) if operator_secret_file else "",
+        operator_secret,
+        operator_trouble,
     )
     security.secret_bytes()
-    security.operator_bytes()
+    if not operator_trouble:
+        security.operator_bytes()
     security.client_context()
     return security
 

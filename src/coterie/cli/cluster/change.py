@@ -15,7 +15,7 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.newcomer import identify
 from coterie.cluster.change.plan import Newcomer, Plan, make_plan
-from coterie.cluster.change.survey import Standing, look
+from coterie.cluster.change.survey import Standing, check_orders, look
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import ChangeConflict, NoQuorum, NotFormed, Unavailable, UsageError
@@ -88,10 +88,14 @@ async def _change(
     terms: Terms, make_goal: Callable[[Standing], Awaitable[Goal]], *, forms: bool
 ) -> int:
     standing = await _look(terms, forms=forms)
+    goal = await make_goal(standing)
     if standing.configuration.number == 0:
+        if goal.protocol != PROTOCOL:
+            raise UsageError(
+                f"cluster {standing.membership.cluster!r} is not formed yet; that is done by"
+                f" protocol={PROTOCOL}, got protocol={goal.protocol}"
+            )
         goal = await forming_goal(standing.membership, standing.security)
-    else:
-        goal = await make_goal(standing)
     intended = make_plan(standing.configuration, goal)
     _show(standing, intended)
     _check(terms, standing, intended)
@@ -139,6 +143,7 @@ async def _look(terms: Terms, *, forms: bool) -> Standing:
         )
     if number == 0 and not forms:
         await refuse_unformed(standing)
+    await check_orders(standing)
     return standing
 
 

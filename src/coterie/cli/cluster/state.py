@@ -11,7 +11,7 @@ import msgspec
 from coterie.cli.cluster.change import visit_of
 from coterie.cli.common.output import print_json, print_table
 from coterie.cluster.change.formation import forming_goal
-from coterie.cluster.change.plan import failures_borne, votes_of
+from coterie.cluster.change.plan import failures_borne, protocol_of, votes_of
 from coterie.cluster.change.survey import SpareState, Standing, VoterState, look, look_for_spares
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import CoterieError, NotFormed
@@ -104,7 +104,7 @@ async def _settlement(url: str | None) -> Settlement:
         present.settings.coterie,
         present.settings.policy,
         present.settings.lease,
-        present.protocol,
+        protocol_of(present),
         borne,
         tuple(rule.number for rule in present.open),
         present.by,

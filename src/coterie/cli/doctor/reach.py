@@ -38,6 +38,9 @@ def look_at_service(url: str) -> Iterator[Diagnosis]:
     except (CoterieError, UnicodeError) as error:
         yield Diagnosis(name, "bad", str(error), "see docs/troubleshooting.md for this error")
         return
+    if getattr(state, "joint", False):
+        advice = "end it with coterie cluster finish, or take it back with coterie cluster abort"
+        yield Diagnosis(name, "look", "a change of its voters is under way", advice)
     if not state.nodes:
         yield Diagnosis(name, "good", "the lock directory can be read")
     for node in state.nodes:

@@ -8,14 +8,33 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import consult
+from coterie.cluster.admin.status import inspect_lock
 from coterie.cluster.voter.frames import BreakHold, HoldBroken
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.trouble import explain
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, UsageError
+from coterie.locks.engine import LockState
 
 if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership import Member
+
+TOKEN_MAX = 2**63 - 1
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """A lock, and whose holds of it were seen."""
+
+    state: LockState
+    participants: tuple[str, ...]  # their identities; none: the lock is not held
+    troubles: dict[str, str]  # why nodes could not be asked, by name
+
+    @property
+    def token(self) -> int:
+        """The last one of the holds; of a program that does not answer it is not known."""
+        if self.state.silent:
+            return TOKEN_MAX
+        return max((party.token or 0 for party in self.state.holders), default=0)
 
 
 class NodeAnswer(msgspec.Struct, frozen=True):
@@ -27,8 +46,21 @@ class NodeAnswer(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
-async def break_hold(visit: Visit, lock: str) -> list[NodeAnswer]:
-    """Have all nodes tell the holders of a lock that their hold is over.
+async def find_hold(visit: Visit, lock: str) -> Holding:
+    """Look which programs hold a lock; raises `UsageError` if the cluster has no leases."""
+    membership = await visit.learn()
+    if membership.algorithm is not None:
+        raise UsageError(
+            f"cluster {membership.cluster!r} runs {membership.algorithm.name}, whose holds cannot be"
+            " ended from outside; end the program that holds the lock"
+        )
+    found, survey = await inspect_lock(visit, lock)
+    troubles = {node.name: node.trouble for node in found.nodes if node.trouble}
+    return Holding(found.locks[0], tuple(survey.suspects(lock)), troubles)
+
+
+async def break_hold(visit: Visit, holding: Holding) -> list[NodeAnswer]:
+    """Have all nodes tell the holders that were seen that their hold is over.
 
     A holder that is connected to one of them stops to count it, and gives all votes back at once. One
     that is cut off from all loses it when its lease runs out, as always.
@@ -36,6 +68,7 @@ async def break_hold(visit: Visit, lock: str) -> list[NodeAnswer]:
     membership = await visit.learn()
     operator = visit.security.operator_bytes()
     credentials = Credentials(membership.cluster, "", operator=operator)
+    order = BreakHold(holding.state.name, holding.participants, holding.token)
 
     async def ask(member: Member) -> NodeAnswer:
         tls = visit.security.client_context()
@@ -43,7 +76,7 @@ async def break_hold(visit: Visit, lock: str) -> list[NodeAnswer]:
             async with consult(
                 member.address, credentials, tls, member.name, role="operator"
             ) as consultation:
-                answer = await consultation.ask(BreakHold(lock), HoldBroken)
+                answer = await consultation.ask(order, HoldBroken)
         except (OSError, CoterieError, msgspec.MsgspecError) as error:
             return NodeAnswer(member.name, trouble=explain(error))
         return NodeAnswer(member.name, answer.labels, answer.too_old)

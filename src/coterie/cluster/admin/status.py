@@ -15,6 +15,7 @@ from coterie.cluster.voter.frames import Abstention, Figures, FindOwners, GetSta
 from coterie.cluster.wire.trouble import explain
 from coterie.deadlock.service.lock_collection import Collection
 from coterie.deadlock.service.lock_graph import lasting_graph
+from coterie.deadlock.service.lock_waits import Wanted
 from coterie.errors import ProtocolError
 from coterie.locks.engine import LockState
 from coterie.locks.leases.frames import OwnerReport, Owners
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership import Member, Membership
     from coterie.cluster.wire.handshake import Credentials
-    from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.wait_for import Graph
 
 OPEN_SECONDS_MIN = 3.0  # to wait for a node: a call, a handshake and an answer
@@ -68,6 +68,13 @@ async def inspect(visit: Visit, *, locks: bool) -> ClusterState:
         names = _names(states) if locks else []
         surveyed = await _survey(consultations, names, itertools.count())
     return _cluster_state(membership, states, surveyed)
+
+
+async def inspect_lock(visit: Visit, lock: str) -> tuple[ClusterState, Survey]:
+    """Ask about one lock alone, also if nodes know too many to list it."""
+    async with _asking(visit, locks=False) as (membership, states, consultations):
+        surveyed = await _survey(consultations, [Wanted(lock)], itertools.count())
+    return _cluster_state(membership, states, surveyed), surveyed[0][0]
 
 
 async def inspect_all(visit: Visit) -> tuple[ClusterState, Graph[str]]:

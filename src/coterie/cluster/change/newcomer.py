@@ -12,30 +12,33 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.admin.connection import ask_condition
+from coterie.cluster.admin.connection import consult
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.membership import parse_address
 from coterie.cluster.voter.frames import Reach, Reached
 from coterie.cluster.wire.complaints import legible
+from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, Unavailable
 from coterie.locks.names import check_plain_name
+from coterie.mutex.quorum.leased.frames import Condition, Query
 
 if TYPE_CHECKING:
     from coterie.cluster.change.plan import Newcomer
     from coterie.cluster.change.survey import Standing, VoterState
-    from coterie.mutex.quorum.leased.frames import Condition
 
 
 async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
     """Return the newcomer with the identity of its disk; raise `Unavailable` or `ConfigError`."""
     name, address = check_plain_name(newcomer.name, of="node"), newcomer.address
     security = standing.security
-    credentials = standing.membership.credentials(security.secret_bytes())
+    operator = security.operator_bytes()  # it has to take orders, too
+    credentials = Credentials(standing.membership.cluster, "", operator=operator)
     try:
-        condition = await ask_condition(
-            name, parse_address(address), credentials, security.client_context()
-        )
+        async with consult(
+            parse_address(address), credentials, security.client_context(), name, role="operator"
+        ) as talk:
+            condition = await talk.ask(Query(), Condition)
     except FAULTS as error:
         raise Unavailable(
             f"{name} does not answer at {address}: {explain(error)}; start it there with coterie"

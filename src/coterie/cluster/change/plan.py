@@ -11,6 +11,7 @@ import msgspec
 
 from coterie.cluster.config import ASK_ALL_VOTERS_MAX
 from coterie.cluster.membership import check_times
+from coterie.cluster.wire.frames import OLDEST_PROTOCOL
 from coterie.coteries import parse_coterie
 from coterie.coteries.votes import Votes
 from coterie.errors import ChangeConflict, ConfigError, UsageError
@@ -217,13 +218,18 @@ def _with_protocol(present: Configuration, part: Part, values: Mapping[str, str]
             "the protocol is changed alone, as it cannot be taken back: use one command for it and"
             " another for the rest"
         )
-    text = values["protocol"]
-    if not text.isdecimal() or int(text) < present.protocol:
+    text, spoken = values["protocol"], protocol_of(present)
+    if not text.isdecimal() or int(text) < spoken:
         raise UsageError(
-            f"protocol must be a number from {present.protocol} on, which is in use, got {text!r}:"
+            f"protocol must be a number from {spoken} on, which is in use, got {text!r}:"
             " there is no way back"
         )
     return Goal(present.number, part, present.members, int(text))
+
+
+def protocol_of(present: Configuration) -> int:
+    """Return the protocol that is in use; number 0 names none, and was there before the second."""
+    return max(present.protocol, OLDEST_PROTOCOL)
 
 
 # Settings
@@ -369,7 +375,7 @@ def _differences(present: Configuration, goal: Goal) -> str:
         if name not in ("voters", "unwind") and getattr(old, name) != getattr(new, name)
     ]
     if goal.protocol != present.protocol:
-        changed.append(f"protocol {present.protocol} -> {goal.protocol}")
+        changed.append(f"protocol {protocol_of(present)} -> {goal.protocol}")
     return f"; {', '.join(changed)}" if changed else ""
 
 

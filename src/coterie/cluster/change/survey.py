@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import ask_condition, consult
+from coterie.cluster.change.formation import explain_protocol
 from coterie.cluster.membership import Member, Membership, check_decided, parse_address
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.cluster.wire.handshake import Credentials
@@ -163,6 +164,21 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
         return None
 
 
+async def check_orders(standing: Standing) -> None:
+    """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
+    for voter in standing.voters:
+        if voter.condition is None:
+            continue
+        try:
+            async with standing.command(voter):
+                return
+        except FAULTS as error:
+            raise ConfigError(
+                f"{voter.name} answers questions and takes no orders from here: {explain(error)}; if"
+                " the cluster has an operator secret, name its file in COTERIE_OPERATOR_SECRET_FILE"
+            ) from None
+
+
 def check_protocol(standing: Standing, protocol: int) -> None:
     """Raise an error if a voter, or a program that is connected to one, cannot speak a protocol.
 
@@ -175,9 +191,5 @@ def check_protocol(standing: Standing, protocol: int) -> None:
             f"not every voter can say which protocol it speaks: {standing.missing}; start it first"
         )
     for voter in standing.voters:
-        spoken = voter.condition.protocol if voter.condition else 0
-        if spoken < protocol:
-            raise ConfigError(
-                f"{voter.name}, or a program that is connected to it, speaks protocol {spoken} at"
-                " most: run this version of coterie there first"
-            )
+        if voter.condition is not None and voter.condition.protocol < protocol:
+            raise ConfigError(explain_protocol(voter.name, voter.condition, protocol))

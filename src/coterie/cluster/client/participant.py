@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.handshake import Identity
     from coterie.coteries import Coterie
+    from coterie.mutex.quorum.leased.configuration import Configuration
     from coterie.mutex.quorum.leased.frames import Frame
     from coterie.mutex.quorum.leased.participant import Participant
     from coterie.process import Event, Outbox, ProcessId
@@ -166,6 +167,7 @@ class ParticipantHost:
         self._upcalls = upcalls
         self._time = clock.RunningClock()
         self._abstentions: dict[ProcessId, Abstention] = {}  # as far as voters have answered
+        self._awaited: Configuration | None = None  # that voters have told of, and is not passed on
         self._makes_lines = lines
         self._tasks = Tasks()
         hosted = HostedParticipant(self.participant, identity.name)
@@ -327,6 +329,7 @@ class ParticipantHost:
         A participant that knows the clocks of all voters asks for tokens that all of them can
         support, however far apart their numbers are after starts at different times.
         """
+        self._pass_on()
         if voter not in self.participant.sessions.voters:
             return
         self._abstentions.pop(voter, None)
@@ -347,11 +350,11 @@ class ParticipantHost:
                 is_left = voter not in sessions.voters  # that was the last word to hear from it
                 if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
                     self.ask_why([voter])
-            case NewConfiguration(configuration) | Stale(configuration):
-                check_decided(configuration)
-                reason = objection_to_meaning(configuration)
-                if reason:
-                    raise ProtocolError(reason)
+            case NewConfiguration(configuration):
+                _check(configuration)
+                self._await_voters(configuration)
+            case Stale(configuration):
+                _check(configuration)
                 self._receive_about_configurations(voter, frame)
             case Behind():
                 self._receive_about_configurations(voter, frame)
@@ -364,9 +367,7 @@ class ParticipantHost:
             case _:
                 raise ProtocolError(f"a {type(frame).__name__} came without a question")
 
-    def _receive_about_configurations(
-        self, voter: ProcessId, frame: NewConfiguration | Stale | Behind
-    ) -> None:
+    def _receive_about_configurations(self, voter: ProcessId, frame: Stale | Behind) -> None:
         if voter in self.participant.sessions.voters:
             self._host.step(self.participant.receive, voter, frame)
 
@@ -378,10 +379,35 @@ class ParticipantHost:
 
     # Configurations
 
+    def _await_voters(self, configuration: Configuration) -> None:
+        """Call the voters of a newer configuration; it counts when a quorum of them is there.
+
+        Nothing rests on when a participant hears of it, as long as its own number is served, and by
+        that locks are granted meanwhile. Where it is refused, the participant hears of it at once.
+        """
+        newest = self.participant.sessions.known
+        if configuration.number <= max(newest, self._awaited.number if self._awaited else 0):
+            return
+        self._awaited = configuration
+        self._call_voters(self.membership.after(configuration))
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the participant know of the configuration that is awaited, if its voters are there."""
+        awaited = self._awaited
+        up = [voter for voter, line in self.lines.items() if line.is_up]
+        if awaited is not None and awaited.quorums.contains_quorum(up):
+            self._awaited = None
+            told = NewConfiguration(awaited)
+            self._host.step(self.participant.receive, self.participant.sessions.voters[0], told)
+
     def _hear(self, event: Event) -> None:
         match event:
             case Learnt(configuration):
+                if self._awaited is not None and self._awaited.number <= configuration.number:
+                    self._awaited = None
                 self._call_voters(self.membership.after(configuration))
+                self._leave_others()
             case Moved(configuration):
                 self.membership = self.membership.after(configuration)
                 self._watch()
@@ -391,8 +417,7 @@ class ParticipantHost:
                     extra={"event": "configuration-used"},
                 )
             case Forgotten(voter):
-                self._tasks.run(self.lines.pop(voter).stop())
-                self._abstentions.pop(voter, None)
+                self._leave(voter)
             case _:
                 self._upcalls.tell(event)
 
@@ -413,6 +438,17 @@ class ParticipantHost:
                 voter = self.participant.sessions.voters[0]
                 self.receive(voter, NewConfiguration(found.configuration))
 
+    def _leave_others(self) -> None:
+        """Leave the voters of a configuration that was awaited and has been overtaken."""
+        awaited = self._awaited.seats if self._awaited else ()
+        known = {*self.participant.sessions.voters, *awaited}
+        for voter in [voter for voter in self.lines if voter not in known]:
+            self._leave(voter)
+
+    def _leave(self, voter: ProcessId) -> None:
+        self._tasks.run(self.lines.pop(voter).stop())
+        self._abstentions.pop(voter, None)
+
     def _call_voters(self, membership: Membership) -> None:
         """Make a line to each voter that has none yet; none leads to another disk than is meant."""
         for voter in membership.seats:
@@ -427,6 +463,14 @@ class ParticipantHost:
                 self.lines[voter].insist_on(membership.disk(voter))
             if is_new:
                 self.lines[voter].start()
+
+
+def _check(configuration: Configuration) -> None:
+    """Raise `ProtocolError` if no voter can have sent this, or we cannot go by it."""
+    check_decided(configuration)
+    reason = objection_to_meaning(configuration)
+    if reason:
+        raise ProtocolError(reason)
 
 
 class InsideLine:

@@ -62,9 +62,15 @@ class Reached(Service, frozen=True):
 
 
 class BreakHold(Service, frozen=True):
-    """End the hold of a lock; its programs are told to stop."""
+    """End the hold of a lock that these participants have; they are told to stop.
+
+    The order comes to each node at another time. When the last one has it, the next in line may hold
+    the lock: it is another participant, or has a token above this one, and is left alone.
+    """
 
     lock: Text
+    participants: tuple[Text, ...]
+    token: int
 
 
 class HoldBroken(Service, frozen=True):

@@ -122,6 +122,7 @@ class HostedVoter:
             return
         if self.voter.configuration is None:  # a spare, unless its disk knows better
             self.voter.start(system.secret(16).hex(), out)
+            self.voter.advance(clock.number())  # about where those of the voters are
             return
         self.recovers = self._has_disk and not out.saved and not self._new_cluster
         by_time = self._number_by_time()
@@ -566,6 +567,7 @@ class VoterHost:
             case Impose(configuration):
                 _check_foreign(configuration)
                 self.host.step(self.voter.impose, configuration)
+                self._end_old_connections()
                 self._announce(self._numbers.values())
                 logger.critical(
                     "node %s goes on by configuration %d, which was not decided",
@@ -573,9 +575,8 @@ class VoterHost:
                     configuration.number,
                     extra={"event": "configuration-forced"},
                 )
-                self._end_old_connections()
-            case BreakHold(lock):
-                self._break(number, lock)
+            case BreakHold():
+                self._break(number, frame)
             case Reach(name, address):
                 self._reach(name, address, partial(self._send, number))
             case Query() | Close() | Prepare() | Accept():
@@ -584,10 +585,11 @@ class VoterHost:
                 self._find_slowest()
                 self.host.step(self.voter.receive, number, frame)
 
-    def _break(self, number: ProcessId, lock: str) -> None:
+    def _break(self, number: ProcessId, order: BreakHold) -> None:
         """End the holds of a lock, as far as this node has given its vote to them."""
-        ballot = self.voter.ballots.get(lock)
-        owners = [owner.claim.participant for owner in ballot.owners] if ballot else []
+        lock = order.lock
+        tenures = self.voter.revocable(lock, order.participants, order.token)
+        owners = [tenure.claim.participant for tenure in tenures]
         spoken = {name: self._version(name) for name in owners}
         labels = {name: self.labels.get(name, "unknown") for name in owners}
         too_old = tuple(labels[name] for name in owners if spoken[name] < PROTOCOL)
@@ -601,7 +603,7 @@ class VoterHost:
                 ", ".join(told),
                 extra={"event": "hold-broken"},
             )
-            self.host.step(self.voter.revoke, lock)
+            self.host.step(self.voter.revoke, lock, tenures)
         self._send(number, HoldBroken(told, too_old))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:

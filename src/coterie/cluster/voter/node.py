@@ -55,6 +55,7 @@ class Node:
         `program` collects the figures of the program that the node is part of; `on_failure` is
         called when the disk has failed, and the node votes no more.
         """
+        config.security.operator_bytes()  # now, and not when the first operator calls
         self.name = name
         self.config = config
         self._options = config.options(name)

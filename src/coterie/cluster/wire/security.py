@@ -20,6 +20,7 @@ class Security(msgspec.Struct, frozen=True):
     certificate: str = ""
     key: str = ""
     operator_secret: str = ""  # of those who may change the cluster; empty: all who have the secret
+    operator_trouble: str = ""  # why their secret could not be read, where there is one
 
     @property
     def is_open(self) -> bool:
@@ -31,7 +32,12 @@ class Security(msgspec.Struct, frozen=True):
         return _checked(self.secret, "the secret")
 
     def operator_bytes(self) -> bytes:
-        """Return what operators have to know; that is the secret if there is no other."""
+        """Return what operators have to know; that is the secret if there is no other.
+
+        Raise `ConfigError` if it could not be read: only nodes and operators need the right to.
+        """
+        if self.operator_trouble:
+            raise ConfigError(self.operator_trouble)
         return _checked(self.operator_secret, "the operator secret") or self.secret_bytes()
 
     def server_context(self) -> ssl.SSLContext | None:

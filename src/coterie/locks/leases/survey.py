@@ -92,6 +92,16 @@ class Survey:
         voted_for = self._voted_for.get(Wanted(lock), ())
         return [self._label(identity) for identity in voted_for if concerned[identity] is None]
 
+    def suspects(self, lock: str) -> list[str]:
+        """List the identities of those that hold the lock, or may hold it and do not answer."""
+        concerned = self._concerned.get(Wanted(lock), {})
+        voted_for = self._voted_for.get(Wanted(lock), ())
+        return [
+            identity
+            for identity, standing in concerned.items()
+            if (standing.holders if standing is not None else identity in voted_for)
+        ]
+
     def waiters(self, lock: str) -> list[Party]:
         """List those that wait, the next first."""
         return [

@@ -2,7 +2,7 @@
 
 It keeps nothing over a crash and may stop anywhere. Whatever it leaves is a cluster that works, and
 any other changer finishes or takes back what it finds: one that is asked to `finish` has no other
-goal. Section 19 of docs/protocol/leased.md has the steps and the argument.
+goal. Section 19 (docs/protocol/changes.md) has the steps and the argument.
 
     changer = Changer(name, configuration, Goal(...))     `name` is new with every changer
     changer.start(out), changer.receive(voter, frame, out), changer.ring(CHANGER, out)

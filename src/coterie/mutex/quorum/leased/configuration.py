@@ -4,7 +4,7 @@ A vote belongs to a voter and a lock, whatever the configuration. Only counting 
 participant counts all its votes by the rule of one number at a time, and only moves up. For two
 numbers in use, either every quorum of the one meets every quorum of the other, or the older one is
 finished: no participant counts by it, now or later, and the tokens that it could have used lie at or
-below the floor of the newer one. Section 19 of docs/protocol/leased.md has the argument.
+below the floor of the newer one. Section 19 (docs/protocol/changes.md) has the argument.
 
 Number 0 is what the file of a cluster says. Each later one is decided by the voters of the one
 before it.

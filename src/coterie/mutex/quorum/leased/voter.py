@@ -1,7 +1,7 @@
 """A voter: for each lock it gives its vote to one participant at a time, or to several that share.
 
 Sessions and expiry are section 4 of docs/protocol/leased.md, the rules for a lock 6, tokens and
-what is saved 7, abstention after a restart 9, and numbered configurations 19.
+what is saved 7, abstention after a restart 9; numbered configurations are 19, in changes.md beside it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from coterie.mutex.quorum.leased.succession import Succession
 from coterie.mutex.quorum.leased.votes import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from coterie.mutex.quorum.leased.settings import Settings
     from coterie.process import Outbox, ProcessId
@@ -124,6 +124,9 @@ class Voter(msgspec.Struct, array_like=True):
         if self.configuration is None:
             return
         self.abstention = max(self.abstention, _abstention(self.configuration.rule))
+        # A voter that is new has a bound far below the tokens that others use, which lie above the
+        # floor; from there its clock would follow a frame only FAR at a time.
+        self._merge(self.configuration.floor)
         # Which numbers were closed is forgotten, so only its own is served. Sessions of earlier ones
         # are gone anyway, and a number that was reported as finished stays so (19.6).
         self.closed = self.number - 1
@@ -381,14 +384,26 @@ class Voter(msgspec.Struct, array_like=True):
         grant = Grant(lock, claim.number, tenure.low, tenure.high, more)
         self._post(claim.participant, grant)
 
-    def revoke(self, lock: str, out: Outbox[Frame]) -> None:
-        """Tell the owners of the vote that an operator has ended their holds.
+    def revocable(self, lock: str, participants: Sequence[str], token: int) -> list[Tenure]:
+        """Find the tenures of these participants that may support a token up to this one.
+
+        A vote that was given back with a token is given again above it (7), so what began later is
+        not among them.
+        """
+        ballot = self.ballots.get(lock)
+        return [
+            tenure
+            for tenure in (ballot.owners if ballot is not None else ())
+            if tenure.claim.participant in participants and tenure.low <= token
+        ]
+
+    def revoke(self, lock: str, tenures: Sequence[Tenure], out: Outbox[Frame]) -> None:
+        """Tell these owners of the vote that an operator has ended their holds.
 
         The vote stays theirs until they give it back, or their leases run out: only then have they
         stopped counting it (11.3).
         """
-        ballot = self.ballots.get(lock)
-        for tenure in ballot.owners if ballot is not None else ():
+        for tenure in tenures:
             self._post(tenure.claim.participant, Revoke(lock, tenure.claim.number))
         self._finish([], out)
 
