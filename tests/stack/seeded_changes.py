@@ -12,7 +12,6 @@ and programs around them, and some of the values as they run between these.
 
 from __future__ import annotations
 
-from coterie.cluster import membership
 from coterie.cluster.change import formation
 from coterie.cluster.change.host import Change
 from coterie.cluster.client.participant import ParticipantHost
@@ -49,12 +48,6 @@ CHANGES: dict[str, Bug] = {
         "if False:",
         "change-disks",
         first=2,
-    ),
-    "a disk cannot be replaced under its name": Bug(
-        membership._names_differ,  # noqa: SLF001 - to be broken
-        " if member.seat in part.seats",
-        "",
-        "change-disks",
     ),
     "a node that stands aside goes on with its timer": Bug(
         Voter,
