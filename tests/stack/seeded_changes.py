@@ -23,7 +23,6 @@ from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.handshake import Credentials
 from coterie.mutex.quorum.leased.changer import Changer
 from coterie.mutex.quorum.leased.participant import Participant
-from coterie.mutex.quorum.leased.sessions import Sessions
 from coterie.mutex.quorum.leased.voter import Voter
 from tests.stack.seeded_bugs import Bug
 
@@ -98,7 +97,7 @@ CHANGES: dict[str, Bug] = {
     ),
     "a voter that was left is called for good": Bug(
         ParticipantHost,
-        "self._tasks.run(self.lines.pop(voter).stop())",
+        "self._tasks.run(line.stop())",
         "pass",
         "changes",
         first=14,
@@ -124,15 +123,6 @@ CHANGES: dict[str, Bug] = {
         first=14,
     ),
     # Counting
-    "programs do not say by which number they count": Bug(
-        Sessions, "self.number = self.known", "pass", "changes"
-    ),
-    "holds are not taken along": Bug(
-        Participant,
-        "elif bid.state is State.HELD and not bid.lost:\n                supporters",
-        "elif False:\n                supporters",
-        "changes",
-    ),
     "a program moves before its holds can": Bug(
         Participant,
         "if bid.valid_until(self.sessions.lease, following.quorums) <= out.now:",

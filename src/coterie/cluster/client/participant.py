@@ -446,7 +446,9 @@ class ParticipantHost:
             self._leave(voter)
 
     def _leave(self, voter: ProcessId) -> None:
-        self._tasks.run(self.lines.pop(voter).stop())
+        line = self.lines.pop(voter, None)
+        if line is not None:  # else it was left in the step that has learnt, moved and forgotten it
+            self._tasks.run(line.stop())
         self._abstentions.pop(voter, None)
 
     def _call_voters(self, membership: Membership) -> None:
