@@ -57,8 +57,9 @@ CHANGES: dict[str, Bug] = {
     # Links and handshakes
     "newcomers are not called": Bug(
         ParticipantHost,
-        "                self._call_voters(self.membership.after(configuration))",
-        "                pass",
+        "            if is_new:\n                self.lines[voter].start()",
+        "            if is_new and membership is self.membership:\n"
+        "                self.lines[voter].start()",
         "changes",
     ),
     "configurations of other numbers are refused": Bug(
@@ -100,7 +101,6 @@ CHANGES: dict[str, Bug] = {
         "self._tasks.run(line.stop())",
         "pass",
         "changes",
-        first=14,
     ),
     "the last word of a voter that is left makes no sense": Bug(
         ParticipantHost,
