@@ -22,7 +22,6 @@ from coterie.cluster.voter.node import Node
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.handshake import Credentials
 from coterie.mutex.quorum.leased.changer import Changer
-from coterie.mutex.quorum.leased.participant import Participant
 from coterie.mutex.quorum.leased.voter import Voter
 from tests.stack.seeded_bugs import Bug
 
@@ -123,12 +122,6 @@ CHANGES: dict[str, Bug] = {
         first=14,
     ),
     # Counting
-    "a program moves before its holds can": Bug(
-        Participant,
-        "if bid.valid_until(self.sessions.lease, following.quorums) <= out.now:",
-        "if False:",
-        "changes",
-    ),
     "the joint step is left out": Bug(
         Changer,
         "if direct.rule.meets(mine.rule):",
