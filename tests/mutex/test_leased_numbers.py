@@ -531,3 +531,13 @@ def test_19_7_a_kept_lock_is_not_taken_by_the_short_way_while_a_move_is_due() ->
 
 def test_a_probe_of_the_present_number_is_answered() -> None:
     assert at(1, owner().receive, 7, Probe(OPEN)) == [Answer(OPEN, True)]
+
+
+def test_a_new_voter_that_restarts_goes_on_from_the_floor_of_its_configuration() -> None:
+    """It has handed out nothing yet, and others use tokens that its clock would reach in minutes."""
+    made = Voter(None)
+    floor = 1 << 49
+    noted = msgspec.structs.replace(NEXT, floor=floor)
+    step(0, made.start, "v", saved=Saved(0, noted).encode())
+    assert made.clock == floor
+    assert made.bound == 0
