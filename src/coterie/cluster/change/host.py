@@ -196,8 +196,8 @@ class Change:
             connected=lambda _: None,
         )
 
-    def _caller(self, node: str) -> Caller:
-        return Caller(self._credentials, "operator", self._identity, node)
+    def _caller(self, node: str, disk: str) -> Caller:
+        return Caller(self._credentials, "operator", self._identity, node, disk=disk)
 
     def _receive(self, seat: ProcessId, frame: memoryview) -> None:
         answer = decode_from_voter(frame)

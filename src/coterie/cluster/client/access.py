@@ -81,7 +81,7 @@ class Links:
         link = Link(
             node,
             self._addresses(membership, voter),
-            lambda: self._caller(current(), node),
+            lambda disk: self._caller(current(), node, disk),
             self._tls,
             membership.settings.lease,
             receive=lambda frame: receive(decode_from_voter(frame)),
@@ -90,10 +90,10 @@ class Links:
         self._links.append(link)
         return link
 
-    def _caller(self, membership: Membership, node: str) -> Caller:
+    def _caller(self, membership: Membership, node: str, disk: str) -> Caller:
         error = clock.error_borne(membership.settings.lease)
         credentials = membership.credentials(self._secret)
-        return Caller(credentials, "participant", self._identity, node, error)
+        return Caller(credentials, "participant", self._identity, node, error, disk=disk)
 
     async def tried(self) -> None:
         """Wait until each link has been up, or it is known why it is not."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.cluster.wire.connection import Connection
+from coterie.cluster.wire.handshake import OtherDiskError
 from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError
 
@@ -47,7 +48,7 @@ class Link:
         self,
         node: str,
         addresses: Sequence[Address],
-        caller: Callable[[], Caller],
+        caller: Callable[[str], Caller],
         tls: ssl.SSLContext | None,
         lease: float,
         *,
@@ -62,7 +63,7 @@ class Link:
         Args:
             node: The name of the node.
             addresses: Where it may be found.
-            caller: Makes our end of the handshake, for each call.
+            caller: Makes our end of the handshake, for each call, by the disk that is meant.
             tls: How to encrypt; None: not at all.
             lease: The lease of the cluster.
             receive: Takes each frame.
@@ -110,7 +111,7 @@ class Link:
         """
         self._disk = disk
         if self._connection is not None and self._met_disk != disk:
-            self._connection.abort(self._other_disk())
+            self._connection.abort(str(OtherDiskError(self.node)))
 
     def give_up(self) -> None:
         """Call the node no more, because it will not have us."""
@@ -159,6 +160,8 @@ class Link:
                 await self._use(*await self._call(address))
             except (OSError, ProtocolError) as error:
                 self._note(explain_at(address, error))
+                if isinstance(error, OtherDiskError):
+                    pause = self._pause_seconds_max  # only a command of an operator makes it right
             if system.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             attempt += 1
@@ -169,7 +172,7 @@ class Link:
         connection = await dial(address, self._tls)
         began = system.now()
         try:
-            welcome = await self._caller().greet(connection)
+            welcome = await self._caller(self._disk).greet(connection)
             self.delay_seconds = (system.now() - began) / 2
             self._meet(welcome.disk)
         except BaseException:
@@ -179,15 +182,9 @@ class Link:
         return connection, welcome
 
     def _meet(self, disk: str) -> None:
-        if self._disk and disk != self._disk:
-            raise ProtocolError(self._other_disk())
+        if self._disk and disk != self._disk:  # that has come to be known during the handshake
+            raise OtherDiskError(self.node)
         self._met_disk = disk
-
-    def _other_disk(self) -> str:
-        return (
-            f"node {self.node!r} has another data directory than the voter of that name: after the"
-            f" loss of a disk, coterie cluster replace {self.node} makes it one again"
-        )
 
     async def _use(self, connection: Connection, welcome: Welcome) -> None:
         """Work with a connection until it ends."""

@@ -102,7 +102,7 @@ class Peer:
         self._link = Link(
             member.name,
             [member.address],
-            lambda: caller(member.name),
+            lambda _: caller(member.name),
             config.security.client_context(),
             lease,
             receive=self._confirm,

@@ -1,0 +1,55 @@
+"""Links of a program to voters: what they do where no connection comes about."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from coterie.cluster.config import convert
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.link import Link
+from tests.cluster.local_cluster import document, running, until
+from tests.cluster.virtual_time import passing, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+LEASE = 10.0
+
+
+def ignore(_: object) -> None:
+    """Take what a link passes on."""
+
+
+def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A spare may stand in the place of a lost disk for long, and all programs call it there."""
+    config = convert(document(1, data="data", lease=LEASE), tmp_path)
+    membership = config.membership
+    calls: list[str] = []
+
+    def caller(disk: str) -> Caller:
+        calls.append(disk)
+        credentials = Credentials(membership.cluster, membership.digest)
+        return Caller(credentials, "participant", new_identity("test:1"), "a", disk=disk)
+
+    async def main() -> None:
+        async with running(config):
+            address = membership.members[0].address
+            link = Link("a", [address], caller, None, LEASE, receive=ignore, connected=ignore)
+            link.insist_on("the disk that was lost")
+            link.start()
+            await link.tried.wait()
+            assert "another data directory than the voter of that name" in link.trouble
+            await until(lambda: "did not prove itself" in caplog.text, "the node to notice")
+            await passing(0.4)
+            assert calls == ["the disk that was lost"]
+            await passing(1.0)
+            assert len(calls) > 1
+            await link.stop()
+
+    with caplog.at_level(logging.WARNING):
+        run(monkeypatch, main)
