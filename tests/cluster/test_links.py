@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coterie.cluster.config import convert
+from coterie.cluster.membership import Address
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
 from tests.cluster.local_cluster import document, running, until
 from tests.cluster.virtual_time import passing, run
+from tests.locks.memory import in_loop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,8 +21,15 @@ if TYPE_CHECKING:
 LEASE = 10.0
 
 
-def ignore(_: object) -> None:
+def _ignore(_: object) -> None:
     """Take what a link passes on."""
+
+
+def _no_call(_: str) -> Caller:
+    raise AssertionError("no node is there to be greeted")
+
+
+IGNORE: dict[str, Any] = {"receive": _ignore, "connected": _ignore}
 
 
 def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
@@ -39,7 +48,7 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
     async def main() -> None:
         async with running(config):
             address = membership.members[0].address
-            link = Link("a", [address], caller, None, LEASE, receive=ignore, connected=ignore)
+            link = Link("a", [address], caller, None, LEASE, **IGNORE)
             link.insist_on("the disk that was lost")
             link.start()
             await link.tried.wait()
@@ -53,3 +62,12 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
 
     with caplog.at_level(logging.WARNING):
         run(monkeypatch, main)
+
+
+@in_loop
+async def test_a_host_that_cannot_be_looked_up_is_a_trouble_like_others() -> None:
+    link = Link("d", [Address("d..example", 7420)], _no_call, None, LEASE, **IGNORE)
+    link.start()
+    await link.tried.wait()
+    assert link.trouble == "no host can have that name at d..example:7420"
+    await link.stop()

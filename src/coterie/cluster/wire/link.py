@@ -32,12 +32,15 @@ logger = logging.getLogger("coterie.cluster")
 
 
 async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
-    """Open a connection."""
+    """Open a connection; raises `OSError` if that is not possible, for whatever reason."""
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(DIAL_SECONDS_MAX):
-        _, connection = await loop.create_connection(
-            Connection, address.host, address.port, ssl=tls
-        )
+    try:
+        async with asyncio.timeout(DIAL_SECONDS_MAX):
+            _, connection = await loop.create_connection(
+                Connection, address.host, address.port, ssl=tls
+            )
+    except UnicodeError:  # it cannot even be looked up
+        raise OSError("no host can have that name") from None
     return connection
 
 
