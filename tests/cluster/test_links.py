@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
+import weakref
 from typing import TYPE_CHECKING, Any
 
+from coterie.cluster.client.access import Links
 from coterie.cluster.config import convert
 from coterie.cluster.membership import Address
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
@@ -71,3 +75,22 @@ async def test_a_host_that_cannot_be_looked_up_is_a_trouble_like_others() -> Non
     await link.tried.wait()
     assert link.trouble == "no host can have that name at d..example:7420"
     await link.stop()
+
+
+@in_loop
+async def test_the_link_of_a_removed_voter_is_forgotten_and_not_waited_for() -> None:
+    """It may have been stopped before its first call, when the change was taken back at once."""
+    config = convert(document(1))
+    membership = config.membership
+    links = Links(config.security, new_identity("test:1"), lambda known, _: [known.at(1).address])
+    line = links.line(membership, 1, lambda: membership, _ignore, _ignore)
+    trying = asyncio.ensure_future(links.tried())
+    await asyncio.sleep(0)
+    assert not trying.done()
+    await line.stop()
+    await trying
+    kept = weakref.ref(line)
+    del line
+    gc.collect()
+    assert kept() is None
+    await links.stop()

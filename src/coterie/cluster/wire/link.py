@@ -58,6 +58,7 @@ class Link:
         receive: Callable[[memoryview], None],
         connected: Callable[[Welcome], None],
         disconnected: Callable[[], None] | None = None,
+        stopped: Callable[[], None] | None = None,
     ) -> None:
         """Prepare; a node that does not answer for a lease is called again.
 
@@ -72,14 +73,16 @@ class Link:
             receive: Takes each frame.
             connected: Called when a connection is up.
             disconnected: Called when a connection is lost.
+            stopped: Called at the end of `stop`.
         """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
         self.delay_seconds = 0.0  # of a frame to or from the node, as the latest handshake tells
-        self.tried = asyncio.Event()  # it has been up, or it is known why not
+        self.tried = asyncio.Event()  # it has been up, it is known why not, or it was stopped
         self._receive = receive
         self._connected = connected
         self._disconnected = disconnected
+        self._stopped = stopped
         self._addresses = addresses
         self._caller = caller
         self._tls = tls
@@ -123,6 +126,7 @@ class Link:
 
     async def stop(self) -> None:
         """End the connection; what was sent before still leaves."""
+        self.tried.set()
         connection = self._connection
         if connection is not None:
             connection.close("we have ended")
@@ -131,6 +135,8 @@ class Link:
             await asyncio.wait({self._task})
         if connection is not None:
             await connection.wait_closed()
+        if self._stopped is not None:
+            self._stopped()
 
     def send(self, frame: msgspec.Struct) -> None:
         """Send, if there is a connection; sessions send again what got lost."""
