@@ -8,11 +8,14 @@ import logging
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from coterie.cluster.client.access import Links
 from coterie.cluster.config import convert
-from coterie.cluster.membership import Address
+from coterie.cluster.membership import Address, Membership
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
+from coterie.mutex.quorum.leased.frames import NewConfiguration
 from tests.cluster.local_cluster import document, running, until
 from tests.cluster.virtual_time import passing, run
 from tests.locks.memory import in_loop
@@ -52,7 +55,7 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
     async def main() -> None:
         async with running(config):
             address = membership.members[0].address
-            link = Link("a", [address], caller, None, LEASE, **IGNORE)
+            link = Link("a", [address], caller, None, lambda: LEASE, **IGNORE)
             link.insist_on("the disk that was lost")
             link.start()
             await link.tried.wait()
@@ -70,7 +73,7 @@ def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
 
 @in_loop
 async def test_a_host_that_cannot_be_looked_up_is_a_trouble_like_others() -> None:
-    link = Link("d", [Address("d..example", 7420)], _no_call, None, LEASE, **IGNORE)
+    link = Link("d", [Address("d..example", 7420)], _no_call, None, lambda: LEASE, **IGNORE)
     link.start()
     await link.tried.wait()
     assert link.trouble == "no host can have that name at d..example:7420"
@@ -94,3 +97,35 @@ async def test_the_link_of_a_removed_voter_is_forgotten_and_not_waited_for() -> 
     gc.collect()
     assert kept() is None
     await links.stop()
+
+
+def test_a_connection_is_given_up_by_the_lease_of_the_moment(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lease was made shorter after the connection had come about."""
+    config = convert(document(1, lease=LEASE))
+    membership = config.membership
+    unanswered = NewConfiguration(membership.configuration)
+
+    def current() -> Membership:
+        return membership
+
+    async def main() -> None:
+        nonlocal membership
+        async with running(config):
+            place = membership.members[0].address
+            links = Links(config.security, new_identity("test:1"), lambda *_: [place])
+            line = links.line(membership, 1, current, _ignore, _ignore)
+            line.start()
+            await links.tried()
+            assert line.is_up
+            settings = msgspec.structs.replace(membership.settings, lease=1.0)
+            membership = msgspec.structs.replace(membership, settings=settings)
+            for _ in range(6):
+                line.send(unanswered)
+                await passing(0.3)
+            await links.stop()
+
+    with caplog.at_level(logging.WARNING):
+        run(monkeypatch, main)
+    assert "no answer for 1 s" in caplog.text

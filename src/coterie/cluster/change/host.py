@@ -191,7 +191,7 @@ class Change:
             [parse_address(address)],
             partial(self._caller, name),
             self._security.client_context(),
-            self._newest().settings.lease,
+            lambda: self._newest().settings.lease,
             receive=partial(self._receive, seat),
             connected=lambda _: None,
         )

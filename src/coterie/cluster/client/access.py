@@ -85,7 +85,7 @@ class Links:
             self._addresses(membership, voter),
             lambda disk: self._caller(current(), node, disk),
             self._tls,
-            membership.settings.lease,
+            lambda: current().settings.lease,
             receive=lambda frame: receive(decode_from_voter(frame)),
             connected=lambda welcome: connected(welcome.clock + clock.passed(link.delay_seconds)),
             stopped=lambda: self._drop(link),

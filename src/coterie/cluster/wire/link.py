@@ -53,7 +53,7 @@ class Link:
         addresses: Sequence[Address],
         caller: Callable[[str], Caller],
         tls: ssl.SSLContext | None,
-        lease: float,
+        lease: Callable[[], float],
         *,
         receive: Callable[[memoryview], None],
         connected: Callable[[Welcome], None],
@@ -69,7 +69,7 @@ class Link:
             addresses: Where it may be found.
             caller: Makes our end of the handshake, for each call, by the disk that is meant.
             tls: How to encrypt; None: not at all.
-            lease: The lease of the cluster.
+            lease: Reads the lease of the cluster, which may change.
             receive: Takes each frame.
             connected: Called when a connection is up.
             disconnected: Called when a connection is lost.
@@ -86,8 +86,7 @@ class Link:
         self._addresses = addresses
         self._caller = caller
         self._tls = tls
-        self._silence_seconds_max = lease
-        self._pause_seconds_max = min(PAUSE_SECONDS_MAX, lease / CALLS_PER_LEASE)
+        self._lease = lease
         self._unanswered_since: float | None = None
         self._sent = system.now()
         self._connection: Connection | None = None
@@ -144,15 +143,23 @@ class Link:
         if connection is None:
             return
         now = system.now()
-        # A session that waits for an answer sends again and again; after a long break the count
-        # starts over.
-        if self._unanswered_since is None or now - self._sent > self._silence_seconds_max:
+        if self._unanswered_since is None:
             self._unanswered_since = now
+        elif self._is_silent(now):
+            connection.abort(f"no answer for {self._lease():g} s")
+            return
         self._sent = now
-        if now - self._unanswered_since > self._silence_seconds_max:
-            connection.abort(f"no answer for {self._silence_seconds_max:g} s")
-        else:
-            connection.send(frame)
+        connection.send(frame)
+
+    def _is_silent(self, now: float) -> bool:
+        """Return True if the node has let a lease pass without an answer.
+
+        A session that waits for one sends again and again; after a long break the count starts over.
+        """
+        lease = self._lease()
+        if now - self._sent > lease:
+            self._unanswered_since = now
+        return self._unanswered_since is not None and now - self._unanswered_since > lease
 
     def abort(self, reason: str) -> None:
         """Break the connection, if there is one; it is made again."""
@@ -170,12 +177,15 @@ class Link:
             except (OSError, ProtocolError) as error:
                 self._note(explain_at(address, error))
                 if isinstance(error, OtherDiskError):
-                    pause = self._pause_seconds_max  # only a command of an operator makes it right
+                    pause = self._longest_pause()  # only a command of an operator makes it right
             if system.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             attempt += 1
             await asyncio.sleep(pause * system.random().uniform(0.5, 1))
-            pause = min(2 * pause, self._pause_seconds_max)
+            pause = min(2 * pause, self._longest_pause())
+
+    def _longest_pause(self) -> float:
+        return min(PAUSE_SECONDS_MAX, self._lease() / CALLS_PER_LEASE)
 
     async def _call(self, address: Address) -> tuple[Connection, Welcome]:
         connection = await dial(address, self._tls)

@@ -104,7 +104,7 @@ class Peer:
             [member.address],
             lambda _: caller(member.name),
             config.security.client_context(),
-            lease,
+            lambda: lease,
             receive=self._confirm,
             connected=self._connected,
             disconnected=self._disconnected,
