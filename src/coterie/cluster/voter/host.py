@@ -563,8 +563,11 @@ class VoterHost:
     def _receive_from_operator(
         self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
     ) -> None:
-        """Handle what changes the cluster; only the two questions among it are open to others."""
-        if number not in self._operators and not isinstance(frame, Query | Reach):
+        """Handle what changes the cluster; only the question where we stand is open to others.
+
+        Other programs do not make a node call what they name.
+        """
+        if number not in self._operators and not isinstance(frame, Query):
             raise ProtocolError(f"a {type(frame).__name__} of a program that is no operator")
         if self.recovers and isinstance(frame, Prepare | Accept):
             # What it promised would be on disk, and the next start would take that for a disk that
