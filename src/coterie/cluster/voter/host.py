@@ -438,6 +438,10 @@ class VoterHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case NewConfiguration(configuration):
+                # Programs that take locks pass on what they have heard from voters: without that, a
+                # voter that was away would not learn of a change whose changer is gone.
+                if not identity and number not in self._operators:
+                    raise ProtocolError("a configuration of a program that is no operator")
                 self.learn(configuration)
             case Query() | Reach() | Close() | Prepare() | Accept() | Impose() | BreakHold():
                 self._receive_from_operator(number, frame)
