@@ -185,6 +185,21 @@ def test_removed_voters_that_return_with_their_old_disks_serve_no_program() -> N
     assert serve_all(bench, 1) == [12]
 
 
+def test_a_voter_that_was_removed_and_comes_back_under_another_seat_grants_locks() -> None:
+    """It still has the sessions of programs that knew it under the seat of before."""
+    bench = crowd()
+    bench.begin(bench.goal(1, bench.part([1, 2])))
+    bench.run_until("Settled")
+    bench.parts[4] = bench.parts[3]
+    assert "11.1" in bench.parts[4].sessions
+    bench.begin(bench.goal(2, bench.part([1, 2, 4])), 1002)
+    bench.run_until("Settled")
+    bench.stop(1)
+    bench.acquire(11, "b")
+    bench.run(5)
+    assert bench.holder("b") == bench.holder() == 11
+
+
 def test_a_voter_of_the_file_that_was_removed_keeps_the_votes_that_it_gave() -> None:
     """It hears first of the number without it, and then of the one before; its votes still count."""
     bench = Bench([1, 2, 3])

@@ -200,10 +200,13 @@ class Sessions(msgspec.Struct, array_like=True):
         """Tell voters from now on that we know this number; these are all voters that matter."""
         self.known = number
         self.seats = tuple(seats)
+        # A node that was removed and comes back has its old disk and another seat. It may still have
+        # our session of the old one, and would take a number that is not larger for that session.
+        begun = max([self.retired, *(uplink.number for uplink in self.uplinks)])
         for voter in seats:
             if voter not in self.voters:
                 self.voters.append(voter)
-                self.uplinks.append(Uplink(voter, self.retired))
+                self.uplinks.append(Uplink(voter, begun))
 
     def move(self, settings: Settings, now: float) -> None:
         """Count in the newest number from now on, by these settings."""
