@@ -16,7 +16,13 @@ from coterie.coteries import parse_coterie
 from coterie.coteries.votes import Votes
 from coterie.errors import ChangeConflict, ConfigError, UsageError
 from coterie.mutex.quorum.leased.changer import Goal
-from coterie.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
+from coterie.mutex.quorum.leased.configuration import (
+    FORCED_LEAP,
+    Configuration,
+    Member,
+    Part,
+    Rule,
+)
 from coterie.mutex.quorum.leased.settings import Policy, Settings
 
 if TYPE_CHECKING:
@@ -28,7 +34,6 @@ MAJORITY = "majority"
 WEIGHTED = "weighted:"
 TIMES = ("lease", "rate-error", "margin", "heartbeat", "hedge", "lock-delay")
 KEYS = (*TIMES, "coterie", "policy", "votes.NAME", "protocol")
-FORCED_LEAP = 1 << 16  # beats whatever number the lost voters may have decided
 FORCED_BY = "coterie cluster force"
 
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import field
 
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
-from coterie.mutex.quorum.leased.configuration import Configuration, Rule
+from coterie.mutex.quorum.leased.configuration import FORCED_LEAP, Configuration, Rule
 from coterie.mutex.quorum.leased.frames import (
     Accept,
     Ack,
@@ -468,10 +468,18 @@ class Voter(msgspec.Struct, array_like=True):
         if not self._concerns(configuration):
             self._stand_aside()
             return
+        # A number this far above ours was forced, or follows one that was, and nothing before it was
+        # closed. The order goes to one voter after the other, and participants and other voters pass
+        # the configuration on meanwhile: whichever way it comes, votes of ours may count together with
+        # those of lost voters (19.11). Half of the leap is far more than changes ever take: the
+        # operator may not have known the newest number that we have. A spare has given no votes.
+        is_forced = mine is not None and configuration.number - mine.number >= FORCED_LEAP // 2
         self.configuration = configuration
         self.succession = Succession()
         self._merge(configuration.floor)
         self._save(out)
+        if is_forced:
+            self._abstain(out)
 
     def impose(self, configuration: Configuration, out: Outbox[Frame]) -> None:
         """19.11: go on by a configuration that was not decided, after a quorum was lost for good.
@@ -480,6 +488,10 @@ class Voter(msgspec.Struct, array_like=True):
         given up and so close nothing. We abstain for the longest lease by which they can.
         """
         self.adopt(configuration, out)
+        self._abstain(out)
+
+    def _abstain(self, out: Outbox[Frame]) -> None:
+        """Give no votes until none of before counts; what was to last longer already does."""
         self.abstains_until = max(self.abstains_until, out.now + self.abstention)
         self._arm(self.abstains_until, out)
 
