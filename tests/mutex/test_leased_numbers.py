@@ -445,6 +445,21 @@ def test_19_4_without_holds_it_moves_at_once_and_waits_on_at_its_place() -> None
     assert (2, (ASK,)) in asked, "the same request, of the same age"
 
 
+@pytest.mark.parametrize(
+    ("parts", "number"),
+    [((part((1, 2, 4)),), 2), ((part((1, 2, 3)), part((1, 2, 4))), 1)],
+)
+def test_19_4_sessions_with_new_voters_have_numbers_above_those_with_voters_that_go(
+    parts: tuple[Part, ...], number: int
+) -> None:
+    """A new voter may be one of those that go, under another seat, and have its session still."""
+    mine = founding(msgspec.structs.replace(ONE, voters=3))
+    made = client(mine)
+    out = step(2, made.receive, 1, NewConfiguration(after(mine, *parts)))
+    asked = [each.session.number for to, each in out.sends if to == 4 and isinstance(each, Data)]
+    assert asked == [number]
+
+
 def test_19_4_votes_for_a_request_that_waits_do_not_count_by_the_old_rule_after_the_move() -> None:
     made = client()
     at(2, made.receive, 1, NewConfiguration(PAIR))

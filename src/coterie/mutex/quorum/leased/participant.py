@@ -730,7 +730,7 @@ class Participant(msgspec.Struct, array_like=True):
         self.next = configuration
         self.sessions.merge(configuration.floor)
         seats = {*self.configuration.seats, *configuration.seats}
-        self.sessions.know(configuration.number, sorted(seats))
+        self.sessions.know(configuration.number, configuration.seats, sorted(seats))
         for bid in self.bids.values():
             known = {share.voter for share in bid.shares}
             bid.shares += [Share(voter) for voter in self.sessions.voters if voter not in known]
@@ -791,7 +791,7 @@ class Participant(msgspec.Struct, array_like=True):
             # Voters that were told of a lease expire the session by it, whatever the lease of all
             # becomes. So one that had to become shorter stays so.
             self.lease = self.settings.lease
-        self.sessions.know(following.number, following.seats)
+        self.sessions.know(following.number, following.seats, following.seats)
         self.sessions.move(self.settings, out.now)
         for lock, bid in sorted(self.bids.items()):
             self._leave_voters(lock, bid)
