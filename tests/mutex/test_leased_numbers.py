@@ -268,6 +268,36 @@ def test_19_6_not_finished_while_a_lock_delay_runs() -> None:
     assert at(16, made.receive, 5, Close(0)) == [Closed(0, True, made.bound)]
 
 
+def test_19_6_a_lock_delay_of_a_later_number_keeps_no_earlier_one_from_being_finished() -> None:
+    delayed = founding(msgspec.structs.replace(ONE, lock_delay=5.0))
+    following = after(delayed, part((1,), delayed.settings))
+    made = voter(delayed)
+    at(0, made.receive, 7, Data(OPENING, 1, 0, 1, 0, (ASK,)))
+    at(0, made.receive, 5, NewConfiguration(following))
+    at(1, made.receive, 7, Beat(OPEN, 1, 1, 1, 1, 1))
+    at(12, made.ring, VOTER)
+    assert made.sessions == {}
+    assert list(made.delayed) == ["a"]
+    assert at(12, made.receive, 5, Close(0)) == [Closed(0, True, made.bound)]
+
+
+def test_19_6_a_lock_that_two_shared_rests_for_the_earlier_of_their_numbers() -> None:
+    delayed = founding(msgspec.structs.replace(ONE, lock_delay=5.0))
+    following = after(delayed, part((1,), delayed.settings))
+    made = voter(delayed)
+    shared = Request("a", 1, 1, 1, shared=True)
+    at(0, made.receive, 7, Data(OPENING, 1, 0, 1, 0, (shared,)))
+    at(0, made.receive, 5, NewConfiguration(following))
+    at(1, made.receive, 8, Data(SessionName("q", 1), 1, 0, 1, 1, (shared,), 1, 1))
+    at(11, made.ring, VOTER)
+    at(12, made.ring, VOTER)
+    assert made.sessions == {}
+    at(16, made.ring, VOTER)
+    assert at(16, made.receive, 5, Close(0)) == [Closed(0, False, made.bound)]
+    at(17, made.ring, VOTER)
+    assert at(17, made.receive, 5, Close(0)) == [Closed(0, True, made.bound)]
+
+
 def test_19_6_a_restarted_voter_serves_its_own_number_alone() -> None:
     made = Voter(ZERO)
     step(0, made.start, "v", saved=Saved(9, NEXT).encode())

@@ -64,6 +64,13 @@ FAR = 1 << 40  # the same for one frame after LEAP_PAUSE, so that a clock that i
 LEAP_PAUSE = 1.0
 
 
+class Delay(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """13: the rest of a lock whose vote ended by expiry."""
+
+    until: float
+    number: int  # the lowest in which a participant may have counted such a vote
+
+
 class Voter(msgspec.Struct, array_like=True):
     """The votes of one process for any number of locks."""
 
@@ -75,7 +82,7 @@ class Voter(msgspec.Struct, array_like=True):
     sessions: dict[str, Downlink] = field(default_factory=dict)  # by participant
     ballots: dict[str, Ballot] = field(default_factory=dict)  # of the locks that are not idle
     dirty: list[str] = field(default_factory=list)  # participants with something pending
-    delayed: dict[str, float] = field(default_factory=dict)  # locks, and until when
+    delayed: dict[str, Delay] = field(default_factory=dict)  # by lock
     cautious: bool = False  # nothing on stable storage means that it was lost, not never written
     name: str = ""  # no other start of any process has had it
     opened: int = 0  # sessions so far
@@ -174,7 +181,8 @@ class Voter(msgspec.Struct, array_like=True):
             self.abstains_until = NEVER
             touched += sorted(self.ballots)
         self._finish(touched, out)
-        ends = [*([self.abstains_until] if self.abstains() else []), *self.delayed.values()]
+        ends = [self.abstains_until] if self.abstains() else []
+        ends += [delay.until for delay in self.delayed.values()]
         ends += [link.expires for link in self.sessions.values()]
         self._arm(min(ends, default=math.inf), out)
 
@@ -253,7 +261,9 @@ class Voter(msgspec.Struct, array_like=True):
                 # The owner cannot be asked what it has used, so its whole interval counts as used.
                 self._take_back(ballot, tenure, tenure.high)
                 if delayed_until > NEVER:
-                    self.delayed[lock] = delayed_until
+                    earlier = self.delayed.get(lock)
+                    number = min(link.number, earlier.number) if earlier else link.number
+                    self.delayed[lock] = Delay(delayed_until, number)
         return sorted(link.locks)
 
     def _shorten(self, session: SessionName, lease: float, out: Outbox[Frame]) -> None:
@@ -268,7 +278,7 @@ class Voter(msgspec.Struct, array_like=True):
             self._arm(link.expires, out)
 
     def _end_delays(self, out: Outbox[Frame]) -> list[str]:
-        over = sorted(lock for lock, until in self.delayed.items() if until <= out.now)
+        over = sorted(lock for lock, delay in self.delayed.items() if delay.until <= out.now)
         for lock in over:
             del self.delayed[lock]
         return over
@@ -618,12 +628,14 @@ class Voter(msgspec.Struct, array_like=True):
 
         Each one that did has stated a higher number since, or its session has expired, and by then
         its lease was over (11.2). While we abstain there may be others that we do not know. A vote
-        that is kept back for a lock delay is not known to new voters, so it has to be over as well.
+        that is kept back for a lock delay is not known to new voters, so it has to be over as well;
+        but where it was counted by a later number, voters of that one keep the lock back as we do.
         """
         return self.closed >= number and not self.abstains() and self._is_past(number)
 
     def _is_past(self, number: int) -> bool:
-        return not self.delayed and all(link.number > number for link in self.sessions.values())
+        rests = any(delay.number <= number for delay in self.delayed.values())
+        return not rests and all(link.number > number for link in self.sessions.values())
 
     # The end of a step
 
