@@ -388,8 +388,8 @@ class Participant(msgspec.Struct, array_like=True):
                 self._take_raised(lock, voter, high, out)
             case Inquire(_, _, level):
                 self._take_inquiry(lock, voter, level, out)
-            case Revoke():
-                self._take_revocation(lock, out)
+            case Revoke(_, _, token):
+                self._take_revocation(lock, token, out)
 
     def _take_grant(
         self, lock: str, voter: ProcessId, vote: Interval, more: bool, out: Outbox[Frame]
@@ -437,15 +437,16 @@ class Participant(msgspec.Struct, array_like=True):
             bid.drop(voter)
             self.sessions.post(voter, Yield(lock, bid.number, bid.token))
 
-    def _take_revocation(self, lock: str, out: Outbox[Frame]) -> None:
+    def _take_revocation(self, lock: str, token: int, out: Outbox[Frame]) -> None:
         """8.2: an operator has ended the hold. All votes go back at once, also if the user goes on.
 
         The tokens of later holds lie above ours, so a resource that compares them refuses the user.
+        A later hold made with the same votes is not the one that the operator saw, and goes on.
         """
         bid = self.bids[lock]
         if bid.state is State.CACHED:
             self._release_all(lock)
-        elif bid.state is State.HELD:
+        elif bid.state is State.HELD and bid.token <= token:
             if not bid.lost:
                 self._lose(lock, bid, out, revoked=True)
             self._withdraw_votes(lock)

@@ -15,6 +15,7 @@ from msgspec import field
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from coterie.mutex.quorum.leased.configuration import FORCED_LEAP, Configuration, Rule
 from coterie.mutex.quorum.leased.frames import (
+    NUMBER_MAX,
     Accept,
     Ack,
     Answer,
@@ -407,14 +408,15 @@ class Voter(msgspec.Struct, array_like=True):
             if tenure.claim.participant in participants and tenure.low <= token
         ]
 
-    def revoke(self, lock: str, tenures: Sequence[Tenure], out: Outbox[Frame]) -> None:
-        """Tell these owners of the vote that an operator has ended their holds.
+    def revoke(self, lock: str, tenures: Sequence[Tenure], token: int, out: Outbox[Frame]) -> None:
+        """Tell these owners of the vote that an operator has ended their holds up to this token.
 
         The vote stays theirs until they give it back, or their leases run out: only then have they
         stopped counting it (11.3).
         """
         for tenure in tenures:
-            self._post(tenure.claim.participant, Revoke(lock, tenure.claim.number))
+            claim = tenure.claim
+            self._post(claim.participant, Revoke(lock, claim.number, min(token, NUMBER_MAX)))
         self._finish([], out)
 
     # Numbers: section 7
