@@ -161,7 +161,9 @@ def force(newest: Configuration, kept: Sequence[str], floor: int) -> Configurati
     coterie = _counted(part, votes) if _counts(part.settings.coterie) else MAJORITY
     settings = msgspec.structs.replace(part.settings, voters=len(seats), coterie=coterie)
     rule = Rule(newest.number + FORCED_LEAP, (Part(seats, settings),))
-    floor, last_seat = max(floor, newest.floor), next_seat(newest) - 1
+    # Numbers that lost voters may have decided may have given seats; they are leapt over as well.
+    last_seat = next_seat(newest) - 1 + FORCED_LEAP
+    floor = max(floor, newest.floor)
     return Configuration(rule, members, floor, (), newest.protocol, FORCED_BY, last_seat)
 
 
