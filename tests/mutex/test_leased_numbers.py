@@ -227,6 +227,16 @@ def test_19_5_a_disk_that_is_not_meant_stays_a_spare() -> None:
     assert meant.number == 1
 
 
+def test_19_11_a_disk_that_is_not_meant_stays_a_spare_and_abstains_from_nothing() -> None:
+    forced = msgspec.structs.replace(PAIR, members=(Member(1, "a", "x"), Member(2, "b", "y")))
+    made = voter(None, identity="another")
+    assert step(0, made.impose, forced).timers == []
+    assert at(0, made.receive, 5, Query()) == [Condition(None, 0, False, "another")]
+    meant = voter(None, identity="y")
+    at(0, meant.impose, forced)
+    assert meant.abstains()
+
+
 # How a number ends: section 19.6
 
 
@@ -341,7 +351,8 @@ def test_19_8_a_voter_of_another_number_says_where_it_stands() -> None:
     made = owner(NEXT)
     for frame in (Prepare(0, FIRST), Prepare(2, FIRST), Accept(FIRST, NEXT)):
         assert at(1, made.receive, 5, frame) == [Condition(NEXT, 1, False)]
-    assert at(1, voter(None).receive, 5, Prepare(0, FIRST)) == [Condition(None, 0, False)]
+    for frame in (Prepare(0, FIRST), Accept(FIRST, NEXT), Accept(FIRST, ZERO)):
+        assert at(1, voter(None).receive, 5, frame) == [Condition(None, 0, False)]
 
 
 THREE = closed(after(ZERO, part((1, 2, 3))))

@@ -500,7 +500,8 @@ class Voter(msgspec.Struct, array_like=True):
         given up and so close nothing. We abstain for the longest lease by which they can.
         """
         self.adopt(configuration, out)
-        self._abstain(out)
+        if self.configuration is not None:  # else it is not for this disk
+            self._abstain(out)
 
     def _abstain(self, out: Outbox[Frame]) -> None:
         """Give no votes until none of before counts; what was to last longer already does."""
@@ -608,7 +609,8 @@ class Voter(msgspec.Struct, array_like=True):
 
     def _decides(self, changer: ProcessId, number: int, out: Outbox[Frame]) -> bool:
         """19.8: return whether this is its number; else tell the changer which one is."""
-        if number == self.number:
+        # A spare decides nothing, and number 0 has none before it.
+        if self.configuration is not None and number == self.number:
             return True
         out.send(changer, self._condition())
         return False
