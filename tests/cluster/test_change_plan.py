@@ -181,6 +181,11 @@ def test_a_joint_step_is_finished_or_taken_back_and_nothing_else() -> None:
             UsageError,
             "b:7420 is the address of the voter b",
         ),
+        (
+            lambda c: plan.add(c, [newcomer("x"), Newcomer("y", "y:7420", "id-x")]),
+            UsageError,
+            "y has the disk of x",
+        ),
         (lambda c: plan.add(c, [newcomer("x", 0)]), UsageError, "--votes must be at least 1"),
         (lambda c: plan.remove(c, ["x"]), UsageError, "the voters are: a, b, c"),
         (lambda c: plan.remove(c, ["a", "b", "c"]), UsageError, "at least one voter has to stay"),

@@ -71,6 +71,7 @@ def add(present: Configuration, newcomers: Sequence[Newcomer]) -> Goal:
                 f" voter with coterie cluster replace {newcomer.name}"
             )
         _refuse_taken_address(newcomer, members.values())
+        _refuse_taken_disk(newcomer, members.values())
         if newcomer.votes < 1:
             raise UsageError(f"--votes must be at least 1, got {newcomer.votes}")
         seat = next_seat(present) + len(members) - len(present.members)
@@ -206,6 +207,16 @@ def _refuse_taken_address(newcomer: Newcomer, members: Iterable[Member]) -> None
     taken = next((each.name for each in members if each.address == newcomer.address), None)
     if taken is not None:
         raise UsageError(f"{newcomer.address} is the address of the voter {taken}")
+
+
+def _refuse_taken_disk(newcomer: Newcomer, members: Iterable[Member]) -> None:
+    """Two addresses may lead to one node, and its votes would count twice."""
+    disks = {each.identity: each.name for each in members if each.identity}
+    if newcomer.identity in disks:
+        raise UsageError(
+            f"{newcomer.name} has the disk of {disks[newcomer.identity]}: each voter has one of its"
+            " own"
+        )
 
 
 def _goal(
