@@ -87,7 +87,7 @@ def test_two_voters_of_one_part_cannot_have_one_name() -> None:
 
 
 def test_two_voters_of_one_part_cannot_have_one_disk() -> None:
-    """Voters of a configuration of before there were identities have none."""
+    """Where no identity is known, nothing speaks against it."""
     first, second, third = decided().members
     twins = (first, msgspec.structs.replace(second, identity=first.identity), third)
     with pytest.raises(ProtocolError, match="makes no sense"):
