@@ -607,7 +607,7 @@ class VoterHost:
                 ", ".join(told),
                 extra={"event": "hold-broken"},
             )
-            self.host.step(self.voter.revoke, lock, tenures)
+            self.host.step(self.voter.revoke, lock, tenures, order.token)
         self._send(number, HoldBroken(told, too_old))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
