@@ -41,6 +41,10 @@ def parse_address(text: str, port: int | None = PORT) -> Address:
     host = host.removeprefix("[").removesuffix("]")
     if not host or not given.isascii() or not given.isdecimal() or int(given) > 65535:
         raise ConfigError(f"expected an address such as host:{port or PORT}, got {text!r}")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ConfigError(f"no host can have the name in {text!r}: {host!r}") from None
     return Address(host, int(given))
 
 
