@@ -497,12 +497,13 @@ class VoterHost:
         if self.voter.number < 0 <= before:
             self._hosted.recovers = False
             self.awaited = []
+            named = any(member.name == self.node for member in configuration.members)
             logger.error(
                 "node %s does not vote: its data directory is not that of the voter of configuration"
-                " %d; after the loss of a disk, coterie cluster replace %s makes it one again",
+                " %d; after the loss of a disk, coterie cluster %s makes it one again",
                 self.node,
                 configuration.number,
-                self.node,
+                f"replace {self.node}" if named else f"add {self.node}=ADDRESS",
                 extra={"event": "node-not-voter"},
             )
         if self.voter.number > before:
