@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -91,6 +92,23 @@ def test_a_spare_that_became_a_voter_starts_again_without_those_it_joined_by(
                 pass
             with pytest.raises(Unavailable, match="no node of the cluster can be reached"):
                 await made.join("e", nowhere)
+
+    asyncio.run(main())
+
+
+def test_voters_that_abstain_are_away_and_without_a_quorum_of_votes_nothing_is_well(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            assert await made.command("status") == 0
+            assert "; 1 more failure is borne\n" in capsys.readouterr().err
+            made.nodes["b"].voting.voter.abstains_until = math.inf
+            assert await made.command("status") == 1
+            assert "; 0 more failures are borne\n" in capsys.readouterr().err
+            made.nodes["c"].voting.voter.abstains_until = math.inf
+            assert await made.command("status") == 69
+            assert capsys.readouterr().err.endswith("; no quorum votes\n")
 
     asyncio.run(main())
 
@@ -314,7 +332,7 @@ def test_a_cluster_without_a_number_is_neither_changed_nor_joined(
         async with fleet(tmp_path, 2, formed=False) as made:
             await made.start("a")
             assert await made.command("add", "d=127.0.0.1:1") == 69
-            assert "node 'b' cannot be asked" in capsys.readouterr().err
+            assert "node 'b' cannot be asked: connection refused" in capsys.readouterr().err
             assert await made.command("status") in (1, 69)
             assert "the voters cannot be changed yet: node 'b'" in capsys.readouterr().err
             with pytest.raises(NotFormed, match="start all nodes of its file"):
