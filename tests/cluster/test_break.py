@@ -20,8 +20,11 @@ from coterie.cluster.config import Config, convert
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.frames import BreakHold, HoldBroken
 from coterie.cluster.voter.node import Node
+from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.security import Security
 from coterie.errors import ConfigError, LockLost, ProtocolError, UsageError
+from coterie.mutex.quorum.leased.configuration import Configuration, Member
+from coterie.mutex.quorum.leased.frames import NewConfiguration
 from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 
 if TYPE_CHECKING:
@@ -143,6 +146,31 @@ def test_an_order_that_is_late_at_a_node_leaves_the_next_holder_alone() -> None:
             assert second.token > held.token > first.token
             answers = await break_hold(visit, seen)
             assert [answer.told for answer in answers] == [(), (), ()]
+            assert second.valid
+
+    asyncio.run(main())
+
+
+def test_the_next_task_of_the_program_that_has_the_lock_by_then_goes_on() -> None:
+    """It has the lock by the same votes, so nodes cannot tell its hold from the one that was seen."""
+
+    async def main() -> None:
+        config = config_of()
+        url = url_of(config)
+        async with running(config), coterie.connect(url) as program:
+            first = await program.lock("x").acquire()
+            assert first is not None
+            visit = make_visit(url)
+            task = asyncio.create_task(program.lock("x").acquire())
+            await waiting(visit, 1)
+            seen = await find_hold(visit, "x")
+            await first.release()
+            second = await task
+            assert second is not None
+            assert second.token > first.token
+            assert {len(answer.told) for answer in await break_hold(visit, seen)} == {1}
+            # What was told before this answer of each node has come.
+            assert (await find_hold(visit, "x")).token == second.token
             assert second.valid
 
     asyncio.run(main())
@@ -323,6 +351,31 @@ def test_an_order_about_another_participant_leaves_the_holder_alone() -> None:
             answer = await answer_to(config, config.security, "operator", order)
             assert answer == HoldBroken((), ())
             assert held.valid
+
+    asyncio.run(main())
+
+
+def test_no_admin_tells_nodes_of_a_configuration() -> None:
+    async def main() -> None:
+        config = config_of(secret=SECRET, operator_secret=OPERATORS)
+        async with running(config) as nodes:
+            member = config.membership.members[0]
+            mine = msgspec.structs.replace(
+                config.membership.credentials(SECRET.encode()), configuration=""
+            )
+            before = nodes[0].voting.voter.configuration
+            assert before is not None
+            rule = msgspec.structs.replace(before.rule, number=7)
+            members = tuple(
+                Member(seat, each.name, "00", str(each.address))
+                for seat, each in enumerate(config.membership.members, 1)
+            )
+            made_up = Configuration(rule, members)
+            async with consult(member.address, mine, None, member.name) as consultation:
+                consultation.send(NewConfiguration(made_up))
+                with pytest.raises(ProtocolError, match="closed the connection"):
+                    await consultation.ask(GetMembership(), MembershipReply)
+            assert nodes[0].voting.voter.configuration == before
 
     asyncio.run(main())
 

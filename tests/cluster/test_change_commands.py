@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 import coterie
 from coterie.cli import run
+from coterie.cli.cluster.change import Rest, how_to_go_on, step_words
 from coterie.cluster.change import plan
 from coterie.cluster.change.host import Change
 from coterie.cluster.change.newcomer import identify
@@ -30,7 +32,9 @@ from coterie.errors import (
     Unavailable,
     UsageError,
 )
-from coterie.mutex.quorum.leased.configuration import Configuration
+from coterie.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.votes import NEVER
 from tests.cluster.changed_cluster import Fleet, change_until_joint, fleet
 from tests.cluster.local_cluster import document, running, until, url_of
 
@@ -103,6 +107,23 @@ def test_a_spare_that_became_a_voter_starts_again_without_those_it_joined_by(
     asyncio.run(main())
 
 
+def test_voters_that_abstain_are_away_and_without_a_quorum_of_votes_nothing_is_well(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            assert await made.command("status") == 0
+            assert "; 1 more failure is borne\n" in capsys.readouterr().err
+            made.nodes["b"].voting.voter.abstains_until = math.inf
+            assert await made.command("status") == 1
+            assert "; 0 more failures are borne\n" in capsys.readouterr().err
+            made.nodes["c"].voting.voter.abstains_until = math.inf
+            assert await made.command("status") == 69
+            assert capsys.readouterr().err.endswith("; no quorum votes\n")
+
+    asyncio.run(main())
+
+
 def test_a_lost_disk_is_replaced_under_the_same_name(tmp_path: Path, capsys: Captured) -> None:
     async def main() -> None:
         async with fleet(tmp_path) as made:
@@ -129,6 +150,22 @@ def test_a_lost_disk_is_replaced_under_the_same_name(tmp_path: Path, capsys: Cap
             ]
 
     asyncio.run(main())
+
+
+def test_a_lost_disk_of_a_voter_that_was_removed_is_to_be_added(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.stop("c", wipe=True)
+            assert await made.command("remove", "c", "--yes") == 0
+            blank = await made.start("c")
+            blank.voting.learn((await made.look()).configuration)
+            assert not blank.voting.votes
+
+    asyncio.run(main())
+    (record,) = [r for r in caplog.records if getattr(r, "event", "") == "node-not-voter"]
+    assert "coterie cluster add c=ADDRESS" in record.getMessage()
 
 
 def test_dead_newcomers_are_taken_back_and_the_hold_stays(tmp_path: Path, capsys: Captured) -> None:
@@ -179,6 +216,43 @@ def test_a_change_whose_old_voters_are_away_waits_for_them(
             assert capsys.readouterr().out == "configuration 3: d; a may be switched off\n"
 
     asyncio.run(main())
+
+
+def test_a_change_that_stops_says_what_is_known_and_what_can_be_done(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            assert await made.command("finish") == 0  # what was before configuration 1
+            standing = await made.look()
+            for node in made.nodes.values():  # so the step is decided and cannot come into force
+                node.voting.voter.abstains_until = math.inf
+            decided: asyncio.Queue[Configuration] = asyncio.Queue()
+            change = Change(
+                standing.membership,
+                standing.security,
+                plan.remove(standing.configuration, ["c"]),
+                decided.put_nowait,
+            )
+            rest = Rest("c is there", ", then coterie cluster add c=x:1")
+            assert change.progress() == "waiting for an answer of a, b, c"
+            assert how_to_go_on(change, rest) == "c is there"
+            running = asyncio.ensure_future(change.run())
+            assert not (await decided.get()).is_joint
+            # A plain step cannot be taken back, and votes are given by no quorum.
+            assert how_to_go_on(change, rest) == (
+                "go on with coterie cluster finish, then coterie cluster add c=x:1"
+            )
+            for node in made.nodes.values():
+                node.voting.voter.abstains_until = NEVER
+            assert (await running).number == 2
+
+    asyncio.run(main())
+
+
+def test_a_step_of_another_changer_is_not_said_to_be_our_own() -> None:
+    rule = Rule(2, (Part((1,), Settings(1)),))
+    theirs = Configuration(rule, (Member(1, "a", "id", "a:7420"),), by="host:1/x")
+    assert step_words(theirs, "host:1/x") == "configuration 2 is decided"
+    assert step_words(theirs, "host:2/y") == "configuration 2 was decided by host:1/x"
 
 
 def test_of_two_changes_at_once_one_is_made_and_the_other_is_told(tmp_path: Path) -> None:
@@ -338,7 +412,7 @@ def test_a_cluster_without_a_number_is_neither_changed_nor_joined(
         async with fleet(tmp_path, 2, formed=False) as made:
             await made.start("a")
             assert await made.command("add", "d=127.0.0.1:1") == 69
-            assert "node 'b' cannot be asked" in capsys.readouterr().err
+            assert "node 'b' cannot be asked: connection refused" in capsys.readouterr().err
             assert await made.command("status") in (1, 69)
             assert "the voters cannot be changed yet: node 'b'" in capsys.readouterr().err
             with pytest.raises(NotFormed, match="start all nodes of its file"):

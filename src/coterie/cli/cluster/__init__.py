@@ -99,8 +99,8 @@ def status(*, url: str | None, output: str) -> int:
 
     Nodes at addresses of the URL that do not vote are listed as spares.
 
-    Exits with 0 if all voters answer and no change is under way, with 1 if not, and with 69 if no
-    quorum of the voters answers.
+    Exits with 0 if all voters vote and no change is under way, with 1 if not, and with 69 if no
+    quorum of the voters votes.
     """
     return show_state(url, output)
 

@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 QUIET_SECONDS = 3.0  # before a missing quorum is mentioned
-GO_ON = (
-    "the cluster works on; go on with coterie cluster finish, or take it back with coterie cluster"
-    " abort"
-)
-
 UNKNOWN = "nothing is decided as far as it is known: look with coterie cluster status"
 
 
@@ -47,6 +42,16 @@ class Terms(NamedTuple):
     yes: bool
     timeout: float | None
     output: str
+
+
+class Rest(NamedTuple):
+    """What is to be done where a change stops before its end."""
+
+    unbegun: str = UNKNOWN
+    then: str = ""  # when what is begun is finished
+
+
+USUAL_REST = Rest()
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -123,12 +128,11 @@ async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     _check(terms, standing, without, agreed=intended)
     if terms.dry_run:
         return _report(terms, standing, intended, present, done=False)
-    between = await _carry_out(terms, standing, first)
-    further = (
-        f"{name} is no voter now; make it one with coterie cluster add {name}={newcomer.address}"
-    )
+    adding = f"coterie cluster add {name}={newcomer.address}"
+    between = await _carry_out(terms, standing, first, Rest(then=f", then {adding}"))
+    rest = Rest(f"{name} is no voter now; make it one with {adding}")
     after = msgspec.structs.replace(standing, membership=standing.membership.after(between))
-    reached = await _carry_out(terms, after, plan.add(between, [newcomer]), further)
+    reached = await _carry_out(terms, after, plan.add(between, [newcomer]), rest)
     return _report(terms, standing, intended, reached, done=True)
 
 
@@ -192,15 +196,12 @@ def _check(terms: Terms, standing: Standing, intended: Plan, *, agreed: Plan | N
 
 
 async def _carry_out(
-    terms: Terms, standing: Standing, goal: Goal, further: str = GO_ON
+    terms: Terms, standing: Standing, goal: Goal, rest: Rest = USUAL_REST
 ) -> Configuration:
     line = ProgressLine()
-    begun = [bool(standing.configuration.open)]
 
     def stepped(configuration: Configuration) -> None:
-        begun[0] = True
-        kind = " (joint)" if configuration.is_joint else ""
-        line.say(f"configuration {configuration.number}{kind} is decided")
+        line.say(step_words(configuration, change.changer.name))
 
     change = Change(standing.membership, standing.security, goal, stepped)
     running = asyncio.ensure_future(change.run())
@@ -209,15 +210,35 @@ async def _carry_out(
         await asyncio.wait({running}, timeout=terms.timeout)
         if running.done():
             return running.result()
-        raise _not_done(change, standing, terms, further if begun[0] else UNKNOWN)
+        raise _not_done(change, standing, terms, how_to_go_on(change, rest))
     except asyncio.CancelledError:
-        line.say(f"interrupted: {change.progress()}; {further if begun[0] else UNKNOWN}")
+        line.say(f"interrupted: {change.progress()}; {how_to_go_on(change, rest)}")
         raise
     finally:
         for task in (running, watching):
             task.cancel()
         await asyncio.wait({running, watching})
         line.close()
+
+
+def step_words(configuration: Configuration, changer: str) -> str:
+    """Say that a configuration is decided: by this changer, or by another one."""
+    kind = " (joint)" if configuration.is_joint else ""
+    decided = "is decided"
+    if configuration.by != changer:
+        decided = f"was decided by {configuration.by or 'another changer'}"
+    return f"configuration {configuration.number}{kind} {decided}"
+
+
+def how_to_go_on(change: Change, rest: Rest) -> str:
+    """Say what is to be done where a change stops now; only a joint step can be taken back."""
+    newest, goal = change.changer.configuration, change.changer.goal
+    ends_another = goal.part is None or goal.takes_back
+    if newest.number == goal.base and not ends_another:
+        return rest.unbegun
+    works = "the cluster works on; " if change.is_served() else ""
+    back = ", or take it back with coterie cluster abort" if newest.is_joint else ""
+    return f"{works}go on with coterie cluster finish{rest.then}{back}"
 
 
 async def _watch(change: Change, line: ProgressLine) -> None:

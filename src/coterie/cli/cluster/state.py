@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from coterie.mutex.quorum.leased.configuration import Configuration
 
 SETTLED, UNSETTLED, NO_QUORUM = 0, 1, 69
+ABSTAINS = "abstains"
 
 
 class VoterRow(msgspec.Struct, frozen=True):
@@ -46,13 +47,22 @@ class Settlement(msgspec.Struct, frozen=True):
     policy: str
     lease: float
     protocol: int
-    failures_borne: int  # beside those that are down
+    failures_borne: int  # beside those that do not vote; -1: no quorum votes
     open: tuple[int, ...]
     by: str
     voters: list[VoterRow]
     spares: list[SpareState]
     advice: str
     health: int
+
+    @property
+    def outlook(self) -> str:
+        """How many voters may still fail, in words."""
+        if self.failures_borne >= 0:
+            more = self.failures_borne
+            return f"{more} more failure{' is' if more == 1 else 's are'} borne"
+        is_abstaining = any(row.state == ABSTAINS for row in self.voters)
+        return "no quorum votes" if is_abstaining else "no quorum answers"
 
 
 def show_state(url: str | None, output: str) -> int:
@@ -75,12 +85,10 @@ def show_state(url: str | None, output: str) -> int:
     ]
     rows += [[spare.name, spare.address, "", "spare", "", ""] for spare in settlement.spares]
     print_table(header, rows)
-    borne = settlement.failures_borne
-    failures = f"{borne} more failures are borne" if borne >= 0 else "no quorum answers"
     click.echo(
         f"\ncluster {settlement.cluster}: configuration {settlement.number}, {settlement.state};"
         f" {settlement.coterie}, lease {settlement.lease:g} s, protocol {settlement.protocol};"
-        f" {failures}",
+        f" {settlement.outlook}",
         err=True,
     )
     if settlement.advice:
@@ -93,10 +101,10 @@ async def _settlement(url: str | None) -> Settlement:
     standing = await look(visit)
     present = standing.configuration
     spares = await look_for_spares(visit, standing)
-    down = [seat for seat in present.seats if seat not in standing.up]
-    borne = min(failures_borne(part.quorums, down) for part in present.rule.parts)
+    silent = [seat for seat in present.seats if seat not in standing.voting]
+    borne = min(failures_borne(part.quorums, silent) for part in present.rule.parts)
     state, advice = await _state(standing)
-    health = SETTLED if state == "settled" and not down else UNSETTLED
+    health = SETTLED if state == "settled" and not silent else UNSETTLED
     return Settlement(
         standing.membership.cluster,
         present.number,
@@ -121,7 +129,7 @@ def _row(voter: VoterState, present: Configuration) -> VoterRow:
         votes = votes_of(present, voter.seat)
         trouble = f"down: {voter.trouble}"
         return VoterRow(voter.name, voter.address, voter.seat, votes, "", trouble, None, 0, 0)
-    state = "abstains" if condition.abstains else "votes"
+    state = ABSTAINS if condition.abstains else "votes"
     if not voter.is_meant:
         state = "spare: another disk than the voter's"
     theirs = condition.configuration

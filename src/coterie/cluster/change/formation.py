@@ -17,6 +17,7 @@ import msgspec
 from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.change.host import Change
 from coterie.cluster.wire.frames import PROTOCOL
+from coterie.cluster.wire.trouble import explain
 from coterie.errors import ChangeConflict, CoterieError, NotFormed
 from coterie.mutex.quorum.leased.changer import Goal
 from coterie.mutex.quorum.leased.configuration import Member
@@ -65,7 +66,7 @@ async def forming_goal(
         try:
             condition = await ask_condition(member.name, member.address, credentials, tls)
         except (OSError, CoterieError, msgspec.MsgspecError) as error:
-            raise NotFormed(f"node {member.name!r} cannot be asked: {error}") from None
+            raise NotFormed(f"node {member.name!r} cannot be asked: {explain(error)}") from None
         if not condition.identity:
             raise NotFormed(f"node {member.name!r} has no data directory")
         if condition.protocol < PROTOCOL:

@@ -52,6 +52,10 @@ def _named_in(answer: Tell) -> Iterator[Configuration]:
         yield answer.accepted.configuration
 
 
+def _listed(missing: dict[str, str]) -> str:
+    return ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
+
+
 class HostedChanger:
     """The changer as its host drives it."""
 
@@ -134,20 +138,44 @@ class Change:
             if seat in self._links and seat not in up
         }
 
+    def is_served(self) -> bool:
+        """Return whether a quorum of votes is given by the newest configuration, as far as it is heard."""
+        voting = [
+            heard.voter
+            for heard in self.changer.heard
+            for link in [self._links.get(heard.voter)]
+            if link is not None and link.is_up and not heard.condition.abstains
+        ]
+        return self._newest().quorums.contains_quorum(voting)
+
     def progress(self) -> str:
         """Say what the change waits for just now."""
         number = self._newest().number
+        behind = self._behind()
+        missing = self.missing()
         waits = []
-        if missing := self.missing():
-            named = ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
-            they = "they have" if len(missing) > 1 else "it has"
-            waits.append(f"waiting for {named}: {they} not adopted configuration {number}")
+        if late := {name: why for name, why in missing.items() if name in behind}:
+            they = "they have" if len(late) > 1 else "it has"
+            waits.append(f"waiting for {_listed(late)}: {they} not adopted configuration {number}")
+        if silent := {name: why for name, why in missing.items() if name not in behind}:
+            waits.append(f"waiting for an answer of {_listed(silent)}")
         lagging = max((heard.condition.lagging for heard in self.changer.heard), default=0)
         if lagging:
-            waits.append(f"{lagging} programs have not moved to configuration {number} yet")
+            moved = "program has" if lagging == 1 else "programs have"
+            waits.append(f"{lagging} {moved} not moved to configuration {number} yet")
         if not waits:
             waits.append(_DOING[self.changer.phase].format(number))
         return "; ".join(waits)
+
+    def _behind(self) -> list[str]:
+        """Return the names of the voters that have said that they go by another configuration."""
+        names, number = self._names(), self._newest().number
+        return [
+            names[heard.voter][0]
+            for heard in self.changer.heard
+            for theirs in [heard.condition.configuration]
+            if heard.voter in names and (theirs is None or theirs.number != number)
+        ]
 
     def _names(self) -> dict[ProcessId, tuple[str, str]]:
         """Return the name and the address of every voter that the changer may talk to."""

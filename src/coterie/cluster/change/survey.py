@@ -58,6 +58,14 @@ class Standing(msgspec.Struct, frozen=True):
         return [voter.seat for voter in self.voters if voter.condition and voter.is_meant]
 
     @property
+    def voting(self) -> list[int]:
+        """The seats of those that give votes now: the others of `up` abstain yet."""
+        abstaining = [
+            each.seat for each in self.voters if each.condition and each.condition.abstains
+        ]
+        return [seat for seat in self.up if seat not in abstaining]
+
+    @property
     def missing(self) -> str:
         """The voters that do not answer, with the reason for each."""
         away = [voter for voter in self.voters if voter.seat not in self.up]

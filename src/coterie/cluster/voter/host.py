@@ -441,6 +441,10 @@ class VoterHost:
         self.received[type(frame).__name__] += 1
         match frame:
             case NewConfiguration(configuration):
+                # Programs that take locks pass on what they have heard from voters: without that, a
+                # voter that was away would not learn of a change whose changer is gone.
+                if not identity and number not in self._operators:
+                    raise ProtocolError("a configuration of a program that is no operator")
                 self.learn(configuration)
             case Query() | Reach() | Close() | Prepare() | Accept() | Impose() | BreakHold():
                 self._receive_from_operator(number, frame)
@@ -493,12 +497,13 @@ class VoterHost:
         if self.voter.number < 0 <= before:
             self._hosted.recovers = False
             self.awaited = []
+            named = any(member.name == self.node for member in configuration.members)
             logger.error(
                 "node %s does not vote: its data directory is not that of the voter of configuration"
-                " %d; after the loss of a disk, coterie cluster replace %s makes it one again",
+                " %d; after the loss of a disk, coterie cluster %s makes it one again",
                 self.node,
                 configuration.number,
-                self.node,
+                f"replace {self.node}" if named else f"add {self.node}=ADDRESS",
                 extra={"event": "node-not-voter"},
             )
         if self.voter.number > before:
@@ -615,7 +620,7 @@ class VoterHost:
                 ", ".join(told),
                 extra={"event": "hold-broken"},
             )
-            self.host.step(self.voter.revoke, lock, tenures)
+            self.host.step(self.voter.revoke, lock, tenures, order.token)
         self._send(number, HoldBroken(told, too_old))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:
