@@ -417,8 +417,10 @@ class VoterHost:
 
     def leave(self, identity: str, line: Line) -> None:
         """Forget a connection, unless a newer one of the same participant has taken its place."""
-        number = self._numbers.get(identity)  # None: the newer one has ended first
-        if number is not None and self.lines.get(number) is line:
+        number = self._numbers.get(identity)
+        if number is None:  # the newer one has ended first
+            return
+        if self.lines.get(number) is line:
             self._dismiss(number)
             self._forget_stranger(identity)
 
