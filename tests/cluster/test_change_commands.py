@@ -104,6 +104,7 @@ def test_voters_that_abstain_are_away_and_without_a_quorum_of_votes_nothing_is_w
 ) -> None:
     async def main() -> None:
         async with fleet(tmp_path) as made:
+            assert await made.command("finish") == 0  # what was before configuration 1
             assert await made.command("status") == 0
             assert "; 1 more failure is borne\n" in capsys.readouterr().err
             made.nodes["b"].voting.voter.abstains_until = math.inf
@@ -280,7 +281,11 @@ def test_what_would_end_badly_is_refused_before_the_first_step(
             assert "no quorum of the voters that are to be answers" in capsys.readouterr().err
             await made.stop("b")
             assert await made.command("set", "lease=5") == 69
-            assert "could not end: b: " in capsys.readouterr().err
+            assert "nothing can be decided: b: " in capsys.readouterr().err
+            assert await made.command("finish") == 69
+            assert "lost for good, go on with coterie cluster force --keep a" in (
+                capsys.readouterr().err
+            )
             assert (await made.look()).configuration.number == 1
 
     asyncio.run(main())
@@ -423,13 +428,53 @@ def test_classic_algorithms_and_other_engines_have_fixed_members(
     assert "only a cluster has voters" in capsys.readouterr().err
 
 
+def test_a_quorum_of_disks_that_is_lost_is_given_up_by_force(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 4) as made:
+            for name in "cd":
+                await made.stop(name, wipe=True)
+                await made.join(name)
+            # Without c two of three were enough, but it cannot be decided to be without c.
+            assert await made.command("replace", "c") == 69
+            err = capsys.readouterr().err
+            assert "a quorum of the disks of cluster 'test' is lost: c: its disk is not" in err
+            assert "coterie cluster force --keep a,b\n" in err
+            assert await made.command("finish") == 69
+            assert await made.command("status") == 69
+            assert "coterie cluster force --keep a,b\n" in capsys.readouterr().err
+            assert await made.command("force", "--keep", "a", "--keep", "b", "--yes") == 0
+            out, err = capsys.readouterr()
+            assert out == "configuration 65537: a, b\n"
+            assert "c, d will be given up, a, b go on." in err
+
+    asyncio.run(main())
+
+
+def test_voters_that_do_not_answer_have_failed_already(tmp_path: Path, capsys: Captured) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.stop("c")
+            assert await made.command("set", "hedge=0.5s") == 0
+            out, err = capsys.readouterr()
+            assert "failures borne: 0 now, 0 during the change, 0 afterwards" in err
+            assert out == "configuration 2: a, b, c; c did not answer\n"
+            assert await made.command("remove", "c") == 0  # no --yes: a and b were needed before
+            assert capsys.readouterr().out == "configuration 3: a, b; c may be switched off\n"
+            assert await made.command("remove", "a,b") == 64
+            assert "at least one voter has to stay" in capsys.readouterr().err
+
+    asyncio.run(main())
+
+
 def test_force_goes_on_with_the_voters_that_are_left(tmp_path: Path, capsys: Captured) -> None:
     async def main() -> None:
         async with fleet(tmp_path, lease=1.0) as made:
             async with coterie.connect(made.url) as program, program.lock("x") as held:
                 before = held.token
             assert await made.command("force", "--keep", "a", "--yes") == 64
-            assert "b, c still answers" in capsys.readouterr().err
+            assert "b, c still answer: " in capsys.readouterr().err
             await made.stop("b")
             assert await made.command("force", "--keep", "a,b", "--yes") == 69
             assert "every voter that is kept has to answer: b: " in capsys.readouterr().err

@@ -160,6 +160,8 @@ async def _state(standing: Standing) -> tuple[str, str]:
     if present.open:
         return "closing", "a change was not brought to its end: coterie cluster finish"
     others = [voter.name for voter in standing.voters if voter.condition and not voter.is_meant]
+    if standing.is_lost:
+        return "settled", f"a quorum of the disks is lost; if that is for good: {standing.force}"
     lost = f"after the loss of a disk: coterie cluster replace {others[0]}" if others else ""
     return "settled", lost
 
