@@ -73,6 +73,11 @@ def test_voters_come_and_go_while_a_lock_is_held(tmp_path: Path, capsys: Capture
             assert (state["number"], state["state"], state["lease"]) == (5, "settled", 2.0)
             assert [voter["name"] for voter in state["voters"]] == ["a", "d"]
             assert {spare["name"] for spare in state["spares"]} == {"b", "c"}
+            assert {spare["state"] for spare in state["spares"]} == {"removed"}
+            await made.join("e")
+            await made.command("status", url=f"{made.url},{made.addresses['e']}")
+            (row,) = (row for row in capsys.readouterr().out.splitlines() if row.startswith("e "))
+            assert row.split()[2] == "spare"
 
     asyncio.run(main())
 

@@ -97,7 +97,7 @@ def command(context: click.Context) -> int:
 def status(*, url: str | None, output: str) -> int:
     """Show the configuration: its number, voters, times, and what is under way.
 
-    Nodes at addresses of the URL that do not vote are listed as spares.
+    Nodes at addresses of the URL that do not vote are listed as spares, or as removed if they did.
 
     Exits with 0 if all voters vote and no change is under way, with 1 if not, and with 69 if no
     quorum of the voters votes.

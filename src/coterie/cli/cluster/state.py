@@ -83,7 +83,7 @@ def show_state(url: str | None, output: str) -> int:
         ]
         for row in settlement.voters
     ]
-    rows += [[spare.name, spare.address, "", "spare", "", ""] for spare in settlement.spares]
+    rows += [[spare.name, spare.address, "", spare.state, "", ""] for spare in settlement.spares]
     print_table(header, rows)
     click.echo(
         f"\ncluster {settlement.cluster}: configuration {settlement.number}, {settlement.state};"

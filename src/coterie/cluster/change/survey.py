@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Address
     from coterie.mutex.quorum.leased.configuration import Configuration
 
+SPARE, REMOVED = "spare", "removed"  # nodes that do not vote
 FAULTS = (OSError, CoterieError, msgspec.MsgspecError)
 
 
@@ -163,6 +164,7 @@ class SpareState(msgspec.Struct, frozen=True):
     address: str
     identity: str
     protocol: int
+    state: str = SPARE
 
 
 async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
@@ -180,7 +182,11 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
     try:
         async with consult(address, credentials, security.client_context()) as talk:
             condition = await talk.ask(Query(), Condition)
-            return SpareState(talk.node, str(address), condition.identity, condition.protocol)
+            # Only voters have a configuration, and keep theirs when they are removed.
+            state = SPARE if condition.configuration is None else REMOVED
+            return SpareState(
+                talk.node, str(address), condition.identity, condition.protocol, state
+            )
     except FAULTS:
         return None
 
