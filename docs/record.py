@@ -53,10 +53,13 @@ BLOCK = re.compile(
 LIFELINE = re.compile(
     r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)"[^>]*stroke-width="1.2"[^>]*/>'
 )
-PASSING_SECONDS = 9
+PASSING_SECONDS = 10
 LABEL_MARGIN = 26  # above the first lifeline and below the last one, where labels stand
+# It begins with the whole picture, which is what stills, prints and previews show.
 PASSING = """<style>
-@keyframes passing {{ 0% {{ transform: scaleX(0) }} 80%, 100% {{ transform: scaleX(1) }} }}
+@keyframes passing {{
+0%, 15% {{ transform: scaleX(1) }} 15.01% {{ transform: scaleX(0) }} 90%, 100% {{ transform: scaleX(1) }}
+}}
 #passed {{ transform-origin: {left}px 0; animation: passing {seconds}s linear infinite }}
 @media (prefers-reduced-motion: reduce) {{ #passed {{ animation: none }} }}
 </style>

@@ -80,6 +80,13 @@ def test_every_metric_that_is_asked_for_is_exposed(
         assert names <= exposed, title
 
 
+def test_the_page_about_metrics_names_each(exposed: set[str]) -> None:
+    page = (FOLDER.parent / "metrics.md").read_text(encoding="utf-8")
+    named = set(NAME.findall(page))
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exposed}
+    assert {name for name in families if name.startswith("coterie_")} - named == set()
+
+
 def test_the_outcomes_that_are_asked_for_exist() -> None:
     asked = re.findall(r'outcome=\\?"(\w+)', read("alerts.yml") + read("grafana.json"))
     assert asked

@@ -212,6 +212,17 @@ def test_the_troubleshooting_page_quotes_what_the_code_says() -> None:
             assert part.strip(" ,;:()") in said, f"no message of the code has {part!r}"
 
 
+def test_the_page_about_changes_quotes_what_the_code_says() -> None:
+    said = messages_of_the_code()
+    page = (ROOT / "docs" / "change.md").read_text(encoding="utf-8")
+    rows = page[page.index("| message |") :].split("\n\n")[0].splitlines()[2:]
+    quoted = [quote for row in rows for quote in re.findall(r"\*([^*]+)\*", row.split("|")[1])]
+    assert len(quoted) > 15
+    for quote in quoted:
+        for part in UNSAID.split(quote):
+            assert part.strip(" ,;:()") in said, f"no message of the code has {part!r}"
+
+
 def test_the_glossary_names_what_is_in_the_code() -> None:
     """Classes, fields and methods; one that is renamed is to be renamed there, too."""
     names = set()

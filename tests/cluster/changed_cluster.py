@@ -54,12 +54,14 @@ class Fleet:
         return node
 
     async def form(self) -> None:
-        """Start all nodes of the file, and wait for configuration 1."""
+        """Start all nodes of the file, and wait until configuration 1 is complete."""
         for name in self.addresses:
             await self.start(name)
+        known = [node.voting.voter for node in self.nodes.values()]
+        await until(lambda: all(voter.number == 1 for voter in known), "configuration 1")
         await until(
-            lambda: all(node.voting.voter.number == 1 for node in self.nodes.values()),
-            "configuration 1",
+            lambda: all(voter.configuration and not voter.configuration.open for voter in known),
+            "the end of number 0",
         )
 
     async def join(self, name: str, url: str | None = None) -> Node:

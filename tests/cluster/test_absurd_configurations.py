@@ -86,6 +86,16 @@ def test_two_voters_of_one_part_cannot_have_one_name() -> None:
     check_decided(msgspec.structs.replace(decided(), rule=rule, members=(*members, new)))
 
 
+def test_two_voters_of_one_part_cannot_have_one_disk() -> None:
+    """Where no identity is known, nothing speaks against it."""
+    first, second, third = decided().members
+    twins = (first, msgspec.structs.replace(second, identity=first.identity), third)
+    with pytest.raises(ProtocolError, match="makes no sense"):
+        check_decided(msgspec.structs.replace(decided(), members=twins))
+    unknown = tuple(msgspec.structs.replace(each, identity="") for each in decided().members)
+    check_decided(msgspec.structs.replace(decided(), members=unknown))
+
+
 class Line:
     """Takes what a voter sends."""
 

@@ -151,6 +151,31 @@ def test_an_order_that_is_late_at_a_node_leaves_the_next_holder_alone() -> None:
     asyncio.run(main())
 
 
+def test_the_next_task_of_the_program_that_has_the_lock_by_then_goes_on() -> None:
+    """It has the lock by the same votes, so nodes cannot tell its hold from the one that was seen."""
+
+    async def main() -> None:
+        config = config_of()
+        url = url_of(config)
+        async with running(config), coterie.connect(url) as program:
+            first = await program.lock("x").acquire()
+            assert first is not None
+            visit = make_visit(url)
+            task = asyncio.create_task(program.lock("x").acquire())
+            await waiting(visit, 1)
+            seen = await find_hold(visit, "x")
+            await first.release()
+            second = await task
+            assert second is not None
+            assert second.token > first.token
+            assert {len(answer.told) for answer in await break_hold(visit, seen)} == {1}
+            # What was told before this answer of each node has come.
+            assert (await find_hold(visit, "x")).token == second.token
+            assert second.valid
+
+    asyncio.run(main())
+
+
 def test_all_that_share_are_told_and_one_that_waits_to_be_alone_comes_next() -> None:
     async def main() -> None:
         config = config_of()

@@ -150,6 +150,22 @@ def test_a_lost_disk_is_replaced_under_the_same_name(tmp_path: Path, capsys: Cap
     asyncio.run(main())
 
 
+def test_a_lost_disk_of_a_voter_that_was_removed_is_to_be_added(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.stop("c", wipe=True)
+            assert await made.command("remove", "c", "--yes") == 0
+            blank = await made.start("c")
+            blank.voting.learn((await made.look()).configuration)
+            assert not blank.voting.votes
+
+    asyncio.run(main())
+    (record,) = [r for r in caplog.records if getattr(r, "event", "") == "node-not-voter"]
+    assert "coterie cluster add c=ADDRESS" in record.getMessage()
+
+
 def test_dead_newcomers_are_taken_back_and_the_hold_stays(tmp_path: Path, capsys: Captured) -> None:
     async def main() -> None:
         async with fleet(tmp_path, 1) as made:

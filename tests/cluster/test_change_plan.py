@@ -110,7 +110,12 @@ def test_seats_are_never_given_twice() -> None:
     # One that only an open number, or a forced configuration, knows of counts as well.
     still_open = Rule(3, (Part((1, 2, 9), Settings(3)),))
     assert plan.next_seat(configuration(open=(still_open,))) == 10
-    assert plan.next_seat(plan.force(again, ["a"], 0)) == 6
+    # Lost voters may have given some that none of those that are left knows of.
+    forced = plan.force(again, ["a"], 0)
+    assert plan.next_seat(forced) == 6 + 65536
+    added = reached(forced, plan.add(forced, [newcomer("e")]))
+    assert [member.seat for member in added.members] == [1, 6 + 65536]
+    assert part_of(plan.add(forced, [newcomer("e")])).quorums.contains_quorum([1, 6 + 65536])
 
 
 def test_times_that_were_derived_from_the_lease_follow_it_and_others_stay() -> None:
@@ -185,6 +190,11 @@ def test_a_joint_step_is_finished_or_taken_back_and_nothing_else() -> None:
             lambda c: plan.add(c, [Newcomer("x", "b:7420")]),
             UsageError,
             "b:7420 is the address of the voter b",
+        ),
+        (
+            lambda c: plan.add(c, [newcomer("x"), Newcomer("y", "y:7420", "id-x")]),
+            UsageError,
+            "y has the disk of x",
         ),
         (lambda c: plan.add(c, [newcomer("x", 0)]), UsageError, "--votes must be at least 1"),
         (lambda c: plan.remove(c, ["x"]), UsageError, "the voters are: a, b, c"),

@@ -167,3 +167,9 @@ def test_addresses_are_read_and_written(text: str, address: Address) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="expected an address such as host:7420"):
         parse_address(text)
+
+
+@pytest.mark.parametrize("text", ["d..example:7420", ".d", "d" * 64, "\udc80"])
+def test_a_host_that_cannot_be_looked_up_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="no host can have the name in"):
+        parse_address(text)

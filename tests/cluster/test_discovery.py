@@ -1,4 +1,4 @@
-"""Learning the configuration from several nodes at once, of which one answer is enough."""
+"""Learning the configuration from several nodes at once: one answer is enough, the newest counts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from coterie.cluster.admin.connection import discover
+import pytest
+
+from coterie.cluster.admin.connection import OTHERS_SECONDS_MAX, discover
+from coterie.cluster.change.force import check_force, force
+from coterie.cluster.change.survey import look, look_for_spares
 from coterie.cluster.config import convert
-from coterie.cluster.membership import Address
+from coterie.cluster.membership import Address, parse_address
+from coterie.cluster.url import make_visit
+from coterie.errors import ChangeConflict, UsageError
+from tests.cluster.changed_cluster import fleet
 from tests.cluster.local_cluster import document, running
 from tests.locks.memory import in_loop
 
@@ -17,18 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    import pytest
-
 LATE_SECONDS = 0.01
 
 
 @contextlib.asynccontextmanager
-async def slow_line(address: Address) -> AsyncIterator[Address]:
+async def slow_line(address: Address, seconds: float = LATE_SECONDS) -> AsyncIterator[Address]:
     """Stand before a node, and let everything arrive late."""
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while content := await reader.read(65536):
-            await asyncio.sleep(LATE_SECONDS)
+            await asyncio.sleep(seconds)
             writer.write(content)
         writer.close()
 
@@ -53,3 +58,36 @@ async def test_no_node_takes_a_newcomer_that_has_its_answer_for_an_intruder(
             found = await discover([*near, far], config.membership.cluster, config.security)
             assert found == config.membership
     assert not [record for record in caplog.records if "prove itself" in record.getMessage()]
+
+
+@in_loop
+async def test_a_removed_node_that_has_missed_it_does_not_hide_the_newest_configuration(
+    tmp_path: Path,
+) -> None:
+    """It is back with its old disk, and the first to answer."""
+    async with fleet(tmp_path) as made:
+        await made.join("d")
+        first = await made.look()
+        await made.stop("a")
+        assert await made.command("replace", "a", made.at("d"), url=made.url_at("b")) == 0
+        assert (await made.start("a")).voting.voter.number == 1
+        assert await look_for_spares(make_visit(made.url_at("d")), first) == []  # it votes by now
+        stale, newest = parse_address(made.addresses["a"]), parse_address(made.addresses["d"])
+        cluster, security = made.config.membership.cluster, made.config.security
+
+        async with slow_line(newest) as late:
+            found = await discover([stale, late], cluster, security)
+            assert found.configuration.number == 3
+
+        async with slow_line(newest, OTHERS_SECONDS_MAX) as later:
+            visit = make_visit(f"{made.url_at('a')},{later}")
+            standing = await look(visit)
+            assert [voter.name for voter in standing.voters] == ["b", "c", "d"]
+            assert [spare.name for spare in await look_for_spares(visit, standing)] == ["a"]
+            with pytest.raises(UsageError, match="no voter is called 'a'"):
+                check_force(standing, ["a"])
+
+            before = await look(make_visit(made.url_at("b")))
+            assert await made.command("set", "lease=2s", url=made.url_at("b")) == 0
+            with pytest.raises(ChangeConflict, match="knows of configuration 4"):
+                await force(before, [voter for voter in before.voters if voter.name == "b"])

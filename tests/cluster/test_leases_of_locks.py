@@ -9,12 +9,14 @@ import pytest
 
 import coterie
 from coterie.cluster.config import convert
+from tests.cluster.changed_cluster import fleet
 from tests.cluster.local_cluster import document
 from tests.cluster.proxy import Program, network
 from tests.cluster.virtual_time import passing, run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
 LEASE = 10.0
 SHORT = 1.0
@@ -125,6 +127,15 @@ def test_a_lease_that_cannot_be_is_refused_with_what_to_do(
             await program.coordinator.lock("x", ttl=ttl).acquire()
 
     with_programs(monkeypatch, 1, test)
+
+
+def test_the_lease_of_a_formed_cluster_is_raised_by_a_command(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made, coterie.connect(made.url) as program:
+            with pytest.raises(coterie.UsageError, match=r"raise `lease` with coterie cluster set"):
+                await program.lock("x", ttl=LEASE).acquire()
+
+    asyncio.run(main())
 
 
 def test_with_a_lock_delay_only_what_was_not_given_back_rests(

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.cluster.change.host import Change
 from coterie.cluster.config import convert
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.mutex.quorum.leased.configuration import Member, founding
+from coterie.mutex.quorum.leased.changer import Goal
+from coterie.mutex.quorum.leased.configuration import Member, Part, founding
 from coterie.mutex.quorum.leased.frames import Accept, Attempt, Prepare, Promise
 from coterie.mutex.quorum.leased.saved import read_saved
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox
-from tests.cluster.local_cluster import document
+from tests.cluster.local_cluster import document, running, started_again, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,3 +91,23 @@ def test_the_timer_of_a_node_that_has_stood_aside_finds_nothing_to_do() -> None:
     voter.adopt(msgspec.structs.replace(decided, rule=rule, members=members), Outbox(1))
     assert voter.number == -1
     voter.ring(VOTER, Outbox(1))
+
+
+def test_a_node_that_missed_a_change_hears_of_it_when_it_starts(tmp_path: Path) -> None:
+    """No program uses the cluster, so that none could tell it."""
+
+    async def main() -> None:
+        config = convert(document(3, data="data"), tmp_path)
+        async with running(config) as nodes:
+            await until(lambda: {node.voting.voter.number for node in nodes} == {1}, "forming")
+            await nodes[2].stop()
+            membership = nodes[0].voting.membership
+            present = membership.configuration
+            part = present.rule.parts[0]
+            longer = msgspec.structs.replace(part.settings, lease=2 * part.settings.lease)
+            goal = Goal(1, Part(part.seats, longer), present.members, present.protocol)
+            await Change(membership, config.security, goal).run()
+            await started_again(nodes, 2)
+            await until(lambda: nodes[2].voting.voter.number == 2, "the node to catch up")
+
+    asyncio.run(main())

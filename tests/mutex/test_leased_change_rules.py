@@ -351,7 +351,7 @@ CASES = {
         "self.closed >= number",
     ),
     "finished during a lock delay": Case(
-        delayed_lock_finishes_nothing, Voter, "return not self.delayed and all(", "return all("
+        delayed_lock_finishes_nothing, Voter, "return not rests and all(", "return all("
     ),
     "closed numbers open again after a restart": Case(
         closed_number_stays_closed, Voter, "self.closed = self.number - 1", "self.closed = -1"

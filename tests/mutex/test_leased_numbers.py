@@ -227,6 +227,16 @@ def test_19_5_a_disk_that_is_not_meant_stays_a_spare() -> None:
     assert meant.number == 1
 
 
+def test_19_11_a_disk_that_is_not_meant_stays_a_spare_and_abstains_from_nothing() -> None:
+    forced = msgspec.structs.replace(PAIR, members=(Member(1, "a", "x"), Member(2, "b", "y")))
+    made = voter(None, identity="another")
+    assert step(0, made.impose, forced).timers == []
+    assert at(0, made.receive, 5, Query()) == [Condition(None, 0, False, "another")]
+    meant = voter(None, identity="y")
+    at(0, meant.impose, forced)
+    assert meant.abstains()
+
+
 # How a number ends: section 19.6
 
 
@@ -266,6 +276,36 @@ def test_19_6_not_finished_while_a_lock_delay_runs() -> None:
     assert at(12, made.receive, 5, Close(0)) == [Closed(0, False, made.bound)]
     at(16, made.ring, VOTER)
     assert at(16, made.receive, 5, Close(0)) == [Closed(0, True, made.bound)]
+
+
+def test_19_6_a_lock_delay_of_a_later_number_keeps_no_earlier_one_from_being_finished() -> None:
+    delayed = founding(msgspec.structs.replace(ONE, lock_delay=5.0))
+    following = after(delayed, part((1,), delayed.settings))
+    made = voter(delayed)
+    at(0, made.receive, 7, Data(OPENING, 1, 0, 1, 0, (ASK,)))
+    at(0, made.receive, 5, NewConfiguration(following))
+    at(1, made.receive, 7, Beat(OPEN, 1, 1, 1, 1, 1))
+    at(12, made.ring, VOTER)
+    assert made.sessions == {}
+    assert list(made.delayed) == ["a"]
+    assert at(12, made.receive, 5, Close(0)) == [Closed(0, True, made.bound)]
+
+
+def test_19_6_a_lock_that_two_shared_rests_for_the_earlier_of_their_numbers() -> None:
+    delayed = founding(msgspec.structs.replace(ONE, lock_delay=5.0))
+    following = after(delayed, part((1,), delayed.settings))
+    made = voter(delayed)
+    shared = Request("a", 1, 1, 1, shared=True)
+    at(0, made.receive, 7, Data(OPENING, 1, 0, 1, 0, (shared,)))
+    at(0, made.receive, 5, NewConfiguration(following))
+    at(1, made.receive, 8, Data(SessionName("q", 1), 1, 0, 1, 1, (shared,), 1, 1))
+    at(11, made.ring, VOTER)
+    at(12, made.ring, VOTER)
+    assert made.sessions == {}
+    at(16, made.ring, VOTER)
+    assert at(16, made.receive, 5, Close(0)) == [Closed(0, False, made.bound)]
+    at(17, made.ring, VOTER)
+    assert at(17, made.receive, 5, Close(0)) == [Closed(0, True, made.bound)]
 
 
 def test_19_6_a_restarted_voter_serves_its_own_number_alone() -> None:
@@ -311,7 +351,8 @@ def test_19_8_a_voter_of_another_number_says_where_it_stands() -> None:
     made = owner(NEXT)
     for frame in (Prepare(0, FIRST), Prepare(2, FIRST), Accept(FIRST, NEXT)):
         assert at(1, made.receive, 5, frame) == [Condition(NEXT, 1, False)]
-    assert at(1, voter(None).receive, 5, Prepare(0, FIRST)) == [Condition(None, 0, False)]
+    for frame in (Prepare(0, FIRST), Accept(FIRST, NEXT), Accept(FIRST, ZERO)):
+        assert at(1, voter(None).receive, 5, frame) == [Condition(None, 0, False)]
 
 
 THREE = closed(after(ZERO, part((1, 2, 3))))
@@ -443,6 +484,21 @@ def test_19_4_without_holds_it_moves_at_once_and_waits_on_at_its_place() -> None
     assert Moved(PAIR) in out.events
     asked = [(to, each.bodies) for to, each in out.sends if isinstance(each, Data)]
     assert (2, (ASK,)) in asked, "the same request, of the same age"
+
+
+@pytest.mark.parametrize(
+    ("parts", "number"),
+    [((part((1, 2, 4)),), 2), ((part((1, 2, 3)), part((1, 2, 4))), 1)],
+)
+def test_19_4_sessions_with_new_voters_have_numbers_above_those_with_voters_that_go(
+    parts: tuple[Part, ...], number: int
+) -> None:
+    """A new voter may be one of those that go, under another seat, and have its session still."""
+    mine = founding(msgspec.structs.replace(ONE, voters=3))
+    made = client(mine)
+    out = step(2, made.receive, 1, NewConfiguration(after(mine, *parts)))
+    asked = [each.session.number for to, each in out.sends if to == 4 and isinstance(each, Data)]
+    assert asked == [number]
 
 
 def test_19_4_votes_for_a_request_that_waits_do_not_count_by_the_old_rule_after_the_move() -> None:

@@ -24,6 +24,7 @@ from coterie.mutex.quorum.leased.frames import (
     Release,
     Reply,
     Request,
+    Revoke,
     SessionName,
     Yield,
 )
@@ -501,3 +502,26 @@ def test_7_fit_tells_no_quorum_from_no_common_token() -> None:
 def test_8_a_quorum_lasts_until_its_last_possible_member_leaves() -> None:
     assert last_instant({1: 5.0, 2: 9.0, 3: 7.0}, THREE.quorums) == 7.0
     assert last_instant({1: 5.0}, THREE.quorums) == float("-inf")
+
+
+# An operator ends a hold: section 8.2
+
+
+@pytest.mark.parametrize(("beyond", "is_ended"), [(-1, False), (0, True), (1, True), (None, True)])
+def test_8_2_a_revocation_ends_holds_up_to_its_token(beyond: int | None, is_ended: bool) -> None:
+    """One without a token, of an older voter, ends any."""
+    made = Client()
+    made.call("acquire")
+    for voter in (1, 2):
+        made.hear(voter, Grant("a", 1, 5, 13, False))
+    token = made.part.try_pass_on("a", made.now)
+    assert token == 6
+    order = Revoke("a", 1) if beyond is None else Revoke("a", 1, token + beyond)
+    told = made.hear(1, order)
+    assert (Lost("a", token, revoked=True) in told) is is_ended
+    assert made.part.valid("a", made.now) is not is_ended
+
+
+def test_8_2_a_frame_of_an_older_voter_has_no_token() -> None:
+    old = msgspec.msgpack.encode(["Revoke", "a", 1])
+    assert msgspec.msgpack.decode(old, type=Revoke) == Revoke("a", 1)

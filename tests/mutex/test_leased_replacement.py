@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from tests.mutex.leased_bench import Bench
 
@@ -185,6 +186,21 @@ def test_removed_voters_that_return_with_their_old_disks_serve_no_program() -> N
     assert serve_all(bench, 1) == [12]
 
 
+def test_a_voter_that_was_removed_and_comes_back_under_another_seat_grants_locks() -> None:
+    """It still has the sessions of programs that knew it under the seat of before."""
+    bench = crowd()
+    bench.begin(bench.goal(1, bench.part([1, 2])))
+    bench.run_until("Settled")
+    bench.parts[4] = bench.parts[3]
+    assert "11.1" in bench.parts[4].sessions
+    bench.begin(bench.goal(2, bench.part([1, 2, 4])), 1002)
+    bench.run_until("Settled")
+    bench.stop(1)
+    bench.acquire(11, "b")
+    bench.run(5)
+    assert bench.holder("b") == bench.holder() == 11
+
+
 def test_a_voter_of_the_file_that_was_removed_keeps_the_votes_that_it_gave() -> None:
     """It hears first of the number without it, and then of the one before; its votes still count."""
     bench = Bench([1, 2, 3])
@@ -215,3 +231,60 @@ def test_a_voter_of_the_file_that_was_removed_keeps_the_votes_that_it_gave() -> 
     bench.acquire(12)
     bench.run(3)  # each step holds that two never have the lock
     assert bench.holder() == 11
+
+
+# A forced configuration
+
+
+def forced(bench: Bench, seats: list[int]) -> Any:
+    value = bench.kit.configuration
+    number = bench.newest().number + value.FORCED_LEAP
+    part = bench.part(seats)
+    return value.Configuration(value.Rule(number, (part,)), bench.members(seats), floor=1 << 40)
+
+
+def test_a_voter_that_hears_of_a_forced_configuration_before_the_order_abstains() -> None:
+    """A hold rests on 4 to 7, which are given up; a program brings the number to 2 and 3."""
+    bench = Bench(range(1, 8))
+    bench.program(11)
+    bench.program(12)
+    bench.cut |= {(11, 1), (11, 2), (11, 3)}
+    bench.acquire(11)
+    bench.run(1)
+    assert bench.holder() == 11
+    bench.stop(4, 5, 6, 7)
+    given = forced(bench, [1, 2, 3])
+    bench.step(1, partial(bench.parts[1].impose, given))
+    news = bench.kit.frames.NewConfiguration(given)
+    bench.step(12, partial(bench.parts[12].receive, 1, news))
+    bench.acquire(12)
+    bench.run(3)  # each step holds that two never have the lock
+    assert all(bench.parts[seat].abstains() for seat in (1, 2, 3))
+    assert bench.holder() == 11
+    bench.run(60)
+    assert bench.holder() == 12
+
+
+def test_an_order_that_comes_after_the_forced_configuration_shortens_no_abstention() -> None:
+    bench = Bench([1, 2, 3])
+    bench.program(11)
+    bench.acquire(11)
+    bench.run(1)
+    given = forced(bench, [1, 2])
+    news = bench.kit.frames.NewConfiguration(given)
+    bench.step(1, partial(bench.parts[1].receive, 11, news))
+    before = bench.parts[1].abstains_until
+    bench.run(1)
+    bench.step(1, partial(bench.parts[1].impose, given))
+    assert bench.parts[1].abstains_until >= before > bench.now
+
+
+def test_neither_a_spare_nor_a_voter_that_follows_a_decision_abstains() -> None:
+    bench = Bench([1, 2, 3])
+    bench.begin(bench.goal(1, bench.part([1, 2])))
+    bench.run_until("Settled")
+    assert not any(bench.parts[seat].abstains() for seat in (1, 2, 3))
+    bench.spare(4)
+    bench.step(4, partial(bench.parts[4].adopt, forced(bench, [1, 2, 4])))
+    assert bench.parts[4].number > 2
+    assert not bench.parts[4].abstains()

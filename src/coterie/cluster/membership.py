@@ -41,6 +41,10 @@ def parse_address(text: str, port: int | None = PORT) -> Address:
     host = host.removeprefix("[").removesuffix("]")
     if not host or not given.isascii() or not given.isdecimal() or int(given) > 65535:
         raise ConfigError(f"expected an address such as host:{port or PORT}, got {text!r}")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ConfigError(f"no host can have the name in {text!r}: {host!r}") from None
     return Address(host, int(given))
 
 
@@ -174,7 +178,7 @@ def check_decided(configuration: Configuration) -> None:
     ]
     sound = (
         sorted(seats) == list(configuration.seats)
-        and all(_names_differ(configuration.members, part) for part in configuration.rule.parts)
+        and all(_voters_differ(configuration.members, part) for part in configuration.rule.parts)
         and len(set(numbers)) == len(numbers)
         and max(numbers) == configuration.number <= CONFIGURATIONS_MAX
         and configuration.floor <= clock.number() + FLOOR_LEAD_MAX
@@ -202,10 +206,15 @@ def objection_to_meaning(configuration: Configuration) -> str | None:
     )
 
 
-def _names_differ(members: tuple[Voting, ...], part: Part) -> bool:
-    """Return whether no two voters of a part have one name; a disk is replaced under its own."""
-    names = [member.name for member in members if member.seat in part.seats]
-    return len(set(names)) == len(names)
+def _voters_differ(members: tuple[Voting, ...], part: Part) -> bool:
+    """Return whether no two voters of a part have one name, or one disk, whose votes count twice.
+
+    In the two parts of a joint step a disk is replaced under its name.
+    """
+    voters = [member for member in members if member.seat in part.seats]
+    names = [member.name for member in voters]
+    disks = [member.identity for member in voters if member.identity]
+    return len(set(names)) == len(names) and len(set(disks)) == len(disks)
 
 
 def _check_settings(settings: Settings, voters: int) -> None:

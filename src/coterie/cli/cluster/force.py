@@ -11,7 +11,7 @@ import click
 from coterie.cli.cluster.change import visit_of
 from coterie.cli.common.output import print_json
 from coterie.cluster.change.force import check_force, force
-from coterie.cluster.change.survey import look
+from coterie.cluster.change.survey import check_orders, look
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run_force(
     url: str | None, kept: Sequence[str], *, dry_run: bool, yes: bool, output: str
 ) -> int:
     """Go on with the voters that are left."""
-    standing = asyncio.run(look(visit_of(url)))
+    standing = asyncio.run(_look(url))
     voters = check_force(standing, kept)
     names = [voter.name for voter in voters]
     lost = [voter.name for voter in standing.voters if voter.name not in names]
@@ -57,6 +57,12 @@ def run_force(
         err=True,
     )
     return 0
+
+
+async def _look(url: str | None) -> Standing:
+    standing = await look(visit_of(url))
+    await check_orders(standing)
+    return standing
 
 
 def _ask(standing: Standing) -> None:

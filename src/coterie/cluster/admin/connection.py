@@ -33,7 +33,7 @@ ANSWER_SECONDS_MAX = 3.0
 DISCOVERY_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
 QUERY_PROTOCOL = 7  # the first in which nodes tell where they stand
-FAREWELL_SECONDS_MAX = 0.1  # to let begun handshakes end when another node has answered
+OTHERS_SECONDS_MAX = 0.1  # for the nodes that are being asked when the first has answered
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -132,7 +132,10 @@ async def ask_membership(consultation: Consultation) -> Membership:
 
 
 async def discover(addresses: Sequence[Address], cluster: str, security: Security) -> Membership:
-    """Learn the configuration of a cluster from the first of these nodes that answers."""
+    """Learn the newest configuration that any of these nodes knows.
+
+    The first answer is enough; the nodes that are being asked meanwhile get a short time for theirs.
+    """
     credentials = Credentials(cluster, "", security.secret_bytes())
     tls = security.client_context()
     troubles: dict[Address, str] = {}
@@ -144,16 +147,18 @@ async def discover(addresses: Sequence[Address], cluster: str, security: Securit
     try:
         async with asyncio.timeout(DISCOVERY_SECONDS_MAX):
             await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-            found = next(task for task in asking if task.done()).result()
     except TimeoutError:
         reasons = "; ".join(troubles.get(each, f"no answer at {each}") for each in addresses)
         raise Unavailable(f"no node of the cluster can be reached: {reasons}") from None
     else:
-        # A node takes a caller that leaves in the middle of a handshake for one with another secret.
+        # A node that was removed while it was away has the configuration of that time, and may be
+        # the first to answer. Besides, a node takes a caller that leaves in the middle of a
+        # handshake for one with another secret.
         others = [task for address, task in zip(addresses, asking, strict=True) if address in asked]
         if others:
-            await asyncio.wait(others, timeout=FAREWELL_SECONDS_MAX)
-        return found
+            await asyncio.wait(others, timeout=OTHERS_SECONDS_MAX)
+        found = [task.result() for task in asking if task.done()]
+        return max(found, key=lambda membership: membership.configuration.number)
     finally:
         for task in asking:
             task.cancel()

@@ -15,7 +15,7 @@ from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import GetTokenBound, Impose, TokenBound
 from coterie.cluster.wire.trouble import explain
-from coterie.errors import NotFormed, Unavailable, UsageError
+from coterie.errors import ChangeConflict, NotFormed, Unavailable, UsageError
 from coterie.mutex.quorum.leased.frames import Condition, Query
 
 if TYPE_CHECKING:
@@ -54,7 +54,10 @@ def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
 
 
 async def force(standing: Standing, kept: Sequence[VoterState]) -> Configuration:
-    """Make the voters that are kept go on by themselves; return what they go by."""
+    """Make the voters that are kept go on by themselves; return what they go by.
+
+    Raises `ChangeConflict` if one of them knows of a later configuration than was looked at.
+    """
     bounds = [await _ask_bound(voter, standing) for voter in kept]
     tomorrow = clock.number() + clock.passed(DAY_SECONDS)
     names = [voter.name for voter in kept]
@@ -69,6 +72,12 @@ async def _ask_bound(voter: VoterState, standing: Standing) -> int:
             answer = await talk.ask(GetTokenBound(), TokenBound)
     except FAULTS as error:
         raise Unavailable(f"{voter.name} answers no more: {explain(error)}") from None
+    present = standing.configuration.number
+    if talk.number > present:
+        raise ChangeConflict(
+            f"{voter.name} knows of configuration {talk.number}, and what was looked at is"
+            f" {present}: look again with coterie cluster status"
+        )
     return answer.bound
 
 

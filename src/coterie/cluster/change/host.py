@@ -219,13 +219,13 @@ class Change:
             [parse_address(address)],
             partial(self._caller, name),
             self._security.client_context(),
-            self._newest().settings.lease,
+            lambda: self._newest().settings.lease,
             receive=partial(self._receive, seat),
             connected=lambda _: None,
         )
 
-    def _caller(self, node: str) -> Caller:
-        return Caller(self._credentials, "operator", self._identity, node)
+    def _caller(self, node: str, disk: str) -> Caller:
+        return Caller(self._credentials, "operator", self._identity, node, disk=disk)
 
     def _receive(self, seat: ProcessId, frame: memoryview) -> None:
         answer = decode_from_voter(frame)

@@ -16,7 +16,13 @@ from coterie.coteries import parse_coterie
 from coterie.coteries.votes import Votes
 from coterie.errors import ChangeConflict, ConfigError, UsageError
 from coterie.mutex.quorum.leased.changer import Goal
-from coterie.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
+from coterie.mutex.quorum.leased.configuration import (
+    FORCED_LEAP,
+    Configuration,
+    Member,
+    Part,
+    Rule,
+)
 from coterie.mutex.quorum.leased.settings import Policy, Settings
 
 if TYPE_CHECKING:
@@ -28,7 +34,6 @@ MAJORITY = "majority"
 WEIGHTED = "weighted:"
 TIMES = ("lease", "rate-error", "margin", "heartbeat", "hedge", "lock-delay")
 KEYS = (*TIMES, "coterie", "policy", "votes.NAME", "protocol")
-FORCED_LEAP = 1 << 16  # beats whatever number the lost voters may have decided
 FORCED_BY = "coterie cluster force"
 
 
@@ -68,6 +73,7 @@ def add(present: Configuration, newcomers: Sequence[Newcomer]) -> Goal:
                 f" voter with coterie cluster replace {newcomer.name}"
             )
         _refuse_taken_address(newcomer, members.values())
+        _refuse_taken_disk(newcomer, members.values())
         if newcomer.votes < 1:
             raise UsageError(f"--votes must be at least 1, got {newcomer.votes}")
         seat = next_seat(present) + len(members) - len(present.members)
@@ -158,7 +164,9 @@ def force(newest: Configuration, kept: Sequence[str], floor: int) -> Configurati
     coterie = _counted(part, votes) if _counts(part.settings.coterie) else MAJORITY
     settings = msgspec.structs.replace(part.settings, voters=len(seats), coterie=coterie)
     rule = Rule(newest.number + FORCED_LEAP, (Part(seats, settings),))
-    floor, last_seat = max(floor, newest.floor), next_seat(newest) - 1
+    # Numbers that lost voters may have decided may have given seats; they are leapt over as well.
+    last_seat = next_seat(newest) - 1 + FORCED_LEAP
+    floor = max(floor, newest.floor)
     return Configuration(rule, members, floor, (), newest.protocol, FORCED_BY, last_seat)
 
 
@@ -201,6 +209,16 @@ def _refuse_taken_address(newcomer: Newcomer, members: Iterable[Member]) -> None
     taken = next((each.name for each in members if each.address == newcomer.address), None)
     if taken is not None:
         raise UsageError(f"{newcomer.address} is the address of the voter {taken}")
+
+
+def _refuse_taken_disk(newcomer: Newcomer, members: Iterable[Member]) -> None:
+    """Two addresses may lead to one node, and its votes would count twice."""
+    disks = {each.identity: each.name for each in members if each.identity}
+    if newcomer.identity in disks:
+        raise UsageError(
+            f"{newcomer.name} has the disk of {disks[newcomer.identity]}: each voter has one of its"
+            " own"
+        )
 
 
 def _goal(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.admin.connection import ask_condition, consult
+from coterie.cluster.admin.connection import ask_condition, ask_membership, consult
 from coterie.cluster.change.formation import explain_protocol
 from coterie.cluster.membership import Member, Membership, check_decided, parse_address
 from coterie.cluster.wire.frames import PROTOCOL
@@ -42,7 +42,7 @@ class VoterState(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """The newest configuration that any voter knows, and all voters of it."""
+    """The newest configuration that any node knows that was asked, and all voters of it."""
 
     membership: Membership
     security: Security
@@ -105,13 +105,18 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 async def look(visit: Visit) -> Standing:
-    """Ask every voter; raises `UsageError` where voters are fixed, `Unavailable` if none answers."""
+    """Ask every voter; raises `UsageError` where voters are fixed, `Unavailable` if none answers.
+
+    Every address that the operator has named is asked as well, and none is left out because it is
+    slow: the others may be of nodes that were removed while they were away.
+    """
     membership = await visit.learn()
     if membership.algorithm is not None:
         raise UsageError(
             f"cluster {membership.cluster!r} runs {membership.algorithm.name}: the nodes of a classic"
             " algorithm are fixed; stop them all, change the file, and start them all"
         )
+    membership = await _newest_at(visit, membership)
     while True:
         voters = await _ask_all(membership, visit.security)
         newest = membership
@@ -123,6 +128,22 @@ async def look(visit: Visit) -> Standing:
         if newest.configuration.number == membership.configuration.number:
             return Standing(newest, visit.security, voters)
         membership = newest
+
+
+async def _newest_at(visit: Visit, known: Membership) -> Membership:
+    """Return the newest configuration that is known at any address of the operator, or this one."""
+    asking = (_ask_newest(address, known, visit.security) for address in visit.addresses)
+    answers = [known, *filter(None, await asyncio.gather(*asking))]
+    return max(answers, key=lambda membership: membership.configuration.number)
+
+
+async def _ask_newest(address: Address, known: Membership, security: Security) -> Membership | None:
+    credentials = Credentials(known.cluster, "", security.secret_bytes())
+    try:
+        async with consult(address, credentials, security.client_context()) as talk:
+            return await ask_membership(talk)
+    except FAULTS:
+        return None
 
 
 def _noted(theirs: Configuration, known: Configuration) -> Configuration:
@@ -181,6 +202,8 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
     credentials = standing.membership.credentials(security.secret_bytes())
     try:
         async with consult(address, credentials, security.client_context()) as talk:
+            if talk.number > standing.configuration.number:
+                return None  # it may vote by now
             condition = await talk.ask(Query(), Condition)
             # Only voters have a configuration, and keep theirs when they are removed.
             state = SPARE if condition.configuration is None else REMOVED

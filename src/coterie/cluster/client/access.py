@@ -66,7 +66,9 @@ class Links:
         self._addresses = addresses
         self._secret = security.secret_bytes()
         self._tls = security.client_context()
-        self._links: list[Link] = []
+        self._links: dict[
+            Link, None
+        ] = {}  # those that are not stopped, in the order of their making
 
     def line(
         self,
@@ -81,30 +83,34 @@ class Links:
         link = Link(
             node,
             self._addresses(membership, voter),
-            lambda: self._caller(current(), node),
+            lambda disk: self._caller(current(), node, disk),
             self._tls,
-            membership.settings.lease,
+            lambda: current().settings.lease,
             receive=lambda frame: receive(decode_from_voter(frame)),
             connected=lambda welcome: connected(welcome.clock + clock.passed(link.delay_seconds)),
+            stopped=lambda: self._drop(link),
         )
-        self._links.append(link)
+        self._links[link] = None
         return link
 
-    def _caller(self, membership: Membership, node: str) -> Caller:
+    def _drop(self, link: Link) -> None:
+        """Forget a link that is stopped: its voter may vote no more, and others come."""
+        self._links.pop(link, None)  # that of a participant which ends may be stopped twice
+
+    def _caller(self, membership: Membership, node: str, disk: str) -> Caller:
         error = clock.error_borne(membership.settings.lease)
         credentials = membership.credentials(self._secret)
-        return Caller(credentials, "participant", self._identity, node, error)
+        return Caller(credentials, "participant", self._identity, node, error, disk=disk)
 
     async def tried(self) -> None:
         """Wait until each link has been up, or it is known why it is not."""
-        for link in self._links:
+        for link in list(self._links):
             await link.tried.wait()
 
     async def stop(self) -> None:
         """Close them."""
-        for link in self._links:
+        for link in list(self._links):
             await link.stop()
-        self._links.clear()
 
 
 class AllLinks:

@@ -113,10 +113,14 @@ class ClusterEngine:
         if ttl is None or ttl == lease:
             return self.group
         if not LEASE_SECONDS_MIN <= ttl < lease:
+            formed = membership.decided is not None  # from then on the file does not count
+            how = (
+                "with coterie cluster set lease=" if formed else "in the configuration of all nodes"
+            )
             raise UsageError(
                 f"lock {lock!r}: ttl must be from {LEASE_SECONDS_MIN:g} s to {lease:g} s, the lease"
                 f" of cluster {membership.cluster!r}, got {ttl:g} s; for a longer one raise `lease`"
-                " in the configuration of all nodes"
+                f" {how}"
             )
         group = self.groups[ttl] = self._enter(membership, ttl)
         group.supply.participant.sessions.merge(self._age())

@@ -174,6 +174,7 @@ class ParticipantHost:
         self._host = Host(hosted, self._send, self._hear, counts_sleep=True)
         self._host.start(clock.number())
         self.lines: dict[ProcessId, Line] = {}
+        self._disks: dict[ProcessId, str] = {}  # of the voters that have a line, as far as known
         self._call_voters(membership)
         self._watch()
 
@@ -451,9 +452,22 @@ class ParticipantHost:
         if line is not None:
             self._tasks.run(line.stop())
         self._abstentions.pop(voter, None)
+        self._disks.pop(voter, None)
+
+    def _leave_old_seats(self, membership: Membership) -> None:
+        """Leave voters that have come back with their disks under other seats.
+
+        A node keeps one connection of each participant, so those of both seats would end each other.
+        No vote of the old seat counts any more: a node is added again when its removal is complete.
+        """
+        disks = {membership.disk(voter) for voter in membership.seats}
+        others = [voter for voter in self.lines if voter not in membership.seats]
+        for voter in [voter for voter in others if self._disks.get(voter) in disks]:
+            self._leave(voter)
 
     def _call_voters(self, membership: Membership) -> None:
         """Make a line to each voter that has none yet; none leads to another disk than is meant."""
+        self._leave_old_seats(membership)
         for voter in membership.seats:
             is_new = voter not in self.lines
             if is_new:
@@ -463,6 +477,7 @@ class ParticipantHost:
                 )
                 self.lines[voter] = line
             if membership.disk(voter):
+                self._disks[voter] = membership.disk(voter)
                 self.lines[voter].insist_on(membership.disk(voter))
             if is_new:
                 self.lines[voter].start()

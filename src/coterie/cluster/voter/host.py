@@ -200,6 +200,7 @@ class VoterHost:
         self.node = node
         self._founded = membership
         self._shown = membership  # the newest that it knows, though it may have no part in it
+        self._considered: Configuration | None = None  # that of the voter, as `_shown` knows it
         self.started = system.now()
         self.awaited: list[str] = []  # nodes that have to say first which numbers were used
         self.labels: dict[str, str] = {}  # of participants with a session or a connection
@@ -237,8 +238,10 @@ class VoterHost:
     def membership(self) -> Membership:
         """The newest configuration that it knows."""
         adopted = self.voter.configuration
-        if adopted is not None and adopted.number >= self._shown.configuration.number:
-            self._shown = self._founded.after(adopted)
+        if adopted is not self._considered:
+            self._considered = adopted
+            if adopted is not None and adopted.number >= self._shown.configuration.number:
+                self._shown = self._founded.after(adopted)
         return self._shown
 
     @property
@@ -494,12 +497,13 @@ class VoterHost:
         if self.voter.number < 0 <= before:
             self._hosted.recovers = False
             self.awaited = []
+            named = any(member.name == self.node for member in configuration.members)
             logger.error(
                 "node %s does not vote: its data directory is not that of the voter of configuration"
-                " %d; after the loss of a disk, coterie cluster replace %s makes it one again",
+                " %d; after the loss of a disk, coterie cluster %s makes it one again",
                 self.node,
                 configuration.number,
-                self.node,
+                f"replace {self.node}" if named else f"add {self.node}=ADDRESS",
                 extra={"event": "node-not-voter"},
             )
         if self.voter.number > before:
@@ -511,14 +515,13 @@ class VoterHost:
                 names,
                 extra={"event": "configuration-adopted"},
             )
-        self._end_old_connections()
         if self.membership.configuration.number > shown_before:
+            self._end_old_connections()
             self._announce(self._numbers.values())
 
-    def _version(self, identity: str) -> int:
-        """Return the protocol that a participant speaks; after our restart the lowest that it may."""
-        required = self.membership.configuration.protocol
-        return self._versions.get(identity, max(OLDEST_PROTOCOL, required))
+    def _lowest_version(self) -> int:
+        """Return the protocol of participants that have not called since our restart, at least."""
+        return max(OLDEST_PROTOCOL, self.membership.configuration.protocol)
 
     def _end_old_connections(self) -> None:
         """Let no program go on that cannot read what it would have to be sent from now on.
@@ -529,7 +532,7 @@ class VoterHost:
         required = self.membership.configuration.protocol
         for identity, number in list(self._numbers.items()):
             line = self.lines.get(number)
-            if isinstance(line, Connection) and self._version(identity) < required:
+            if isinstance(line, Connection) and self._versions.get(identity, required) < required:
                 reason = _too_old(self.labels[identity], required)
                 logger.warning(
                     "node %s ends a connection: %s",
@@ -544,8 +547,13 @@ class VoterHost:
 
         What one that is connected, or has a session, cannot understand must not be decided.
         """
-        spoken = [(self._version(name), label) for name, label in self.labels.items()]
-        self.voter.protocol, self.voter.slowest = min([(PROTOCOL, ""), *spoken])
+        versions, unknown = self._versions, self._lowest_version()
+        slow = (
+            (spoken, label)
+            for name, label in self.labels.items()
+            if (spoken := versions.get(name, unknown)) < PROTOCOL
+        )
+        self.voter.protocol, self.voter.slowest = min(slow, default=(PROTOCOL, ""))
 
     def _announce(self, programs: Iterable[ProcessId]) -> None:
         """Tell programs of the newest configuration, also those that have nothing to say just now.
@@ -594,9 +602,11 @@ class VoterHost:
         lock = order.lock
         tenures = self.voter.revocable(lock, order.participants, order.token)
         owners = [tenure.claim.participant for tenure in tenures]
-        spoken = {name: self._version(name) for name in owners}
+        unknown = self._lowest_version()
         labels = {name: self.labels.get(name, "unknown") for name in owners}
-        too_old = tuple(labels[name] for name in owners if spoken[name] < PROTOCOL)
+        too_old = tuple(
+            labels[name] for name in owners if self._versions.get(name, unknown) < PROTOCOL
+        )
         told = () if too_old else tuple(labels.values())
         if told:
             logger.warning(
@@ -607,7 +617,7 @@ class VoterHost:
                 ", ".join(told),
                 extra={"event": "hold-broken"},
             )
-            self.host.step(self.voter.revoke, lock, tenures)
+            self.host.step(self.voter.revoke, lock, tenures, order.token)
         self._send(number, HoldBroken(told, too_old))
 
     def _ask_around(self, number: ProcessId, asked: FindOwners) -> None:

@@ -16,7 +16,7 @@ from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import Reached
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.metrics import node_metrics, serve_text
-from coterie.cluster.voter.recovery import recover
+from coterie.cluster.voter.recovery import catch_up, recover
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.listener import Listener, stop_serving
@@ -110,6 +110,8 @@ class Node:
             self._tasks.run(recover(self.config, self.voting))
         if self._storage is not None and not self._storage.is_old and self._is_first:
             self._tasks.run(form(self.config, self.voting))
+        if self.voting.voter.number > 0:
+            self._tasks.run(catch_up(self.config, self.voting))
         decided = self.voting.membership
         if not self.voting.votes:
             self._introduce_spare(decided)

@@ -97,3 +97,28 @@ def _believable(bound: int) -> int:
     if bound > clock.number() + BOUND_LEAD_MAX:
         raise ProtocolError(f"its bound is {bound}, which no cluster reaches")
     return bound
+
+
+async def catch_up(config: Config, voting: VoterHost) -> None:
+    """Ask the voters once, at the start, whether there is a newer configuration.
+
+    A node that was removed, or whose change was taken back, while it was away would hear of it from
+    no program any more, and go on showing what is over.
+    """
+    membership, security = voting.membership, config.security
+    credentials = membership.credentials(security.secret_bytes())
+    for member in membership.members:
+        if member.name == voting.node:
+            continue
+        try:
+            async with consult(member.address, credentials, security.client_context()) as talk:
+                if talk.number > voting.membership.configuration.number:
+                    voting.learn((await ask_membership(talk)).configuration)
+        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+            logger.debug(
+                "node %s cannot ask %s: %s",
+                voting.node,
+                member.name,
+                error,
+                extra={"event": "node-unasked"},
+            )

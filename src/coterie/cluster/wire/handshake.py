@@ -108,6 +108,17 @@ def _in_oldest_form(said: Hello | Welcome) -> list[object]:
     return whole[: OLDEST_FIELDS + 1]
 
 
+class OtherDiskError(ProtocolError):
+    """A node has another disk than the voter of its name, and will for some time."""
+
+    def __init__(self, node: str) -> None:
+        """Say what to do if the disk was lost."""
+        super().__init__(
+            f"node {node!r} has another data directory than the voter of that name: after the loss of"
+            f" a disk, coterie cluster replace {node} makes it one again"
+        )
+
+
 class Caller:
     """The end that opens a connection."""
 
@@ -120,16 +131,19 @@ class Caller:
         clock_error: float = math.inf,
         *,
         incarnation: int = 0,
+        disk: str = "",
     ) -> None:
         """Prepare to call; `node` is the name that the other end has to have.
 
         The time of day of a node without a disk may be off from ours by `clock_error` seconds. A
-        peer names its `incarnation`, the number of its start.
+        peer names its `incarnation`, the number of its start. `disk` is the identity of the disk
+        that the node has to have; empty: any.
         """
         self._credentials = credentials
         self._identity = identity
         self._node = node
         self._clock_error = clock_error
+        self._disk = disk
         self._called_at = system.wall()
         self.hello = Hello(
             OLDEST_PROTOCOL,
@@ -145,7 +159,10 @@ class Caller:
         )
 
     async def greet(self, connection: Connection) -> Welcome:
-        """Say hello and check the answer; raise `ProtocolError` if either end refuses the other."""
+        """Say hello and check the answer; raise `ProtocolError` if either end refuses the other.
+
+        It is `OtherDiskError` if all is well but the disk.
+        """
         answer: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         connection.use(
             lambda frame: self._check(connection, frame, answer),
@@ -172,6 +189,10 @@ class Caller:
         reason = self._objection(welcome)
         if reason:
             _fail(answer, reason)
+            return
+        if self._disk and welcome.disk != self._disk:
+            # Before our proof, so that the node does not serve us for nothing.
+            answer.set_exception(OtherDiskError(welcome.node))
             return
         proof = self._credentials.prove(b"caller", self.hello, welcome)
         connection.send(Proof(proof, self._identity.key))

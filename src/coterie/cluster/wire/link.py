@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.cluster.wire.connection import Connection
+from coterie.cluster.wire.handshake import OtherDiskError
 from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError
 
@@ -31,12 +32,15 @@ logger = logging.getLogger("coterie.cluster")
 
 
 async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
-    """Open a connection."""
+    """Open a connection; raises `OSError` if that is not possible, for whatever reason."""
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(DIAL_SECONDS_MAX):
-        _, connection = await loop.create_connection(
-            Connection, address.host, address.port, ssl=tls
-        )
+    try:
+        async with asyncio.timeout(DIAL_SECONDS_MAX):
+            _, connection = await loop.create_connection(
+                Connection, address.host, address.port, ssl=tls
+            )
+    except UnicodeError:  # it cannot even be looked up
+        raise OSError("no host can have that name") from None
     return connection
 
 
@@ -47,13 +51,14 @@ class Link:
         self,
         node: str,
         addresses: Sequence[Address],
-        caller: Callable[[], Caller],
+        caller: Callable[[str], Caller],
         tls: ssl.SSLContext | None,
-        lease: float,
+        lease: Callable[[], float],
         *,
         receive: Callable[[memoryview], None],
         connected: Callable[[Welcome], None],
         disconnected: Callable[[], None] | None = None,
+        stopped: Callable[[], None] | None = None,
     ) -> None:
         """Prepare; a node that does not answer for a lease is called again.
 
@@ -62,25 +67,26 @@ class Link:
         Args:
             node: The name of the node.
             addresses: Where it may be found.
-            caller: Makes our end of the handshake, for each call.
+            caller: Makes our end of the handshake, for each call, by the disk that is meant.
             tls: How to encrypt; None: not at all.
-            lease: The lease of the cluster.
+            lease: Reads the lease of the cluster, which may change.
             receive: Takes each frame.
             connected: Called when a connection is up.
             disconnected: Called when a connection is lost.
+            stopped: Called at the end of `stop`.
         """
         self.node = node
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
         self.delay_seconds = 0.0  # of a frame to or from the node, as the latest handshake tells
-        self.tried = asyncio.Event()  # it has been up, or it is known why not
+        self.tried = asyncio.Event()  # it has been up, it is known why not, or it was stopped
         self._receive = receive
         self._connected = connected
         self._disconnected = disconnected
+        self._stopped = stopped
         self._addresses = addresses
         self._caller = caller
         self._tls = tls
-        self._silence_seconds_max = lease
-        self._pause_seconds_max = min(PAUSE_SECONDS_MAX, lease / CALLS_PER_LEASE)
+        self._lease = lease
         self._unanswered_since: float | None = None
         self._sent = system.now()
         self._connection: Connection | None = None
@@ -110,7 +116,7 @@ class Link:
         """
         self._disk = disk
         if self._connection is not None and self._met_disk != disk:
-            self._connection.abort(self._other_disk())
+            self._connection.abort(str(OtherDiskError(self.node)))
 
     def give_up(self) -> None:
         """Call the node no more, because it will not have us."""
@@ -119,6 +125,7 @@ class Link:
 
     async def stop(self) -> None:
         """End the connection; what was sent before still leaves."""
+        self.tried.set()
         connection = self._connection
         if connection is not None:
             connection.close("we have ended")
@@ -127,6 +134,8 @@ class Link:
             await asyncio.wait({self._task})
         if connection is not None:
             await connection.wait_closed()
+        if self._stopped is not None:
+            self._stopped()
 
     def send(self, frame: msgspec.Struct) -> None:
         """Send, if there is a connection; sessions send again what got lost."""
@@ -134,15 +143,23 @@ class Link:
         if connection is None:
             return
         now = system.now()
-        # A session that waits for an answer sends again and again; after a long break the count
-        # starts over.
-        if self._unanswered_since is None or now - self._sent > self._silence_seconds_max:
+        if self._unanswered_since is None:
             self._unanswered_since = now
+        elif self._is_silent(now):
+            connection.abort(f"no answer for {self._lease():g} s")
+            return
         self._sent = now
-        if now - self._unanswered_since > self._silence_seconds_max:
-            connection.abort(f"no answer for {self._silence_seconds_max:g} s")
-        else:
-            connection.send(frame)
+        connection.send(frame)
+
+    def _is_silent(self, now: float) -> bool:
+        """Return True if the node has let a lease pass without an answer.
+
+        A session that waits for one sends again and again; after a long break the count starts over.
+        """
+        lease = self._lease()
+        if now - self._sent > lease:
+            self._unanswered_since = now
+        return self._unanswered_since is not None and now - self._unanswered_since > lease
 
     def abort(self, reason: str) -> None:
         """Break the connection, if there is one; it is made again."""
@@ -159,17 +176,22 @@ class Link:
                 await self._use(*await self._call(address))
             except (OSError, ProtocolError) as error:
                 self._note(explain_at(address, error))
+                if isinstance(error, OtherDiskError):
+                    pause = self._longest_pause()  # only a command of an operator makes it right
             if system.now() - began > LASTED_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             attempt += 1
             await asyncio.sleep(pause * system.random().uniform(0.5, 1))
-            pause = min(2 * pause, self._pause_seconds_max)
+            pause = min(2 * pause, self._longest_pause())
+
+    def _longest_pause(self) -> float:
+        return min(PAUSE_SECONDS_MAX, self._lease() / CALLS_PER_LEASE)
 
     async def _call(self, address: Address) -> tuple[Connection, Welcome]:
         connection = await dial(address, self._tls)
         began = system.now()
         try:
-            welcome = await self._caller().greet(connection)
+            welcome = await self._caller(self._disk).greet(connection)
             self.delay_seconds = (system.now() - began) / 2
             self._meet(welcome.disk)
         except BaseException:
@@ -179,15 +201,9 @@ class Link:
         return connection, welcome
 
     def _meet(self, disk: str) -> None:
-        if self._disk and disk != self._disk:
-            raise ProtocolError(self._other_disk())
+        if self._disk and disk != self._disk:  # that has come to be known during the handshake
+            raise OtherDiskError(self.node)
         self._met_disk = disk
-
-    def _other_disk(self) -> str:
-        return (
-            f"node {self.node!r} has another data directory than the voter of that name: after the"
-            f" loss of a disk, coterie cluster replace {self.node} makes it one again"
-        )
 
     async def _use(self, connection: Connection, welcome: Welcome) -> None:
         """Work with a connection until it ends."""

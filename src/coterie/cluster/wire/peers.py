@@ -102,9 +102,9 @@ class Peer:
         self._link = Link(
             member.name,
             [member.address],
-            lambda: caller(member.name),
+            lambda _: caller(member.name),
             config.security.client_context(),
-            lease,
+            lambda: lease,
             receive=self._confirm,
             connected=self._connected,
             disconnected=self._disconnected,

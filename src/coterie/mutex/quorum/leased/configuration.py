@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SEATS_MAX = 1024  # of voters, in one configuration
 OPEN_MAX = 64  # numbers that are not finished
+FORCED_LEAP = 1 << 16  # of a number that was not decided, over all that may have been
 
 Text: TypeAlias = Annotated[str, Meta(max_length=512)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]

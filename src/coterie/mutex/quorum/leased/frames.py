@@ -106,6 +106,8 @@ class Inquire(Body, frozen=True):
 class Revoke(Body, frozen=True):
     """An operator has ended your hold: stop, and give the vote back."""
 
+    token: Number = NUMBER_MAX  # the hold that was seen had no larger one; later ones go on
+
 
 UpBody: TypeAlias = Request | Yield | Release | Raise
 DownBody: TypeAlias = Grant | Raised | Inquire | Revoke

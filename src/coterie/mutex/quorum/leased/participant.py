@@ -388,8 +388,8 @@ class Participant(msgspec.Struct, array_like=True):
                 self._take_raised(lock, voter, high, out)
             case Inquire(_, _, level):
                 self._take_inquiry(lock, voter, level, out)
-            case Revoke():
-                self._take_revocation(lock, out)
+            case Revoke(_, _, token):
+                self._take_revocation(lock, token, out)
 
     def _take_grant(
         self, lock: str, voter: ProcessId, vote: Interval, more: bool, out: Outbox[Frame]
@@ -437,15 +437,16 @@ class Participant(msgspec.Struct, array_like=True):
             bid.drop(voter)
             self.sessions.post(voter, Yield(lock, bid.number, bid.token))
 
-    def _take_revocation(self, lock: str, out: Outbox[Frame]) -> None:
+    def _take_revocation(self, lock: str, token: int, out: Outbox[Frame]) -> None:
         """8.2: an operator has ended the hold. All votes go back at once, also if the user goes on.
 
         The tokens of later holds lie above ours, so a resource that compares them refuses the user.
+        A later hold made with the same votes is not the one that the operator saw, and goes on.
         """
         bid = self.bids[lock]
         if bid.state is State.CACHED:
             self._release_all(lock)
-        elif bid.state is State.HELD:
+        elif bid.state is State.HELD and bid.token <= token:
             if not bid.lost:
                 self._lose(lock, bid, out, revoked=True)
             self._withdraw_votes(lock)
@@ -730,7 +731,7 @@ class Participant(msgspec.Struct, array_like=True):
         self.next = configuration
         self.sessions.merge(configuration.floor)
         seats = {*self.configuration.seats, *configuration.seats}
-        self.sessions.know(configuration.number, sorted(seats))
+        self.sessions.know(configuration.number, configuration.seats, sorted(seats))
         for bid in self.bids.values():
             known = {share.voter for share in bid.shares}
             bid.shares += [Share(voter) for voter in self.sessions.voters if voter not in known]
@@ -791,7 +792,7 @@ class Participant(msgspec.Struct, array_like=True):
             # Voters that were told of a lease expire the session by it, whatever the lease of all
             # becomes. So one that had to become shorter stays so.
             self.lease = self.settings.lease
-        self.sessions.know(following.number, following.seats)
+        self.sessions.know(following.number, following.seats, following.seats)
         self.sessions.move(self.settings, out.now)
         for lock, bid in sorted(self.bids.items()):
             self._leave_voters(lock, bid)

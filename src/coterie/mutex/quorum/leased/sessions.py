@@ -194,16 +194,23 @@ class Sessions(msgspec.Struct, array_like=True):
         """Take a name, count in this number, and make a place for each of its voters."""
         self.name = name
         self.number = number
-        self.know(number, seats)
+        self.know(number, seats, seats)
 
-    def know(self, number: int, seats: Sequence[ProcessId]) -> None:
-        """Tell voters from now on that we know this number; these are all voters that matter."""
+    def know(self, number: int, newest: Sequence[ProcessId], seats: Sequence[ProcessId]) -> None:
+        """Tell voters from now on that we know this number, which has the voters `newest`.
+
+        `seats` are all voters that matter: also those of the number in which we count.
+        """
         self.known = number
         self.seats = tuple(seats)
+        # A node that was removed and comes back has its old disk and another seat. It may still have
+        # our session of the old one, and would take a number that is not larger for that session.
+        gone = [uplink.number for uplink in self.uplinks if uplink.voter not in newest]
+        begun = max([self.retired, *gone])
         for voter in seats:
             if voter not in self.voters:
                 self.voters.append(voter)
-                self.uplinks.append(Uplink(voter, self.retired))
+                self.uplinks.append(Uplink(voter, begun))
 
     def move(self, settings: Settings, now: float) -> None:
         """Count in the newest number from now on, by these settings."""

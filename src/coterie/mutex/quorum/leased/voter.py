@@ -13,8 +13,9 @@ import msgspec
 from msgspec import field
 
 from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
-from coterie.mutex.quorum.leased.configuration import Configuration, Rule
+from coterie.mutex.quorum.leased.configuration import FORCED_LEAP, Configuration, Rule
 from coterie.mutex.quorum.leased.frames import (
+    NUMBER_MAX,
     Accept,
     Ack,
     Answer,
@@ -64,6 +65,13 @@ FAR = 1 << 40  # the same for one frame after LEAP_PAUSE, so that a clock that i
 LEAP_PAUSE = 1.0
 
 
+class Delay(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """13: the rest of a lock whose vote ended by expiry."""
+
+    until: float
+    number: int  # the lowest in which a participant may have counted such a vote
+
+
 class Voter(msgspec.Struct, array_like=True):
     """The votes of one process for any number of locks."""
 
@@ -75,7 +83,7 @@ class Voter(msgspec.Struct, array_like=True):
     sessions: dict[str, Downlink] = field(default_factory=dict)  # by participant
     ballots: dict[str, Ballot] = field(default_factory=dict)  # of the locks that are not idle
     dirty: list[str] = field(default_factory=list)  # participants with something pending
-    delayed: dict[str, float] = field(default_factory=dict)  # locks, and until when
+    delayed: dict[str, Delay] = field(default_factory=dict)  # by lock
     cautious: bool = False  # nothing on stable storage means that it was lost, not never written
     name: str = ""  # no other start of any process has had it
     opened: int = 0  # sessions so far
@@ -174,7 +182,8 @@ class Voter(msgspec.Struct, array_like=True):
             self.abstains_until = NEVER
             touched += sorted(self.ballots)
         self._finish(touched, out)
-        ends = [*([self.abstains_until] if self.abstains() else []), *self.delayed.values()]
+        ends = [self.abstains_until] if self.abstains() else []
+        ends += [delay.until for delay in self.delayed.values()]
         ends += [link.expires for link in self.sessions.values()]
         self._arm(min(ends, default=math.inf), out)
 
@@ -253,7 +262,9 @@ class Voter(msgspec.Struct, array_like=True):
                 # The owner cannot be asked what it has used, so its whole interval counts as used.
                 self._take_back(ballot, tenure, tenure.high)
                 if delayed_until > NEVER:
-                    self.delayed[lock] = delayed_until
+                    earlier = self.delayed.get(lock)
+                    number = min(link.number, earlier.number) if earlier else link.number
+                    self.delayed[lock] = Delay(delayed_until, number)
         return sorted(link.locks)
 
     def _shorten(self, session: SessionName, lease: float, out: Outbox[Frame]) -> None:
@@ -268,7 +279,7 @@ class Voter(msgspec.Struct, array_like=True):
             self._arm(link.expires, out)
 
     def _end_delays(self, out: Outbox[Frame]) -> list[str]:
-        over = sorted(lock for lock, until in self.delayed.items() if until <= out.now)
+        over = sorted(lock for lock, delay in self.delayed.items() if delay.until <= out.now)
         for lock in over:
             del self.delayed[lock]
         return over
@@ -397,14 +408,15 @@ class Voter(msgspec.Struct, array_like=True):
             if tenure.claim.participant in participants and tenure.low <= token
         ]
 
-    def revoke(self, lock: str, tenures: Sequence[Tenure], out: Outbox[Frame]) -> None:
-        """Tell these owners of the vote that an operator has ended their holds.
+    def revoke(self, lock: str, tenures: Sequence[Tenure], token: int, out: Outbox[Frame]) -> None:
+        """Tell these owners of the vote that an operator has ended their holds up to this token.
 
         The vote stays theirs until they give it back, or their leases run out: only then have they
         stopped counting it (11.3).
         """
         for tenure in tenures:
-            self._post(tenure.claim.participant, Revoke(lock, tenure.claim.number))
+            claim = tenure.claim
+            self._post(claim.participant, Revoke(lock, claim.number, min(token, NUMBER_MAX)))
         self._finish([], out)
 
     # Numbers: section 7
@@ -468,10 +480,18 @@ class Voter(msgspec.Struct, array_like=True):
         if not self._concerns(configuration):
             self._stand_aside()
             return
+        # A number this far above ours was forced, or follows one that was, and nothing before it was
+        # closed. The order goes to one voter after the other, and participants and other voters pass
+        # the configuration on meanwhile: whichever way it comes, votes of ours may count together with
+        # those of lost voters (19.11). Half of the leap is far more than changes ever take: the
+        # operator may not have known the newest number that we have. A spare has given no votes.
+        is_forced = mine is not None and configuration.number - mine.number >= FORCED_LEAP // 2
         self.configuration = configuration
         self.succession = Succession()
         self._merge(configuration.floor)
         self._save(out)
+        if is_forced:
+            self._abstain(out)
 
     def impose(self, configuration: Configuration, out: Outbox[Frame]) -> None:
         """19.11: go on by a configuration that was not decided, after a quorum was lost for good.
@@ -480,6 +500,11 @@ class Voter(msgspec.Struct, array_like=True):
         given up and so close nothing. We abstain for the longest lease by which they can.
         """
         self.adopt(configuration, out)
+        if self.configuration is not None:  # else it is not for this disk
+            self._abstain(out)
+
+    def _abstain(self, out: Outbox[Frame]) -> None:
+        """Give no votes until none of before counts; what was to last longer already does."""
         self.abstains_until = max(self.abstains_until, out.now + self.abstention)
         self._arm(self.abstains_until, out)
 
@@ -584,7 +609,8 @@ class Voter(msgspec.Struct, array_like=True):
 
     def _decides(self, changer: ProcessId, number: int, out: Outbox[Frame]) -> bool:
         """19.8: return whether this is its number; else tell the changer which one is."""
-        if number == self.number:
+        # A spare decides nothing, and number 0 has none before it.
+        if self.configuration is not None and number == self.number:
             return True
         out.send(changer, self._condition())
         return False
@@ -606,12 +632,14 @@ class Voter(msgspec.Struct, array_like=True):
 
         Each one that did has stated a higher number since, or its session has expired, and by then
         its lease was over (11.2). While we abstain there may be others that we do not know. A vote
-        that is kept back for a lock delay is not known to new voters, so it has to be over as well.
+        that is kept back for a lock delay is not known to new voters, so it has to be over as well;
+        but where it was counted by a later number, voters of that one keep the lock back as we do.
         """
         return self.closed >= number and not self.abstains() and self._is_past(number)
 
     def _is_past(self, number: int) -> bool:
-        return not self.delayed and all(link.number > number for link in self.sessions.values())
+        rests = any(delay.number <= number for delay in self.delayed.values())
+        return not rests and all(link.number > number for link in self.sessions.values())
 
     # The end of a step
 

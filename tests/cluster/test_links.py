@@ -1,0 +1,131 @@
+"""Links of a program to voters: what they do where no connection comes about."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.cluster.client.access import Links
+from coterie.cluster.config import convert
+from coterie.cluster.membership import Address, Membership
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
+from coterie.cluster.wire.link import Link
+from coterie.mutex.quorum.leased.frames import NewConfiguration
+from tests.cluster.local_cluster import document, running, until
+from tests.cluster.virtual_time import passing, run
+from tests.locks.memory import in_loop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+LEASE = 10.0
+
+
+def _ignore(_: object) -> None:
+    """Take what a link passes on."""
+
+
+def _no_call(_: str) -> Caller:
+    raise AssertionError("no node is there to be greeted")
+
+
+IGNORE: dict[str, Any] = {"receive": _ignore, "connected": _ignore}
+
+
+def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A spare may stand in the place of a lost disk for long, and all programs call it there."""
+    config = convert(document(1, data="data", lease=LEASE), tmp_path)
+    membership = config.membership
+    calls: list[str] = []
+
+    def caller(disk: str) -> Caller:
+        calls.append(disk)
+        credentials = Credentials(membership.cluster, membership.digest)
+        return Caller(credentials, "participant", new_identity("test:1"), "a", disk=disk)
+
+    async def main() -> None:
+        async with running(config):
+            address = membership.members[0].address
+            link = Link("a", [address], caller, None, lambda: LEASE, **IGNORE)
+            link.insist_on("the disk that was lost")
+            link.start()
+            await link.tried.wait()
+            assert "another data directory than the voter of that name" in link.trouble
+            await until(lambda: "did not prove itself" in caplog.text, "the node to notice")
+            await passing(0.4)
+            assert calls == ["the disk that was lost"]
+            await passing(1.0)
+            assert len(calls) > 1
+            await link.stop()
+
+    with caplog.at_level(logging.WARNING):
+        run(monkeypatch, main)
+
+
+@in_loop
+async def test_a_host_that_cannot_be_looked_up_is_a_trouble_like_others() -> None:
+    link = Link("d", [Address("d..example", 7420)], _no_call, None, lambda: LEASE, **IGNORE)
+    link.start()
+    await link.tried.wait()
+    assert link.trouble == "no host can have that name at d..example:7420"
+    await link.stop()
+
+
+@in_loop
+async def test_the_link_of_a_removed_voter_is_forgotten_and_not_waited_for() -> None:
+    """It may have been stopped before its first call, when the change was taken back at once."""
+    config = convert(document(1))
+    membership = config.membership
+    links = Links(config.security, new_identity("test:1"), lambda known, _: [known.at(1).address])
+    line = links.line(membership, 1, lambda: membership, _ignore, _ignore)
+    trying = asyncio.ensure_future(links.tried())
+    await asyncio.sleep(0)
+    assert not trying.done()
+    await line.stop()
+    await trying
+    kept = weakref.ref(line)
+    del line
+    gc.collect()
+    assert kept() is None
+    await links.stop()
+
+
+def test_a_connection_is_given_up_by_the_lease_of_the_moment(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The lease was made shorter after the connection had come about."""
+    config = convert(document(1, lease=LEASE))
+    membership = config.membership
+    unanswered = NewConfiguration(membership.configuration)
+
+    def current() -> Membership:
+        return membership
+
+    async def main() -> None:
+        nonlocal membership
+        async with running(config):
+            place = membership.members[0].address
+            links = Links(config.security, new_identity("test:1"), lambda *_: [place])
+            line = links.line(membership, 1, current, _ignore, _ignore)
+            line.start()
+            await links.tried()
+            assert line.is_up
+            settings = msgspec.structs.replace(membership.settings, lease=1.0)
+            membership = msgspec.structs.replace(membership, settings=settings)
+            for _ in range(6):
+                line.send(unanswered)
+                await passing(0.3)
+            await links.stop()
+
+    with caplog.at_level(logging.WARNING):
+        run(monkeypatch, main)
+    assert "no answer for 1 s" in caplog.text

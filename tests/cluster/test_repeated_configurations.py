@@ -1,0 +1,108 @@
+"""A configuration that a node knows already: programs send it again and again, and it costs little."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.cluster.config import convert
+from coterie.cluster.membership import Membership
+from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.voter.storage import Storage
+from coterie.cluster.wire.frames import PROTOCOL, Hello
+from coterie.mutex.quorum.leased.configuration import Configuration, Member
+from coterie.mutex.quorum.leased.frames import NewConfiguration, Query
+from tests.cluster.local_cluster import document
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from coterie.cluster.voter.host import Line
+
+PROGRAMS = 20
+
+
+class Sink:
+    """Takes what a voter sends."""
+
+    def __init__(self) -> None:
+        self.received: Counter[str] = Counter()
+
+    def send(self, frame: msgspec.Struct) -> None:
+        self.received[type(frame).__name__] += 1
+
+
+class CountedLines(dict[int, "Line"]):
+    """The lines of a voter, which count how often one is looked up."""
+
+    lookups = 0
+
+    def get(self, *arguments: Any) -> Any:
+        self.lookups += 1
+        return super().get(*arguments)
+
+
+def decided(membership: Membership, identity: str, number: int) -> Configuration:
+    names = [member.name for member in membership.members]
+    members = tuple(
+        Member(seat, name, identity if seat == 1 else f"disk {name}", f"127.0.0.1:{seat}")
+        for seat, name in enumerate(names, 1)
+    )
+    founded = membership.configuration
+    rule = msgspec.structs.replace(founded.rule, number=number)
+    return msgspec.structs.replace(
+        founded, rule=rule, members=members, protocol=PROTOCOL, last_seat=len(members)
+    )
+
+
+def test_a_configuration_that_is_not_new_is_compared_with_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    after = Membership.after
+
+    def counted(membership: Membership, configuration: Configuration) -> Membership:
+        made.append(configuration.number)
+        return after(membership, configuration)
+
+    async def main() -> None:
+        config = convert(document(3), tmp_path)
+        storage = Storage(tmp_path / "a")
+        storage.open()
+        voting = VoterHost(
+            config.membership,
+            "a",
+            storage,
+            lambda _: None,
+            reach=lambda *_: None,
+            new_cluster=True,
+        )
+        voting.start()
+        lines = [Sink() for _ in range(PROGRAMS)]
+        for place, line in enumerate(lines):
+            hello = Hello(PROTOCOL, "", "", "participant", f"p{place}", f"p{place}", b"")
+            voting.attach(msgspec.structs.replace(hello, newest=PROTOCOL), line)
+        first, second = (decided(config.membership, voting.voter.identity, n) for n in (1, 2))
+        voting.learn(first)
+        assert voting.voter.number == 1
+        monkeypatch.setattr(Membership, "after", counted)
+        voting.lines = counted_lines = CountedLines(voting.lines)
+        for number in range(1, PROGRAMS + 1):
+            voting.receive(number, f"p{number - 1}", NewConfiguration(first))
+            voting.receive(number, f"p{number - 1}", Query())
+        assert made == []
+        assert counted_lines.lookups == PROGRAMS  # for the answers
+        # A newer one still goes to all programs.
+        voting.learn(second)
+        assert voting.membership.configuration.number == 2
+        assert set(made) == {2}
+        assert [line.received["NewConfiguration"] for line in lines] == [2] * PROGRAMS
+        voting.stop()
+        storage.close()
+
+    asyncio.run(main())

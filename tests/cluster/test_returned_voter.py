@@ -1,0 +1,33 @@
+"""A node that is removed and added again with the same disk: another seat, and the same process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from coterie import locks
+from coterie.cluster.client.engine import ClusterEngine
+from tests.cluster.changed_cluster import fleet
+from tests.cluster.local_cluster import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_program_has_one_connection_to_it_and_its_votes_count(tmp_path: Path) -> None:
+    """Two connections of one participant, for the old and the new seat, would end each other."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made, locks.connect(made.url) as program:
+            assert isinstance(program.engine, ClusterEngine)
+            host = program.engine.group.supply
+            async with program.lock("kept") as held:
+                assert await made.command("remove", "c", "--yes") == 0
+                assert await made.command("add", made.at("c")) == 0
+                await until(lambda: host.participant.configuration.number == 3, "the move")
+                assert sorted(host.lines) == [1, 2, 4]
+                await made.stop("a")
+                async with program.lock("other"):
+                    assert held.valid
+
+    asyncio.run(main())
