@@ -109,7 +109,6 @@ def test_voters_that_abstain_are_away_and_without_a_quorum_of_votes_nothing_is_w
 ) -> None:
     async def main() -> None:
         async with fleet(tmp_path) as made:
-            assert await made.command("finish") == 0  # what was before configuration 1
             assert await made.command("status") == 0
             assert "; 1 more failure is borne\n" in capsys.readouterr().err
             made.nodes["b"].voting.voter.abstains_until = math.inf
@@ -219,7 +218,6 @@ def test_a_change_whose_old_voters_are_away_waits_for_them(
 def test_a_change_that_stops_says_what_is_known_and_what_can_be_done(tmp_path: Path) -> None:
     async def main() -> None:
         async with fleet(tmp_path) as made:
-            assert await made.command("finish") == 0  # what was before configuration 1
             standing = await made.look()
             for node in made.nodes.values():  # so the step is decided and cannot come into force
                 node.voting.voter.abstains_until = math.inf
@@ -381,8 +379,9 @@ def test_orders_need_the_secret_of_operators_here_and_at_the_new_node(
             assert await made.command("set", "lease=4") == 78
             assert "name its file in COTERIE_OPERATOR_SECRET_FILE" in capsys.readouterr().err
             monkeypatch.setenv("COTERIE_OPERATOR_SECRET_FILE", str(path))
-            assert await made.command("add", made.at("d")) == 69
-            assert "d does not answer at" in capsys.readouterr().err
+            assert await made.command("add", made.at("d")) == 78
+            err = capsys.readouterr().err
+            assert "d has no operator secret, or another one: start it with COTERIE_OPER" in err
             await made.stop("d")
             await made.join("d")
             assert await made.command("add", made.at("d")) == 0
@@ -404,6 +403,19 @@ def test_a_cluster_without_a_number_is_neither_changed_nor_joined(
             with pytest.raises(NotFormed, match="start all nodes of its file"):
                 await made.join("d")
 
+    asyncio.run(main())
+
+
+def test_nodes_without_disks_are_told_to_have_some(tmp_path: Path, capsys: Captured) -> None:
+    async def main() -> None:
+        async with running(config):
+            assert await made.command("remove", "a", url=url_of(config)) == 78
+            assert "no data directory, and every voter needs one" in capsys.readouterr().err
+            assert await made.command("status", url=url_of(config)) == 1
+            err = capsys.readouterr().err
+            assert "the voters cannot be changed yet: node 'a' has no data directory" in err
+
+    made, config = Fleet(tmp_path, 1), convert(document(1))
     asyncio.run(main())
 
 

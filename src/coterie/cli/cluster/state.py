@@ -14,7 +14,7 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.plan import failures_borne, protocol_of, votes_of
 from coterie.cluster.change.survey import SpareState, Standing, VoterState, look, look_for_spares
 from coterie.cluster.wire.frames import PROTOCOL
-from coterie.errors import CoterieError, NotFormed
+from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from coterie.mutex.quorum.leased.configuration import Configuration
@@ -169,10 +169,8 @@ async def _state(standing: Standing) -> tuple[str, str]:
 async def _why_unformed(standing: Standing) -> str:
     try:
         await forming_goal(standing.membership, standing.security)
-    except NotFormed as error:
-        return f"the voters cannot be changed yet: {error}"
     except CoterieError as error:
-        return str(error)
+        return f"the voters cannot be changed yet: {error}"
     return (
         f"the voters cannot be changed yet; if this stays: coterie cluster set protocol={PROTOCOL}"
     )
