@@ -217,8 +217,8 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
 async def check_orders(standing: Standing) -> None:
     """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
     for voter in standing.voters:
-        if voter.condition is None:
-            continue
+        if voter.seat not in standing.up:
+            continue  # a node with another disk is a spare, and may be set up otherwise
         try:
             async with standing.command(voter):
                 return
