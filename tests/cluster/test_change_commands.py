@@ -81,6 +81,11 @@ def test_voters_come_and_go_while_a_lock_is_held(tmp_path: Path, capsys: Capture
             assert (state["number"], state["state"], state["lease"]) == (5, "settled", 2.0)
             assert [voter["name"] for voter in state["voters"]] == ["a", "d"]
             assert {spare["name"] for spare in state["spares"]} == {"b", "c"}
+            assert {spare["state"] for spare in state["spares"]} == {"removed"}
+            await made.join("e")
+            await made.command("status", url=f"{made.url},{made.addresses['e']}")
+            (row,) = (row for row in capsys.readouterr().out.splitlines() if row.startswith("e "))
+            assert row.split()[2] == "spare"
 
     asyncio.run(main())
 
@@ -221,7 +226,6 @@ def test_a_change_whose_old_voters_are_away_waits_for_them(
 def test_a_change_that_stops_says_what_is_known_and_what_can_be_done(tmp_path: Path) -> None:
     async def main() -> None:
         async with fleet(tmp_path) as made:
-            assert await made.command("finish") == 0  # what was before configuration 1
             standing = await made.look()
             for node in made.nodes.values():  # so the step is decided and cannot come into force
                 node.voting.voter.abstains_until = math.inf
@@ -304,7 +308,11 @@ def test_what_would_end_badly_is_refused_before_the_first_step(
             assert "no quorum of the voters that are to be answers" in capsys.readouterr().err
             await made.stop("b")
             assert await made.command("set", "lease=5") == 69
-            assert "could not end: b: " in capsys.readouterr().err
+            assert "nothing can be decided: b: " in capsys.readouterr().err
+            assert await made.command("finish") == 69
+            assert "lost for good, go on with coterie cluster force --keep a" in (
+                capsys.readouterr().err
+            )
             assert (await made.look()).configuration.number == 1
 
     asyncio.run(main())
@@ -379,8 +387,9 @@ def test_orders_need_the_secret_of_operators_here_and_at_the_new_node(
             assert await made.command("set", "lease=4") == 78
             assert "name its file in COTERIE_OPERATOR_SECRET_FILE" in capsys.readouterr().err
             monkeypatch.setenv("COTERIE_OPERATOR_SECRET_FILE", str(path))
-            assert await made.command("add", made.at("d")) == 69
-            assert "d does not answer at" in capsys.readouterr().err
+            assert await made.command("add", made.at("d")) == 78
+            err = capsys.readouterr().err
+            assert "d has no operator secret, or another one: start it with COTERIE_OPER" in err
             await made.stop("d")
             await made.join("d")
             assert await made.command("add", made.at("d")) == 0
@@ -418,6 +427,19 @@ def test_a_cluster_without_a_number_is_neither_changed_nor_joined(
             with pytest.raises(NotFormed, match="start all nodes of its file"):
                 await made.join("d")
 
+    asyncio.run(main())
+
+
+def test_nodes_without_disks_are_told_to_have_some(tmp_path: Path, capsys: Captured) -> None:
+    async def main() -> None:
+        async with running(config):
+            assert await made.command("remove", "a", url=url_of(config)) == 78
+            assert "no data directory, and every voter needs one" in capsys.readouterr().err
+            assert await made.command("status", url=url_of(config)) == 1
+            err = capsys.readouterr().err
+            assert "the voters cannot be changed yet: node 'a' has no data directory" in err
+
+    made, config = Fleet(tmp_path, 1), convert(document(1))
     asyncio.run(main())
 
 
@@ -463,13 +485,53 @@ def test_classic_algorithms_and_other_engines_have_fixed_members(
     assert "only a cluster has voters" in capsys.readouterr().err
 
 
+def test_a_quorum_of_disks_that_is_lost_is_given_up_by_force(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 4) as made:
+            for name in "cd":
+                await made.stop(name, wipe=True)
+                await made.join(name)
+            # Without c two of three were enough, but it cannot be decided to be without c.
+            assert await made.command("replace", "c") == 69
+            err = capsys.readouterr().err
+            assert "a quorum of the disks of cluster 'test' is lost: c: its disk is not" in err
+            assert "coterie cluster force --keep a,b\n" in err
+            assert await made.command("finish") == 69
+            assert await made.command("status") == 69
+            assert "coterie cluster force --keep a,b\n" in capsys.readouterr().err
+            assert await made.command("force", "--keep", "a", "--keep", "b", "--yes") == 0
+            out, err = capsys.readouterr()
+            assert out == "configuration 65537: a, b\n"
+            assert "c, d will be given up, a, b go on." in err
+
+    asyncio.run(main())
+
+
+def test_voters_that_do_not_answer_have_failed_already(tmp_path: Path, capsys: Captured) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            await made.stop("c")
+            assert await made.command("set", "hedge=0.5s") == 0
+            out, err = capsys.readouterr()
+            assert "failures borne: 0 now, 0 during the change, 0 afterwards" in err
+            assert out == "configuration 2: a, b, c; c did not answer\n"
+            assert await made.command("remove", "c") == 0  # no --yes: a and b were needed before
+            assert capsys.readouterr().out == "configuration 3: a, b; c may be switched off\n"
+            assert await made.command("remove", "a,b") == 64
+            assert "at least one voter has to stay" in capsys.readouterr().err
+
+    asyncio.run(main())
+
+
 def test_force_goes_on_with_the_voters_that_are_left(tmp_path: Path, capsys: Captured) -> None:
     async def main() -> None:
         async with fleet(tmp_path, lease=1.0) as made:
             async with coterie.connect(made.url) as program, program.lock("x") as held:
                 before = held.token
             assert await made.command("force", "--keep", "a", "--yes") == 64
-            assert "b, c still answers" in capsys.readouterr().err
+            assert "b, c still answer: " in capsys.readouterr().err
             await made.stop("b")
             assert await made.command("force", "--keep", "a,b", "--yes") == 69
             assert "every voter that is kept has to answer: b: " in capsys.readouterr().err

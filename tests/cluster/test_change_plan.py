@@ -61,6 +61,16 @@ def test_a_voter_more_is_one_step_and_two_more_are_two() -> None:
     assert two.after == 2
 
 
+def test_voters_that_are_gone_are_no_failures_to_come() -> None:
+    present = configuration(5)
+    found = make_plan(present, plan.remove(present, ["a"]), gone=[5])
+    assert (found.before, found.during, found.after) == (1, 0, 0)
+    found = make_plan(present, plan.remove(present, ["e"]), gone=[5])
+    assert (found.before, found.during, found.after) == (1, 1, 1)
+    found = make_plan(present, plan.finish(present), gone=[3, 4, 5])
+    assert (found.before, found.after) == (-1, -1)
+
+
 def test_two_voters_bear_no_failure_until_the_third_is_there() -> None:
     present = configuration(2)
     found = make_plan(present, plan.add(present, [newcomer()]))

@@ -97,7 +97,7 @@ def command(context: click.Context) -> int:
 def status(*, url: str | None, output: str) -> int:
     """Show the configuration: its number, voters, times, and what is under way.
 
-    Nodes at addresses of the URL that do not vote are listed as spares.
+    Nodes at addresses of the URL that do not vote are listed as spares, or as removed if they did.
 
     Exits with 0 if all voters vote and no change is under way, with 1 if not, and with 69 if no
     quorum of the voters votes.
@@ -132,7 +132,7 @@ def remove(*, nodes: tuple[str, ...], **options: Any) -> int:
     """Let nodes vote no more; they may be switched off when the command has ended."""
 
     async def goal(standing: Standing) -> Goal:
-        return plan.remove(standing.configuration, nodes)
+        return plan.remove(standing.configuration, _names(nodes))
 
     return run_change(Terms(**options), goal)
 
@@ -202,19 +202,25 @@ def abort(**options: Any) -> int:
 
 
 @command.command("force", short_help="Go on when a quorum is lost for good.")
-@click.option("--keep", required=True, metavar="NAME,...", help="The voters that are left.")
+@click.option(
+    "--keep", required=True, multiple=True, metavar="NAME,...", help="The voters that are left."
+)
 @url_option
 @click.option("--dry-run", is_flag=True, help="Check and show what would be done.")
 @click.option("--yes", is_flag=True, help="Do not ask for the name of the cluster.")
 @output_option
-def force(*, keep: str, url: str | None, dry_run: bool, yes: bool, output: str) -> int:
+def force(*, keep: tuple[str, ...], url: str | None, dry_run: bool, yes: bool, output: str) -> int:
     """Go on with the voters that are left when a quorum is lost for good.
 
     All voters that are given up have to be down for good: where one still runs, programs that reach
     it may hold the same locks as others. Wipe their disks before they are used again.
     """
-    names = [name for name in keep.split(",") if name]
-    return run_force(url, names, dry_run=dry_run, yes=yes, output=output)
+    return run_force(url, _names(keep), dry_run=dry_run, yes=yes, output=output)
+
+
+def _names(texts: tuple[str, ...]) -> list[str]:
+    """Return names that are given one by one, or with commas between them."""
+    return [name for text in texts for name in text.split(",") if name]
 
 
 def _newcomer(text: str, votes: int) -> Newcomer:

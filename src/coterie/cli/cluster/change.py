@@ -101,7 +101,8 @@ async def _change(
                 f" protocol={PROTOCOL}, got protocol={goal.protocol}"
             )
         goal = await forming_goal(standing.membership, standing.security)
-    intended = make_plan(standing.configuration, goal)
+    intended = make_plan(standing.configuration, goal, standing.gone)
+    _check_quorum(standing, intended)
     _show(standing, intended)
     _check(terms, standing, intended)
     if terms.dry_run or not intended.steps:
@@ -113,14 +114,15 @@ async def _change(
 async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     """Remove the voter and add its successor: two of one name cannot stand side by side."""
     standing = await _look(terms, forms=False)
+    _check_quorum(standing)
     present = standing.configuration
     old = plan.member_named(present, name)
     votes = plan.votes_of(present, old.seat)
     first = plan.remove(present, [name])
     newcomer = await identify(Newcomer(name, address or old.address, votes=votes), standing)
-    without = make_plan(present, first)
+    without = make_plan(present, first, standing.gone)
     between = plan.expected(present, first)
-    second = make_plan(between, plan.add(between, [newcomer]))
+    second = make_plan(between, plan.add(between, [newcomer]), standing.gone)
     intended = Plan(
         second.goal, (*without.steps, *second.steps), without.before, without.after, second.after
     )
@@ -171,28 +173,55 @@ def _show(standing: Standing, intended: Plan) -> None:
     for step in intended.steps or ("nothing is to be changed",):
         click.echo(f"  {step}", err=True)
     if intended.steps:
-        borne = f"failures borne: {intended.before} now, {intended.during} during the change"
-        click.echo(f"  {borne}, {intended.after} afterwards", err=True)
+        now, during, after = map(_borne, (intended.before, intended.during, intended.after))
+        click.echo(
+            f"  failures borne: {now} now, {during} during the change, {after} afterwards", err=True
+        )
+
+
+def _borne(failures: int) -> str:
+    return str(failures) if failures >= 0 else "no quorum"
+
+
+def _check_quorum(standing: Standing, intended: Plan | None = None) -> None:
+    """Refuse where nothing can be decided; only what is begun may wait for voters that are down."""
+    present = standing.configuration
+    if present.number == 0 or present.deciders.contains_quorum(standing.up):
+        return
+    if standing.is_lost:
+        raise NoQuorum(
+            f"a quorum of the disks of cluster {standing.membership.cluster!r} is lost:"
+            f" {standing.missing}; if that is for good, go on with {standing.force}"
+        )
+    ends_another = intended and (intended.goal.part is None or intended.goal.takes_back)
+    if intended and intended.steps and ends_another:
+        return
+    raise NoQuorum(
+        f"no quorum of the voters answers, so nothing can be decided: {standing.missing}; start"
+        f" them, or if they are lost for good, go on with {standing.force}"
+    )
 
 
 def _check(terms: Terms, standing: Standing, intended: Plan, *, agreed: Plan | None = None) -> None:
     """Refuse what would stop half-way, and what makes the cluster weaker without consent."""
     agreed = agreed or intended
+    part = intended.goal.part
+    if part is not None and standing.configuration.number > 0 and not intended.goal.takes_back:
+        there = [seat for seat in part.seats if seat not in standing.gone]
+        if not part.quorums.contains_quorum(there):
+            raise NoQuorum(
+                "no quorum of the voters that are to be answers, so the change could not end:"
+                f" {standing.missing}; start them, or choose others"
+            )
     if agreed.after < agreed.before and not terms.yes:
         raise UsageError(
-            f"afterwards the cluster bears {agreed.after} failures where it bears {agreed.before} now:"
-            " add --yes if that is meant"
+            f"afterwards the cluster bears {_failures(agreed.after)} where it bears {agreed.before}"
+            " now: add --yes if that is meant"
         )
-    part = intended.goal.part
-    if part is None or standing.configuration.number == 0:
-        return
-    present = {member.seat for member in standing.configuration.members}
-    there = [*standing.up, *(seat for seat in part.seats if seat not in present)]
-    if not part.quorums.contains_quorum(there) and not intended.goal.takes_back:
-        raise NoQuorum(
-            f"no quorum of the voters that are to be answers, so the change could not end:"
-            f" {standing.missing}; start them, or choose others"
-        )
+
+
+def _failures(count: int) -> str:
+    return f"{count} failure" if count == 1 else f"{count} failures"
 
 
 async def _carry_out(
@@ -281,6 +310,7 @@ def _report(
     terms: Terms, standing: Standing, intended: Plan, reached: Configuration, *, done: bool
 ) -> int:
     leaving = intended.leaving if done else ()
+    seats = reached.seats
     voters = tuple(member.name for member in standing.membership.after(reached).members)
     if terms.output == "json":
         borne = {"before": intended.before, "during": intended.during, "after": intended.after}
@@ -297,5 +327,7 @@ def _report(
         return 0
     if done:
         off = f"; {', '.join(leaving)} may be switched off" if leaving else ""
-        click.echo(f"configuration {reached.number}: {', '.join(voters)}{off}")
+        away = [v.name for v in standing.voters if v.seat in standing.gone and v.seat in seats]
+        silent = f"; {', '.join(away)} did not answer" if away else ""
+        click.echo(f"configuration {reached.number}: {', '.join(voters)}{off}{silent}")
     return 0

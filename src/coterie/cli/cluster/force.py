@@ -36,7 +36,10 @@ def run_force(
     lost = [voter.name for voter in standing.voters if voter.name not in names]
     if not lost:
         raise UsageError("all voters are kept and answer: there is nothing to force")
-    click.echo(f"{', '.join(lost)} will be given up, {', '.join(names)} go on.\n{DANGER}", err=True)
+    go = "goes" if len(names) == 1 else "go"
+    click.echo(
+        f"{', '.join(lost)} will be given up, {', '.join(names)} {go} on.\n{DANGER}", err=True
+    )
     if dry_run:
         return 0
     if not yes:
@@ -49,7 +52,7 @@ def run_force(
     else:
         click.echo(f"configuration {forced.number}: {', '.join(names)}")
     click.echo(
-        f"They vote again in about {forced.settings.expiry:.0f} s. Then add voters with coterie cluster"
+        f"{'They vote' if len(names) > 1 else 'It votes'} again in about {forced.settings.expiry:.0f} s. Then add voters with coterie cluster"
         " add, and look for settings with coterie cluster status.",
         err=True,
     )

@@ -14,7 +14,7 @@ from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.plan import failures_borne, protocol_of, votes_of
 from coterie.cluster.change.survey import SpareState, Standing, VoterState, look, look_for_spares
 from coterie.cluster.wire.frames import PROTOCOL
-from coterie.errors import CoterieError, NotFormed
+from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from coterie.mutex.quorum.leased.configuration import Configuration
@@ -83,7 +83,7 @@ def show_state(url: str | None, output: str) -> int:
         ]
         for row in settlement.voters
     ]
-    rows += [[spare.name, spare.address, "", "spare", "", ""] for spare in settlement.spares]
+    rows += [[spare.name, spare.address, "", spare.state, "", ""] for spare in settlement.spares]
     print_table(header, rows)
     click.echo(
         f"\ncluster {settlement.cluster}: configuration {settlement.number}, {settlement.state};"
@@ -160,6 +160,8 @@ async def _state(standing: Standing) -> tuple[str, str]:
     if present.open:
         return "closing", "a change was not brought to its end: coterie cluster finish"
     others = [voter.name for voter in standing.voters if voter.condition and not voter.is_meant]
+    if standing.is_lost:
+        return "settled", f"a quorum of the disks is lost; if that is for good: {standing.force}"
     lost = f"after the loss of a disk: coterie cluster replace {others[0]}" if others else ""
     return "settled", lost
 
@@ -167,10 +169,8 @@ async def _state(standing: Standing) -> tuple[str, str]:
 async def _why_unformed(standing: Standing) -> str:
     try:
         await forming_goal(standing.membership, standing.security)
-    except NotFormed as error:
-        return f"the voters cannot be changed yet: {error}"
     except CoterieError as error:
-        return str(error)
+        return f"the voters cannot be changed yet: {error}"
     return (
         f"the voters cannot be changed yet; if this stays: coterie cluster set protocol={PROTOCOL}"
     )

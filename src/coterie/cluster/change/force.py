@@ -42,11 +42,13 @@ def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
     if dead:
         reasons = "; ".join(f"{voter.name}: {voter.trouble}" for voter in dead)
         raise Unavailable(f"every voter that is kept has to answer: {reasons}")
-    alive = [each.name for each in standing.voters if each.seat not in seats and each.condition]
+    # A node that answers with another disk is not that voter, and has none of its votes.
+    alive = [each.name for each in standing.voters if each.seat not in seats and each.is_meant]
     if alive:
+        answers, it = ("answers", "it") if len(alive) == 1 else ("answer", "them")
         raise UsageError(
-            f"{', '.join(alive)} still answers: a voter that is given up must not run; keep it, or"
-            " stop it for good"
+            f"{', '.join(alive)} still {answers}: a voter that is given up must not run; keep {it},"
+            f" or stop {it} for good"
         )
     return [voter for voter in standing.voters if voter.seat in seats]
 

@@ -18,7 +18,7 @@ from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.change.host import Change
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.cluster.wire.trouble import explain
-from coterie.errors import ChangeConflict, CoterieError, NotFormed
+from coterie.errors import ChangeConflict, ConfigError, CoterieError, NotFormed
 from coterie.mutex.quorum.leased.changer import Goal
 from coterie.mutex.quorum.leased.configuration import Member
 
@@ -57,6 +57,7 @@ async def forming_goal(
 ) -> Goal:
     """Ask all nodes for the identities of their disks; raises `NotFormed` if it cannot be now.
 
+    It is `ConfigError` if a node has no disk, as it never can be then.
     There is no way back to an earlier version afterwards, so where one has run it happens only if it
     is `commanded`.
     """
@@ -68,7 +69,10 @@ async def forming_goal(
         except (OSError, CoterieError, msgspec.MsgspecError) as error:
             raise NotFormed(f"node {member.name!r} cannot be asked: {explain(error)}") from None
         if not condition.identity:
-            raise NotFormed(f"node {member.name!r} has no data directory")
+            raise ConfigError(
+                f"node {member.name!r} has no data directory, and every voter needs one: start the"
+                " node with --data DIR"
+            )
         if condition.protocol < PROTOCOL:
             raise NotFormed(explain_protocol(member.name, condition, PROTOCOL))
         if condition.is_old and not commanded:

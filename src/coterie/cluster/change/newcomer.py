@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.cluster.admin.connection import consult
+from coterie.cluster.admin.connection import ask_condition, consult
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.membership import parse_address
 from coterie.cluster.voter.frames import Reach, Reached
@@ -40,6 +40,11 @@ async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
         ) as talk:
             condition = await talk.ask(Query(), Condition)
     except FAULTS as error:
+        if await _takes_questions(newcomer, standing):
+            raise ConfigError(
+                f"{name} has no operator secret, or another one: start it with"
+                " COTERIE_OPERATOR_SECRET_FILE"
+            ) from None
         raise Unavailable(
             f"{name} does not answer at {address}: {explain(error)}; start it there with coterie"
             f" serve --node {name} --join {standing.membership.members[0].address} --data DIR"
@@ -47,6 +52,18 @@ async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
     _check(newcomer, condition, standing)
     await _check_from_voters(newcomer, condition.identity, standing)
     return msgspec.structs.replace(newcomer, identity=condition.identity)
+
+
+async def _takes_questions(newcomer: Newcomer, standing: Standing) -> bool:
+    """Return whether a node that takes no orders answers nevertheless."""
+    security = standing.security
+    credentials = Credentials(standing.membership.cluster, "", security.secret_bytes())
+    address, tls = parse_address(newcomer.address), security.client_context()
+    try:
+        await ask_condition(newcomer.name, address, credentials, tls)
+    except FAULTS:
+        return False
+    return True
 
 
 def _check(newcomer: Newcomer, condition: Condition, standing: Standing) -> None:

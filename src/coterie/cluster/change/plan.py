@@ -51,7 +51,9 @@ class Plan(msgspec.Struct, frozen=True):
 
     goal: Goal
     steps: tuple[str, ...]  # in words; none: all is as it is wanted already
-    before: int  # how many voters may fail, whichever they are, and a quorum is left
+    before: (
+        int  # how many more may fail, whichever they are, and a quorum is left; -1: there is none
+    )
     during: int
     after: int
     leaving: tuple[str, ...] = ()  # nodes that may be switched off at the end
@@ -334,11 +336,14 @@ def _number(key: str, text: str) -> float:
 # What a goal means
 
 
-def make_plan(present: Configuration, goal: Goal) -> Plan:
-    """Say which steps lead to a goal, and how many failures are borne on the way."""
-    before = min(failures_borne(part.quorums) for part in present.rule.parts)
+def make_plan(present: Configuration, goal: Goal, gone: Collection[int] = ()) -> Plan:
+    """Say which steps lead to a goal, and how many failures are borne on the way.
+
+    The seats that are `gone` do not answer, so their failures have happened already.
+    """
+    before = min(failures_borne(part.quorums, gone) for part in present.rule.parts)
     part = goal.part or present.rule.parts[-1]
-    after = failures_borne(part.quorums)
+    after = failures_borne(part.quorums, gone)
     members = goal.members if goal.part else present.members
     staying = {member.seat for member in members if member.seat in part.seats}
     leaving = tuple(each.name for each in present.members if each.seat not in staying)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.membership import Address
     from coterie.mutex.quorum.leased.configuration import Configuration
 
+SPARE, REMOVED = "spare", "removed"  # nodes that do not vote
 FAULTS = (OSError, CoterieError, msgspec.MsgspecError)
 
 
@@ -66,9 +67,26 @@ class Standing(msgspec.Struct, frozen=True):
         return [seat for seat in self.up if seat not in abstaining]
 
     @property
+    def gone(self) -> list[int]:
+        """The seats of the voters that do not answer, or with another disk."""
+        return [voter.seat for voter in self.voters if voter.seat not in self.up]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a quorum cannot come back: too many voters answer with other disks than theirs."""
+        back = [each.seat for each in self.voters if each.is_meant or each.condition is None]
+        return not self.configuration.deciders.contains_quorum(back)
+
+    @property
+    def force(self) -> str:
+        """The command that goes on with the voters that are left."""
+        left = ",".join(voter.name for voter in self.voters if voter.seat in self.up)
+        return f"coterie cluster force --keep {left or 'NAME,...'}"
+
+    @property
     def missing(self) -> str:
         """The voters that do not answer, with the reason for each."""
-        away = [voter for voter in self.voters if voter.seat not in self.up]
+        away = [voter for voter in self.voters if voter.seat in self.gone]
         return "; ".join(f"{voter.name}: {voter.trouble}" for voter in away)
 
     def consult(self, voter: VoterState) -> AbstractAsyncContextManager[Consultation]:
@@ -156,11 +174,7 @@ async def _ask(
     except FAULTS as error:
         return VoterState(seat, name, str(address), explain(error), None, is_meant=False)
     is_meant = identity in ("", condition.identity)
-    trouble = (
-        ""
-        if is_meant
-        else f"its disk is not that of the voter; if that was lost, coterie cluster replace {name}"
-    )
+    trouble = "" if is_meant else "its disk is not that of the voter"
     return VoterState(seat, name, str(address), trouble, condition, is_meant=is_meant)
 
 
@@ -171,6 +185,7 @@ class SpareState(msgspec.Struct, frozen=True):
     address: str
     identity: str
     protocol: int
+    state: str = SPARE
 
 
 async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
@@ -190,7 +205,11 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
             if talk.number > standing.configuration.number:
                 return None  # it may vote by now
             condition = await talk.ask(Query(), Condition)
-            return SpareState(talk.node, str(address), condition.identity, condition.protocol)
+            # Only voters have a configuration, and keep theirs when they are removed.
+            state = SPARE if condition.configuration is None else REMOVED
+            return SpareState(
+                talk.node, str(address), condition.identity, condition.protocol, state
+            )
     except FAULTS:
         return None
 
@@ -198,8 +217,8 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
 async def check_orders(standing: Standing) -> None:
     """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
     for voter in standing.voters:
-        if voter.condition is None:
-            continue
+        if voter.seat not in standing.up:
+            continue  # a node with another disk is a spare, and may be set up otherwise
         try:
             async with standing.command(voter):
                 return
@@ -219,7 +238,8 @@ def check_protocol(standing: Standing, protocol: int) -> None:
         raise UsageError(f"this version of coterie speaks protocol {PROTOCOL} at most: {protocol}?")
     if standing.missing:
         raise Unavailable(
-            f"not every voter can say which protocol it speaks: {standing.missing}; start it first"
+            f"not every voter can say which protocol it speaks: {standing.missing}; start it first,"
+            " or replace it"
         )
     for voter in standing.voters:
         if voter.condition is not None and voter.condition.protocol < protocol:
