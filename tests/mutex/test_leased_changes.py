@@ -24,6 +24,12 @@ SEEDS = 9  # of each profile
 COUNTED = ("entries", "steps", "joint_steps", "moves", "carried", "settled", "conflicted", "killed")
 
 
+@pytest.mark.parametrize("seed", [10223, 10495])
+def test_no_hold_is_lost_where_nothing_goes_wrong(seed: int) -> None:
+    """News that came before an answer, and a changer whose patience went by the new lease alone."""
+    assert world_of(seed, "calm").run().losses == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", CHANGING_PROFILES)
 def test_random_changes_hold_every_promise(profile: str) -> None:

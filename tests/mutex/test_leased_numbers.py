@@ -146,7 +146,7 @@ def test_19_3_a_frame_of_a_higher_number_is_answered_behind_and_does_nothing(fra
 
 def test_19_3_a_participant_that_knows_less_gets_the_configuration_along() -> None:
     made = owner(NEXT)
-    courtesy, ack = at(1, made.receive, 7, Beat(OPEN, 1, 1, 1))
+    ack, courtesy = at(1, made.receive, 7, Beat(OPEN, 1, 1, 1))
     assert courtesy == NewConfiguration(NEXT)
     assert isinstance(ack, Ack)
 

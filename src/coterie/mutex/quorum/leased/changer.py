@@ -282,7 +282,9 @@ class Changer(msgspec.Struct, array_like=True):
         voting = [heard.voter for heard in installed if not heard.condition.abstains]
         if not self.configuration.quorums.contains_quorum(voting):
             return False
-        patience = PATIENCE_HEARTBEATS * self.configuration.settings.heartbeat
+        # Idle participants hear of it with a heartbeat, and those of the numbers before count.
+        rules = (self.configuration.rule, *self.configuration.open)
+        patience = PATIENCE_HEARTBEATS * max(rule.settings.heartbeat for rule in rules)
         lagging = any(heard.condition.lagging for heard in installed)
         return self.phase is Phase.CLOSE or not lagging or now >= self.since + patience
 

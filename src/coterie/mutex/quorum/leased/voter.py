@@ -146,9 +146,11 @@ class Voter(msgspec.Struct, array_like=True):
                 rule = self._rule_for(participant, frame, out)
                 if rule is not None:
                     self._take_frame(participant, frame, rule.settings, out)
+                    self._pass_on_news(participant, frame, out)
             case Probe(session):
                 if self._rule_for(participant, frame, out) is not None:
                     out.send(participant, Answer(session, self._knows(session)))
+                    self._pass_on_news(participant, frame, out)
             case Term(session, lease):
                 self._shorten(session, lease, out)
             case Bye(session):
@@ -578,9 +580,18 @@ class Voter(msgspec.Struct, array_like=True):
         rule = None if frame.number <= self.closed else mine.rule_of(frame.number)
         if rule is None:
             out.send(sender, Stale(mine))
-        elif frame.known < mine.number:
-            out.send(sender, NewConfiguration(mine))
         return rule
+
+    def _pass_on_news(
+        self, sender: ProcessId, frame: Data | Beat | Probe, out: Outbox[Frame]
+    ) -> None:
+        """19.3: tell a participant of a newer configuration, behind the answer to its frame.
+
+        The answer renews its lease only as long as it counts in the number of the frame. Before it,
+        the news would make it move and enter with what is left of an old lease.
+        """
+        if frame.known < self.number:
+            out.send(sender, NewConfiguration(self._present()))
 
     def _answer_changer(
         self, changer: ProcessId, frame: Query | Close | Prepare | Accept, out: Outbox[Frame]
