@@ -22,8 +22,16 @@ from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.config import NodeOptions, convert
 from coterie.cluster.membership import parse_address
 from coterie.cluster.ports import free_ports
+from coterie.cluster.voter.frames import Reach, Reached
 from coterie.cluster.voter.node import Node
-from coterie.errors import ChangeConflict, ConfigError, NotFormed, Unavailable, UsageError
+from coterie.errors import (
+    ChangeConflict,
+    ConfigError,
+    NotFormed,
+    ProtocolError,
+    Unavailable,
+    UsageError,
+)
 from coterie.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
 from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.votes import NEVER
@@ -386,6 +394,22 @@ def test_orders_need_the_secret_of_operators_here_and_at_the_new_node(
             await made.join("d")
             assert await made.command("add", made.at("d")) == 0
             assert capsys.readouterr().out == "configuration 2: a, d\n"
+
+    asyncio.run(main())
+
+
+def test_only_operators_have_a_node_call_another(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made:
+            standing = await made.look()
+            (voter,) = standing.voters
+            call = Reach(voter.name, voter.address)
+            async with standing.command(voter) as orders:
+                identity = made.nodes["a"].voting.voter.identity
+                assert await orders.ask(call, Reached) == Reached(identity, "")
+            async with standing.consult(voter) as questions:
+                with pytest.raises(ProtocolError, match="closed the connection"):
+                    await questions.ask(call, Reached)
 
     asyncio.run(main())
 

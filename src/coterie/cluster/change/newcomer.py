@@ -106,7 +106,7 @@ async def _check_from_voters(newcomer: Newcomer, identity: str, standing: Standi
 async def _reach(voter: VoterState, newcomer: Newcomer, identity: str, standing: Standing) -> str:
     """Ask a voter to call the newcomer; return what speaks against it."""
     try:
-        async with standing.consult(voter) as talk:
+        async with standing.command(voter) as talk:
             reached = await talk.ask(Reach(newcomer.name, newcomer.address), Reached)
     except FAULTS as error:
         return f"{voter.name} does not say: {explain(error)}"

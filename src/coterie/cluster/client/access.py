@@ -144,7 +144,7 @@ class Visit:
     """Access for a program that does not vote."""
 
     def __init__(self, addresses: Sequence[Address], cluster: str, security: Security) -> None:
-        """Remember the nodes to call; everything else is learnt from the first that answers."""
+        """Remember the nodes to call; everything else is learnt from those that answer."""
         self.security = security
         self.addresses = addresses
         self._cluster = cluster

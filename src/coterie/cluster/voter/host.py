@@ -417,7 +417,9 @@ class VoterHost:
 
     def leave(self, identity: str, line: Line) -> None:
         """Forget a connection, unless a newer one of the same participant has taken its place."""
-        number = self._numbers[identity]
+        number = self._numbers.get(identity)
+        if number is None:  # the newer one has ended first
+            return
         if self.lines.get(number) is line:
             self._dismiss(number)
             self._forget_stranger(identity)
@@ -568,8 +570,11 @@ class VoterHost:
     def _receive_from_operator(
         self, number: ProcessId, frame: Ask | Impose | Reach | BreakHold
     ) -> None:
-        """Handle what changes the cluster; only the two questions among it are open to others."""
-        if number not in self._operators and not isinstance(frame, Query | Reach):
+        """Handle what changes the cluster; only the question where we stand is open to others.
+
+        Other programs do not make a node call what they name.
+        """
+        if number not in self._operators and not isinstance(frame, Query):
             raise ProtocolError(f"a {type(frame).__name__} of a program that is no operator")
         if self.recovers and isinstance(frame, Prepare | Accept):
             # What it promised would be on disk, and the next start would take that for a disk that
