@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from coterie.cluster.store import join_store
     from coterie.errors import (
         AcquireTimeout,
+        ChangeConflict,
         ConfigError,
         Conflict,
         CoterieError,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         LockLost,
         MisuseError,
         NoQuorum,
+        NotFormed,
         NotHeld,
         OutcomeUnknown,
         ProtocolError,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AcquireTimeout",
+    "ChangeConflict",
     "ConfigError",
     "Conflict",
     "Coordinator",
@@ -59,6 +62,7 @@ __all__ = [
     "LockLost",
     "MisuseError",
     "NoQuorum",
+    "NotFormed",
     "NotHeld",
     "OutcomeUnknown",
     "Party",
@@ -82,6 +86,7 @@ _HOMES = {
     "cluster.store": ("join_store",),
     "errors": (
         "AcquireTimeout",
+        "ChangeConflict",
         "ConfigError",
         "Conflict",
         "CoterieError",
@@ -89,6 +94,7 @@ _HOMES = {
         "LockLost",
         "MisuseError",
         "NoQuorum",
+        "NotFormed",
         "NotHeld",
         "OutcomeUnknown",
         "ProtocolError",
