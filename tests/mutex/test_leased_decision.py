@@ -60,10 +60,10 @@ class Decider(Mutex[Frame]):
             out.set_timer(REBOOT, 0)
 
     def acquire(self, out: Outbox[Frame]) -> None:
-        raise NotImplementedError
+        raise AssertionError("the decision is modelled, and no lock is asked for")
 
     def release(self, out: Outbox[Frame]) -> None:
-        raise NotImplementedError
+        raise AssertionError("the decision is modelled, and no lock is given back")
 
     def receive(self, sender: ProcessId, message: Frame, out: Outbox[Frame]) -> None:
         part: Any = self.voter or self.changer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from coterie import system
 from coterie.cluster.membership import check_decided, parse_address
@@ -19,7 +19,6 @@ from coterie.mutex.quorum.leased.frames import (
     Accepted,
     Closed,
     Condition,
-    Frame,
     Promise,
     Refused,
     Tell,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.security import Security
     from coterie.mutex.quorum.leased.changer import Goal
     from coterie.mutex.quorum.leased.configuration import Configuration, Member
-    from coterie.process import Event, Outbox, ProcessId
+    from coterie.process import Event, ProcessId
 
 _DOING = {
     Phase.INSTALL: "configuration {} goes to its voters",
@@ -56,32 +55,6 @@ def _listed(missing: dict[str, str]) -> str:
     return ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
 
 
-class HostedChanger:
-    """The changer as its host drives it."""
-
-    messages: ClassVar[Any] = Tell
-
-    def __init__(self, changer: Changer) -> None:
-        """Prepare."""
-        self.changer = changer
-
-    def start(self, out: Outbox[Frame]) -> None:
-        """Begin to ask."""
-        self.changer.start(out)
-
-    def receive(self, sender: ProcessId, message: Tell, out: Outbox[Frame]) -> None:
-        """Handle the answer of a voter."""
-        self.changer.receive(sender, message, out)
-
-    def ring(self, timer: str, out: Outbox[Frame]) -> None:
-        """Ask again."""
-        self.changer.ring(timer, out)
-
-    def down(self, peer: ProcessId, out: Outbox[Frame]) -> None:
-        """Changers watch no process."""
-        raise AssertionError(f"a changer watches no process, and heard that {peer} is down")
-
-
 class Change:
     """One change of a cluster. It may be stopped at any time: another finishes or takes it back."""
 
@@ -103,7 +76,7 @@ class Change:
         self._identity = new_identity(name)
         self._links: dict[ProcessId, Link] = {}
         self._outcome: asyncio.Future[Configuration] | None = None
-        self._host = Host(HostedChanger(self.changer), self._send, self._hear)
+        self._host = Host(self.changer, self._send, self._hear)
 
     async def run(self) -> Configuration:
         """Bring the change to its end; raises `ChangeConflict` if another one came first."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import enum
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec import field
@@ -115,6 +115,8 @@ class Vow(msgspec.Struct, frozen=True, array_like=True):
 class Changer(msgspec.Struct, array_like=True):
     """One change of the voters, their coterie or their times."""
 
+    messages: ClassVar[Any] = Tell
+
     name: str
     configuration: Configuration  # the newest that it knows
     goal: Goal
@@ -138,6 +140,10 @@ class Changer(msgspec.Struct, array_like=True):
         """Ask again, and send again what was not answered."""
         self._poll(out)
         self._advance(out)
+
+    def down(self, peer: ProcessId, out: Outbox[Frame]) -> None:
+        """Changers watch no process."""
+        raise AssertionError(f"a changer watches no process, and heard that {peer} is down")
 
     def receive(self, voter: ProcessId, frame: Tell, out: Outbox[Frame]) -> None:
         """Handle the answer of a voter."""
