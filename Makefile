@@ -16,14 +16,16 @@ EXTRAS := bench browser dev etcd explore fast otel postgresql recipes redis web 
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
 
-# Types are left out: a cold run of mypy alone takes as long as all the rest.
+# Types are left out: a cold run of mypy alone takes as long as all the rest. Bytecode is kept even where the
+# environment says otherwise: pytest rewrites the assertions of some 500 modules, in each worker.
 QUICK := tests/test_style.py tests/test_messages.py tests/test_process.py tests/test_catalogue.py tests/test_trace.py \
 	$(addprefix tests/,clocks coteries deadlock diagram election explore mutex scenario simulate transactions)
 
-quick: $(READY)  ## format, lint, rules, scenarios, small explorations: about half a minute on two cores
+quick: $(READY)  ## format, lint, rules, scenarios, small explorations: under a minute on two cores
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
-	$(BIN)/pytest -m "not real and not slow" --numprocesses 2 $(QUICK)
+	PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(VENV)/bytecode \
+		$(BIN)/pytest -m "not real and not slow" --numprocesses 2 --dist worksteal $(QUICK)
 
 # Tests with processes and sockets mostly wait. They have the right of way, and those of pure code take what
 # they leave of two cores; what these print comes when they are done, so that the two do not mix.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import pytest
+
 from tests.mutex.leased_bench import Bench
 
 
@@ -110,6 +112,7 @@ def test_each_voter_is_replaced_in_turn_and_the_order_is_kept() -> None:
     assert not bench.events("Lost")
 
 
+@pytest.mark.slow
 def test_a_changer_that_stops_anywhere_is_followed_by_one_with_another_plan() -> None:
     """After each of its messages in turn: no hold is lost, and the second comes to its end."""
     budget, stopped = 0, True

@@ -40,7 +40,7 @@ def explored(present: Configuration, following: Configuration, **options: Any) -
     ("present", "parts", "states", "transitions"),
     [
         (ONE, (part(1),), 568, 2204),
-        (TWO, (part(1),), 76774, 534641),
+        pytest.param(TWO, (part(1),), 76774, 534641, marks=pytest.mark.slow),
         pytest.param(TWO, (part(1, 2, 3),), 132438, 960557, marks=pytest.mark.slow),
         pytest.param(
             THREE, (part(1, 2, 3), part(1, 2, 4)), 397314, 3146547, marks=pytest.mark.slow
@@ -68,7 +68,7 @@ def test_two_clients_exclude_each_other_across_a_change() -> None:
     [
         ({"lapses": (0,)}, 7378, 31531),
         ({"reboots": (1,)}, 2194, 9086),
-        ({"lapses": (0,), "reboots": (1,)}, 37850, 168568),
+        pytest.param({"lapses": (0,), "reboots": (1,)}, 37850, 168568, marks=pytest.mark.slow),
     ],
 )
 def test_a_lapse_or_a_restart_revives_no_finished_number(
