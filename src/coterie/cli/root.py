@@ -31,10 +31,10 @@ COMMANDS = {
     "compare": ("compare", "Measure algorithms beside their formulas."),
     "check": ("check", "Explore every interleaving of an algorithm."),
     "lab": ("lab", "Play an algorithm by hand in the browser."),
-    "compare-schemes": ("compare_schemes", "Measure schemes of concurrency control."),
+    "compare-schemes": ("transactions.compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
-    "history": ("history", "Check whether a history is serializable."),
-    "audit": ("audit", "Look for anomalies in another store."),
+    "history": ("transactions.history", "Check whether a history is serializable."),
+    "audit": ("transactions.audit", "Look for anomalies in another store."),
 }
 
 POSIX_COMMANDS = ("demo", "lock", "elect", "serve", "audit")  # they pass on or wait for signals
