@@ -65,7 +65,8 @@ docs: $(READY)  ## run everything that the docs show, and record it again
 	$(BIN)/python docs/record.py
 	$(BIN)/python docs/manual.py > docs/man/coterie.1
 
-site: $(SITE)/ready  ## build the docs and the reference of the API into build/site; a broken link is an error
+site: $(READY) $(SITE)/ready  ## build the docs and the reference of the API into build/site; a broken link is an error
+	$(BIN)/python docs/record.py --live > /dev/null
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
 requirements: $(READY)  ## pin the newest versions of everything
@@ -105,4 +106,4 @@ $(TRANSACTION_PEERS): benchmarks/transactions/requirements.txt $(READY)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/pictures/*.html
