@@ -11,12 +11,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from coterie.cluster.admin.connection import ask_membership, consult
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import GetTokenBound, TokenBound
-from coterie.errors import ProtocolError
+from coterie.cluster.wire.connection import FAULTS
+from coterie.errors import CoterieError, ProtocolError
 
 if TYPE_CHECKING:
     from coterie.cluster.config import Config
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS = 0.2
 BOUND_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
+# What keeps a node from being asked; certificates that are just being renewed are among it.
+TROUBLES = (OSError, CoterieError, *FAULTS)
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -60,7 +61,9 @@ async def recover(config: Config, voting: VoterHost) -> None:
             )
             done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                del missing[asking.pop(task)]
+                voter = asking.pop(task)
+                task.result()  # one that has failed has heard nothing
+                del missing[voter]
     finally:
         for task in asking:
             task.cancel()
@@ -81,7 +84,7 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
             if answer.node == member.name:
                 voting.raise_floor(_believable(answer.bound))
                 return
-        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+        except TROUBLES as error:
             logger.debug(
                 "node %s cannot ask %s: %s",
                 voting.node,
@@ -114,7 +117,7 @@ async def catch_up(config: Config, voting: VoterHost) -> None:
             async with consult(member.address, credentials, security.client_context()) as talk:
                 if talk.number > voting.membership.configuration.number:
                     voting.learn((await ask_membership(talk)).configuration)
-        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+        except TROUBLES as error:
             logger.debug(
                 "node %s cannot ask %s: %s",
                 voting.node,
