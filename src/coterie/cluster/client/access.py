@@ -188,10 +188,17 @@ class Visit:
         )
 
     def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
-        """Try what the user wrote, in case nodes are seen at other addresses from here."""
+        """Try what the user wrote, in case nodes are seen at other addresses from here.
+
+        If one of the addresses is that of a voter, the voters are seen as they see each other.
+        """
         place = membership.seats.index(voter)
         known = membership.members[place].address
-        if len(self.addresses) != len(membership.members) or membership.decided is not None:
+        if len(self.addresses) != len(membership.members):
+            return [known]
+        if membership.decided is not None and any(
+            member.address in self.addresses for member in membership.members
+        ):
             return [known]
         return list(dict.fromkeys([self.addresses[place], known]))
 
