@@ -75,6 +75,8 @@ class Change:
         self._stepped = stepped
         self._identity = new_identity(name)
         self._links: dict[ProcessId, Link] = {}
+        self._places: dict[ProcessId, tuple[str, str]] = {}  # the names and addresses they lead to
+        self._left: list[Link] = []  # to nodes that other changes have put others in the place of
         self._outcome: asyncio.Future[Configuration] | None = None
         self._host = Host(self.changer, self._send, self._hear)
 
@@ -87,7 +89,8 @@ class Change:
             return await self._outcome
         finally:
             self._host.stop()
-            await asyncio.gather(*(link.stop() for link in self._links.values()))
+            links = [*self._links.values(), *self._left]
+            await asyncio.gather(*(link.stop() for link in links))
 
     def missing(self) -> dict[str, str]:
         """Return the voters that have not adopted the newest configuration, and why if it is known."""
@@ -177,14 +180,24 @@ class Change:
         for seat in self.changer.seats():
             if seat not in names:
                 continue
+            if self._places.get(seat, names[seat]) != names[seat]:
+                self._leave(seat)
             link = self._links.get(seat)
             is_new = link is None
             if link is None:
                 link = self._links[seat] = self._link(seat, *names[seat])
+                self._places[seat] = names[seat]
             if seat in disks:
                 link.insist_on(disks[seat])
             if is_new:
                 link.start()
+
+    def _leave(self, seat: ProcessId) -> None:
+        """Call a node no more whose seat another one has got: two changes may want to give the same."""
+        link = self._links.pop(seat)
+        link.abort("another node has got its seat")
+        link.give_up()
+        self._left.append(link)
 
     def _link(self, seat: ProcessId, name: str, address: str) -> Link:
         return Link(
