@@ -2,7 +2,8 @@
 
 Its disk may be a new one in the place of another that knew. Any token that was used with a vote of
 this node was supported by a whole quorum, so it lies below the bound of some node that is asked here:
-all others, or as many as it takes for no quorum to be without one of them.
+all others, or as many as it takes for no quorum to be without one of them. Where the file names no
+other, nothing but the word of the operator ends the wait.
 """
 
 from __future__ import annotations
@@ -38,6 +39,15 @@ async def recover(config: Config, voting: VoterHost) -> None:
         for voter, member in enumerate(membership.members, 1)
         if member.name != voting.node
     }
+    if not others:
+        # It may have been one of several voters since, which the file does not name.
+        logger.warning(
+            "node %s has an empty data directory and abstains: no other node of its file can say"
+            " what was there before; --new-cluster vouches that it was nothing",
+            voting.node,
+            extra={"event": "node-recovers"},
+        )
+        return
     missing = dict(others)
     asking = {
         asyncio.ensure_future(_learn(config, voting, member)): voter
