@@ -110,7 +110,7 @@ class Node:
             self._tasks.run(recover(self.config, self.voting))
         if self._storage is not None and not self._storage.is_old and self._is_first:
             self._tasks.run(form(self.config, self.voting))
-        if self.voting.voter.number > 0:
+        if self._storage is not None and self.voting.voter.number >= 0:
             self._tasks.run(catch_up(self.config, self.voting))
         decided = self.voting.membership
         if not self.voting.votes:

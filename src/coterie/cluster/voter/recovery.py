@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
 
 RETRY_SECONDS = 0.2
+FIRST_PAUSE_SECONDS = 0.5
+PAUSE_SECONDS_MAX = 10.0
 BOUND_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
 
 logger = logging.getLogger("coterie.cluster")
@@ -100,11 +102,24 @@ def _believable(bound: int) -> int:
 
 
 async def catch_up(config: Config, voting: VoterHost) -> None:
-    """Ask the voters once, at the start, whether there is a newer configuration.
+    """Ask the other voters for a newer configuration: once, and by number 0 again and again.
 
     A node that was removed, or whose change was taken back, while it was away would hear of it from
-    no program any more, and go on showing what is over.
+    no program any more, and go on showing what is over. By number 0 it may have lost the disk that
+    accepted number 1, and have heard from the others before they knew that this was decided: programs
+    and changers call the disk that number 1 names, and no other, so none of them tells this node.
+    What it learns makes no other disk a voter: number 1 is for those that it names alone (19.5).
     """
+    if voting.voter.number > 0:
+        await _ask_others(config, voting)
+    pause = FIRST_PAUSE_SECONDS
+    while voting.voter.number == 0:
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        await _ask_others(config, voting)
+
+
+async def _ask_others(config: Config, voting: VoterHost) -> None:
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
     for member in membership.members:
