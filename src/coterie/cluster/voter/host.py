@@ -417,7 +417,9 @@ class VoterHost:
 
     def leave(self, identity: str, line: Line) -> None:
         """Forget a connection, unless a newer one of the same participant has taken its place."""
-        number = self._numbers[identity]
+        number = self._numbers.get(identity)
+        if number is None:  # the newer one has ended first, and left nothing to forget
+            return
         if self.lines.get(number) is line:
             self._dismiss(number)
             self._forget_stranger(identity)
