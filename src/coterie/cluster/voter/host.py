@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import msgspec
 
 from coterie import system
-from coterie.cluster.membership import check_decided, objection_to_meaning
+from coterie.cluster.membership import check_attempt, check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import abstention
@@ -597,6 +597,8 @@ class VoterHost:
             case Reach(name, address):
                 self._reach(name, address, partial(self._send, number))
             case Query() | Close() | Prepare() | Accept():
+                if isinstance(frame, Prepare | Accept):
+                    check_attempt(frame.attempt)
                 if isinstance(frame, Accept):
                     check_decided(frame.configuration)
                 self._find_slowest()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.cluster.admin.connection import ask_membership, consult
-from coterie.cluster.runtime import clock
+from coterie.cluster.membership import check_bound
 from coterie.cluster.voter.frames import GetTokenBound, TokenBound
 from coterie.errors import ProtocolError
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 0.2
 FIRST_PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MAX = 10.0
-BOUND_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -81,7 +80,8 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                     # Which disks vote is decided, and this empty one is none of them.
                     voting.learn((await ask_membership(talk)).configuration)
             if answer.node == member.name:
-                voting.raise_floor(_believable(answer.bound))
+                check_bound(answer.bound)
+                voting.raise_floor(answer.bound)
                 return
         except (OSError, ProtocolError, msgspec.MsgspecError) as error:
             logger.debug(
@@ -92,13 +92,6 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                 extra={"event": "recovery-delayed"},
             )
         await asyncio.sleep(RETRY_SECONDS)
-
-
-def _believable(bound: int) -> int:
-    """Return a bound that a cluster can have come to; refuse one that would use up the numbers."""
-    if bound > clock.number() + BOUND_LEAD_MAX:
-        raise ProtocolError(f"its bound is {bound}, which no cluster reaches")
-    return bound
 
 
 async def catch_up(config: Config, voting: VoterHost) -> None:
