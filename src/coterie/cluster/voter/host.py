@@ -281,17 +281,15 @@ class VoterHost:
         self._runs = True
         if self._hosted.resumed:
             logger.info(
-                "node %s goes on with %d sessions",
-                self.node,
-                len(self._numbers),
+                "node %(node)s goes on with %(sessions)d sessions",
+                {"node": self.node, "sessions": len(self._numbers)},
                 extra={"event": "node-resumes"},
             )
         elif self.voter.abstains() and not self.recovers:
             seconds = self.voter.abstains_until - self.started
             logger.info(
-                "node %s abstains from voting for %.2f s",
-                self.node,
-                seconds,
+                "node %(node)s abstains from voting for %(seconds).2f s",
+                {"node": self.node, "seconds": seconds},
                 extra={"event": "node-abstains"},
             )
 
@@ -352,9 +350,8 @@ class VoterHost:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
         except OSError as error:
             logger.warning(
-                "node %s abstains after its next start: %s",
-                self.node,
-                error,
+                "node %(node)s abstains after its next start: %(reason)s",
+                {"node": self.node, "reason": error},
                 extra={"event": "state-not-saved"},
             )
 
@@ -501,20 +498,21 @@ class VoterHost:
             self.awaited = []
             named = any(member.name == self.node for member in configuration.members)
             logger.error(
-                "node %s does not vote: its data directory is not that of the voter of configuration"
-                " %d; after the loss of a disk, coterie cluster %s makes it one again",
-                self.node,
-                configuration.number,
-                f"replace {self.node}" if named else f"add {self.node}=ADDRESS",
+                "node %(node)s does not vote: its data directory is not that of the voter of"
+                " configuration %(number)d; after the loss of a disk, coterie cluster %(command)s makes"
+                " it one again",
+                {
+                    "node": self.node,
+                    "number": configuration.number,
+                    "command": f"replace {self.node}" if named else f"add {self.node}=ADDRESS",
+                },
                 extra={"event": "node-not-voter"},
             )
         if self.voter.number > before:
             names = ", ".join(member.name for member in configuration.members)
             logger.info(
-                "node %s has adopted configuration %d: %s",
-                self.node,
-                self.voter.number,
-                names,
+                "node %(node)s has adopted configuration %(number)d: %(voters)s",
+                {"node": self.node, "number": self.voter.number, "voters": names},
                 extra={"event": "configuration-adopted"},
             )
         if self.membership.configuration.number > shown_before:
@@ -537,9 +535,8 @@ class VoterHost:
             if isinstance(line, Connection) and self._versions.get(identity, required) < required:
                 reason = _too_old(self.labels[identity], required)
                 logger.warning(
-                    "node %s ends a connection: %s",
-                    self.node,
-                    reason,
+                    "node %(node)s ends a connection: %(reason)s",
+                    {"node": self.node, "reason": reason},
                     extra={"event": "program-too-old"},
                 )
                 line.close(reason)
@@ -587,9 +584,8 @@ class VoterHost:
                 self._end_old_connections()
                 self._announce(self._numbers.values())
                 logger.critical(
-                    "node %s goes on by configuration %d, which was not decided",
-                    self.node,
-                    configuration.number,
+                    "node %(node)s goes on by configuration %(number)d, which was not decided",
+                    {"node": self.node, "number": configuration.number},
                     extra={"event": "configuration-forced"},
                 )
             case BreakHold():
@@ -617,11 +613,14 @@ class VoterHost:
         told = () if too_old else tuple(labels.values())
         if told:
             logger.warning(
-                "node %s: operator %s has ended the hold of lock %r by %s",
-                self.node,
-                self._operators[number],
-                lock,
-                ", ".join(told),
+                "node %(node)s: operator %(operator)s has ended the hold of lock %(lock)r by"
+                " %(holders)s",
+                {
+                    "node": self.node,
+                    "operator": self._operators[number],
+                    "lock": lock,
+                    "holders": ", ".join(told),
+                },
                 extra={"event": "hold-broken"},
             )
             self.host.step(self.voter.revoke, lock, tenures, order.token)

@@ -53,10 +53,9 @@ async def recover(config: Config, voting: VoterHost) -> None:
         ):
             voting.wait_for([member.name for member in missing.values()])
             logger.warning(
-                "node %s has an empty data directory and abstains until it has heard from %s;"
+                "node %(node)s has an empty data directory and abstains until it has heard from %(awaited)s;"
                 " --new-cluster vouches that there is nothing to hear",
-                voting.node,
-                ", ".join(voting.awaited),
+                {"node": voting.node, "awaited": ", ".join(voting.awaited)},
                 extra={"event": "node-recovers"},
             )
             done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
@@ -85,10 +84,8 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                 return
         except (OSError, ProtocolError, msgspec.MsgspecError) as error:
             logger.debug(
-                "node %s cannot ask %s: %s",
-                voting.node,
-                member.name,
-                error,
+                "node %(node)s cannot ask %(peer)s: %(reason)s",
+                {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "recovery-delayed"},
             )
         await asyncio.sleep(RETRY_SECONDS)
@@ -124,9 +121,7 @@ async def _ask_others(config: Config, voting: VoterHost) -> None:
                     voting.learn((await ask_membership(talk)).configuration)
         except (OSError, ProtocolError, msgspec.MsgspecError) as error:
             logger.debug(
-                "node %s cannot ask %s: %s",
-                voting.node,
-                member.name,
-                error,
+                "node %(node)s cannot ask %(peer)s: %(reason)s",
+                {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "node-unasked"},
             )

@@ -127,10 +127,10 @@ class OtherDiskError(ProtocolError):
     """A node has another disk than the voter of its name, and will for some time."""
 
     def __init__(self, node: str) -> None:
-        """Say what to do if the disk was lost."""
+        """Say what to do: which of the two disks is the one to keep is not known here."""
         super().__init__(
-            f"node {node!r} has another data directory than the voter of that name: after the loss of"
-            f" a disk, coterie cluster replace {node} makes it one again"
+            f"node {node!r} has another data directory than the voter of that name: start it with"
+            f" that one; if that is lost, coterie cluster replace {node} makes this one the voter"
         )
 
 
