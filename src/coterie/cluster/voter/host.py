@@ -215,6 +215,7 @@ class VoterHost:
         self._storage = storage
         self._versions: dict[str, int] = {}  # of the protocol, that participants speak
         self._operators: dict[ProcessId, str] = {}  # their labels
+        self._told: dict[ProcessId, tuple[Configuration, float]] = {}  # what, and when
         self._hosted = HostedVoter(
             Voter(None if membership.decided else membership.configuration),
             self._after_ring,
@@ -399,6 +400,7 @@ class VoterHost:
     def enter(self, number: ProcessId, hello: Hello, line: Line) -> None:
         """Send what belongs to that number there from now on."""
         self.lines[number] = line
+        self._told.pop(number, None)  # it may have been lost with the connection before
         if hello.role == "operator":
             self._operators[number] = hello.label
         if hello.role == "participant":
@@ -411,6 +413,7 @@ class VoterHost:
     def _dismiss(self, number: ProcessId) -> None:
         self.lines.pop(number, None)
         self._operators.pop(number, None)
+        self._told.pop(number, None)
 
     def leave(self, identity: str, line: Line) -> None:
         """Forget a connection, unless a newer one of the same participant has taken its place."""
@@ -664,9 +667,23 @@ class VoterHost:
 
     def _send(self, to: ProcessId, frame: Any) -> None:
         line = self.lines.get(to)
-        if line is not None:
-            self.sent[type(frame).__name__] += 1
-            line.send(frame)
+        if line is None or (type(frame) is NewConfiguration and self._is_told(to, frame)):
+            return
+        self.sent[type(frame).__name__] += 1
+        line.send(frame)
+
+    def _is_told(self, program: ProcessId, news: NewConfiguration) -> bool:
+        """Return whether a program was told the same less than a heartbeat ago; else note it.
+
+        One that cannot reach the new voters counts by the number before as long as that is served,
+        and each of its frames asks for the news again. Nothing rests on it (19.3).
+        """
+        configuration, now = news.configuration, system.now()
+        told, since = self._told.get(program, (None, now))
+        if told is configuration and now < since + configuration.settings.heartbeat:
+            return True
+        self._told[program] = configuration, now
+        return False
 
     def _hear(self, event: Event) -> None:
         raise AssertionError(f"a voter has no user, and told {event}")
