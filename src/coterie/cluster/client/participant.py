@@ -417,8 +417,8 @@ class ParticipantHost:
                 self.membership = self.membership.after(configuration)
                 self._watch()
                 logger.info(
-                    "votes are counted by configuration %d",
-                    configuration.number,
+                    "votes are counted by configuration %(number)d",
+                    {"number": configuration.number},
                     extra={"event": "configuration-used"},
                 )
             case Forgotten(voter):

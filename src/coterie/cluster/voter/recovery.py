@@ -13,10 +13,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from coterie.cluster.admin.connection import ask_membership, consult
-from coterie.cluster.runtime import clock
+from coterie.cluster.membership import check_bound
 from coterie.cluster.voter.frames import GetTokenBound, TokenBound
 from coterie.cluster.wire.connection import FAULTS
-from coterie.errors import CoterieError, ProtocolError
+from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from coterie.cluster.config import Config
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
 
 RETRY_SECONDS = 0.2
-BOUND_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
+FIRST_PAUSE_SECONDS = 0.5
+PAUSE_SECONDS_MAX = 10.0
 # What keeps a node from being asked; certificates that are just being renewed are among it.
 TROUBLES = (OSError, CoterieError, *FAULTS)
 
@@ -42,9 +43,9 @@ async def recover(config: Config, voting: VoterHost) -> None:
     if not others:
         # It may have been one of several voters since, which the file does not name.
         logger.warning(
-            "node %s has an empty data directory and abstains: no other node of its file can say"
+            "node %(node)s has an empty data directory and abstains: no other node of its file can say"
             " what was there before; --new-cluster vouches that it was nothing",
-            voting.node,
+            {"node": voting.node},
             extra={"event": "node-recovers"},
         )
         return
@@ -63,10 +64,9 @@ async def recover(config: Config, voting: VoterHost) -> None:
         ):
             voting.wait_for([member.name for member in missing.values()])
             logger.warning(
-                "node %s has an empty data directory and abstains until it has heard from %s;"
+                "node %(node)s has an empty data directory and abstains until it has heard from %(awaited)s;"
                 " --new-cluster vouches that there is nothing to hear",
-                voting.node,
-                ", ".join(voting.awaited),
+                {"node": voting.node, "awaited": ", ".join(voting.awaited)},
                 extra={"event": "node-recovers"},
             )
             done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
@@ -92,32 +92,37 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                     # Which disks vote is decided, and this empty one is none of them.
                     voting.learn((await ask_membership(talk)).configuration)
             if answer.node == member.name:
-                voting.raise_floor(_believable(answer.bound))
+                check_bound(answer.bound)
+                voting.raise_floor(answer.bound)
                 return
         except TROUBLES as error:
             logger.debug(
-                "node %s cannot ask %s: %s",
-                voting.node,
-                member.name,
-                error,
+                "node %(node)s cannot ask %(peer)s: %(reason)s",
+                {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "recovery-delayed"},
             )
         await asyncio.sleep(RETRY_SECONDS)
 
 
-def _believable(bound: int) -> int:
-    """Return a bound that a cluster can have come to; refuse one that would use up the numbers."""
-    if bound > clock.number() + BOUND_LEAD_MAX:
-        raise ProtocolError(f"its bound is {bound}, which no cluster reaches")
-    return bound
-
-
 async def catch_up(config: Config, voting: VoterHost) -> None:
-    """Ask the voters once, at the start, whether there is a newer configuration.
+    """Ask the other voters for a newer configuration: once, and by number 0 again and again.
 
     A node that was removed, or whose change was taken back, while it was away would hear of it from
-    no program any more, and go on showing what is over.
+    no program any more, and go on showing what is over. By number 0 it may have lost the disk that
+    accepted number 1, and have heard from the others before they knew that this was decided: programs
+    and changers call the disk that number 1 names, and no other, so none of them tells this node.
+    What it learns makes no other disk a voter: number 1 is for those that it names alone (19.5).
     """
+    if voting.voter.number > 0:
+        await _ask_others(config, voting)
+    pause = FIRST_PAUSE_SECONDS
+    while voting.voter.number == 0:
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        await _ask_others(config, voting)
+
+
+async def _ask_others(config: Config, voting: VoterHost) -> None:
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
     for member in membership.members:
@@ -129,9 +134,7 @@ async def catch_up(config: Config, voting: VoterHost) -> None:
                     voting.learn((await ask_membership(talk)).configuration)
         except TROUBLES as error:
             logger.debug(
-                "node %s cannot ask %s: %s",
-                voting.node,
-                member.name,
-                error,
+                "node %(node)s cannot ask %(peer)s: %(reason)s",
+                {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "node-unasked"},
             )
