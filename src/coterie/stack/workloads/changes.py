@@ -11,22 +11,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
-from coterie.cluster.config import Config, NodeOptions
+from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.membership import Address
+from coterie.cluster.url import make_visit
 from coterie.cluster.voter.node import Node
-from coterie.cluster.wire.security import Security
-from coterie.errors import ChangeConflict, CoterieError, Unavailable
+from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
 from coterie.locks.connection import connect
 from coterie.stack import faults
 from coterie.stack.monitors import ConfigurationMonitor
-from coterie.stack.workloads.administrator import (
-    LEASE_SHARES,
-    Administrator,
-    Sight,
-    change,
-    identified,
-    look,
-)
+from coterie.stack.workloads.administrator import LEASE_SHARES, Administrator, Hearers
 from coterie.stack.workloads.locks import LeasedLocks
 from coterie.stack.workloads.workload import PORT
 from coterie.stack.world import ViolationError
@@ -34,7 +27,8 @@ from coterie.stack.world import ViolationError
 if TYPE_CHECKING:
     from random import Random
 
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.client.access import Visit
+    from coterie.mutex.quorum.leased.changer import Goal
     from coterie.mutex.quorum.leased.configuration import Configuration
     from coterie.stack.scene import Scene
     from coterie.stack.world.machine import Process
@@ -57,9 +51,7 @@ class Changes(LeasedLocks):
         """Prepare for one run."""
         super().__init__(scene)
         self._machines = [*self.nodes, *self.spares]
-        self._seats = self.plan.nodes  # that were given to voters so far
         self._installed: set[str] = set(self.spares)  # nodes that have joined a running cluster
-        self._remembered: dict[str, Membership] = {}  # on the disk of each of those
         self._running: dict[str, Node] = {}
         self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
         self._decisions = ConfigurationMonitor(self.world)
@@ -96,10 +88,9 @@ class Changes(LeasedLocks):
 
         config = self.parsed
         if process.name in self._installed:
-            joined = await self._join(process, over)
-            if joined is None:
-                return
-            config = joined
+            data = process.machine.disk.folder / "data"
+            place = Place(process.name, Address(process.name, PORT), data)
+            config = await spare_config(place, self._visit())
         new = process.life == 1
         node = Node(config, process.name, new_cluster=new, on_failure=fail)
         await node.start()
@@ -113,24 +104,8 @@ class Changes(LeasedLocks):
         finally:
             await node.stop()
 
-    async def _join(self, process: Process, over: asyncio.Event) -> Config | None:
-        """Find the cluster by what the disk remembers, or by asking; None: all is over before."""
-        name, data = process.name, process.machine.disk.folder / "data"
-        if not (data / "identity").exists():
-            self._remembered.pop(name, None)
-        while name not in self._remembered:
-            sight = await self._look()
-            if over.is_set():
-                return None
-            if sight.membership is not None and sight.present is not None:
-                self._remembered[name] = sight.membership
-                break
-            await asyncio.sleep(0.2)
-        options = NodeOptions(Address(name, PORT), None, data)
-        return Config(self._remembered[name], Security(), {name: options})
-
-    async def _look(self) -> Sight:
-        return await look(self._machines, PORT, "stack", Security())
+    def _visit(self) -> Visit:
+        return make_visit("coterie://" + ",".join(f"{name}:{PORT}" for name in self._machines))
 
     def _look_at_nodes(self) -> None:
         """Judge what the nodes have adopted."""
@@ -163,7 +138,7 @@ class Changes(LeasedLocks):
 
     async def _administer(self, process: Process) -> None:
         random, lease = self.scene.random(process), self.plan.lease
-        administrator = Administrator(random, lease, PORT, self._new_seat)
+        administrator = Administrator(random, lease, self._visit())
         calm_from = self.plan.quiet_from + CALM_LEASES * lease + CALM_SECONDS
         while self.world.now < self.plan.quiet_from:
             await asyncio.sleep(random.expovariate(1) * lease * 0.7)
@@ -185,34 +160,35 @@ class Changes(LeasedLocks):
         while made < CALM_CHANGES:
             try:
                 made += await self._change(process, administrator, random, dies=False)
-            except ChangeConflict as error:
-                self._note(process, f"comes late: {error}")
+            except (ChangeConflict, ConfigError, UsageError) as error:
+                self._note(process, f"has to look again: {error}")
             self._settled_at = min(self._settled_at, self.world.now)
             await asyncio.sleep(random.expovariate(1) * self.plan.lease)
-
-    def _new_seat(self) -> int:
-        self._seats += 1
-        return self._seats
 
     async def _change(
         self, process: Process, administrator: Administrator, random: Random, *, dies: bool = True
     ) -> bool:
         """Make one change from beginning to end; return False if there was nothing to do."""
-        sight = await self._look()
-        wished = administrator.wish(sight)
-        if wished is None:
+        standing = await administrator.look()
+        wish = await administrator.wish(standing)
+        if wish is None:
             return False
-        wish, goal = wished
-        self._note(process, f"wants to {wish}: {goal}")
+        self._note(process, f"wants to {wish.name} by {standing.configuration}")
+
+        def begins(goal: Goal) -> None:
+            self._note(process, f"begins: {goal}")
+            self._named |= {member.identity: goal.base for member in goal.members}
+
         if dies and random.random() < 0.2:
             process.die_after_sends(random.randrange(60))
             self.world.at(self.world.now + self.plan.lease, self._start_again, process.name)
-        goal = identified(goal, sight)
-        self._named |= {member.identity: goal.base for member in goal.members}
-        reached = await change(sight, Security(), goal, self._stepped).run()
+        hearers = Hearers(begins, self._stepped)
+        reached = await administrator.carry_out(wish, standing, hearers)
+        if reached is None:
+            return False
         if process.is_alive:
             self._note(process, f"has reached configuration {reached.number}")
-            self.scene.counts[f"changes: {wish}"] += 1
+            self.scene.counts[f"changes: {wish.name}"] += 1
             self._decisions.saw(process.name, reached)
             self._treat_removed(reached, random)
         return True
