@@ -18,6 +18,7 @@ from coterie.transactions.serializability import check
 if TYPE_CHECKING:
     from coterie.locks import Holding
     from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.mutex.quorum.leased.voter import Voter
     from coterie.stack.world import World
     from coterie.stack.world.machine import Process
 
@@ -194,6 +195,25 @@ class ConfigurationMonitor:
         if max(number, 0) < before:
             text = f"{name} goes on by configuration {number}, and had adopted {before}"
             self._world.violate("adopted", text)
+
+    def kept(self, name: str, before: Voter, after: Voter) -> None:
+        """Judge what a voter knows after a start that it had to keep from its end on.
+
+        It has answered by all that it knew, so a changer may rest on a promise or an acceptance, and
+        a participant on a lease of so long.
+        """
+        lost = []
+        if after.number == before.number and before.number >= 0:
+            promised, accepted = before.succession.promised, before.succession.accepted
+            if promised is not None and promised != after.succession.promised:
+                lost.append(f"the promise of {promised}")
+            if accepted is not None and accepted != after.succession.accepted:
+                lost.append(f"that it has accepted {accepted.configuration}")
+            if after.abstention < before.abstention:
+                lost.append(f"that it has to abstain for {before.abstention} s")
+        if lost:
+            text = f"{name} has forgotten {' and '.join(lost)} (configuration {after.number})"
+            self._world.violate("kept", text)
 
 
 class AccusationMonitor(logging.Handler):

@@ -9,7 +9,7 @@ over one administrator goes on, and no program may lose a hold by what it does.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.membership import Address
@@ -19,6 +19,7 @@ from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailabl
 from coterie.locks.connection import connect
 from coterie.stack import faults
 from coterie.stack.monitors import ConfigurationMonitor
+from coterie.stack.plan import Fault
 from coterie.stack.workloads.administrator import LEASE_SHARES, Administrator, Hearers
 from coterie.stack.workloads.locks import LeasedLocks
 from coterie.stack.workloads.workload import PORT
@@ -35,6 +36,15 @@ if TYPE_CHECKING:
 
 CALM_LEASES, CALM_SECONDS = 3, 2  # after the last fault, until the last administrator begins
 CALM_CHANGES = 2  # that have to succeed then
+MEETING_LEASES = 0.4  # between the times at which administrators begin together
+AIMED_HOPS = 24  # over the network, in which a change is begun and decided
+
+
+class Running(NamedTuple):
+    """A node in one of its lives."""
+
+    process: Process
+    node: Node
 
 
 class Changes(LeasedLocks):
@@ -46,13 +56,14 @@ class Changes(LeasedLocks):
     uses = ("exclusive", "exclusive", "exclusive", "shared", "try", "timeout", "short", "all")
     spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3", "s4")
     administrators: ClassVar[tuple[str, ...]] = ("admin1", "admin2")
+    aimed_share: ClassVar[float] = 0.2  # of changes in whose decision a voter fails
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
         super().__init__(scene)
         self._machines = [*self.nodes, *self.spares]
         self._installed: set[str] = set(self.spares)  # nodes that have joined a running cluster
-        self._running: dict[str, Node] = {}
+        self._running: dict[str, Running] = {}
         self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
         self._decisions = ConfigurationMonitor(self.world)
         self._settled_at = float("inf")
@@ -94,9 +105,8 @@ class Changes(LeasedLocks):
         new = process.life == 1
         node = Node(config, process.name, new_cluster=new, on_failure=fail)
         await node.start()
-        self._running[process.name] = node
-        voter = node.voting.voter
-        self._decisions.started(process.name, voter.identity, voter.number)
+        self._judge_start(process, node)
+        self._running[process.name] = Running(process, node)
         try:
             await over.wait()
             if failures:
@@ -104,14 +114,24 @@ class Changes(LeasedLocks):
         finally:
             await node.stop()
 
+    def _judge_start(self, process: Process, node: Node) -> None:
+        name, voter = process.name, node.voting.voter
+        self._decisions.started(name, voter.identity, voter.number)
+        before = self._running.get(name)
+        if before is None or before.process.died_in_turn or before.node.voting.host.failed:
+            return
+        earlier = before.node.voting.voter
+        if earlier.identity == voter.identity:
+            self._decisions.kept(name, earlier, voter)
+
     def _visit(self) -> Visit:
         return make_visit("coterie://" + ",".join(f"{name}:{PORT}" for name in self._machines))
 
     def _look_at_nodes(self) -> None:
         """Judge what the nodes have adopted."""
-        for name, node in self._running.items():
-            voter = node.voting.voter
-            if self.scene.process(name) is not None and voter.configuration is not None:
+        for name, running in self._running.items():
+            voter = running.node.voting.voter
+            if running.process.is_alive and voter.configuration is not None:
                 self._decisions.saw(name, voter.configuration)
                 self._decisions.adopted(voter.identity, voter.number)
 
@@ -179,9 +199,9 @@ class Changes(LeasedLocks):
             self._note(process, f"begins: {goal}")
             self._named |= {member.identity: goal.base for member in goal.members}
 
-        if dies and random.random() < 0.2:
-            process.die_after_sends(random.randrange(60))
-            self.world.at(self.world.now + self.plan.lease, self._start_again, process.name)
+        if dies:
+            await self._wait_for_others(random)
+            self._aim(process, standing.configuration, random)
         hearers = Hearers(begins, self._stepped)
         reached = await administrator.carry_out(wish, standing, hearers)
         if reached is None:
@@ -193,6 +213,27 @@ class Changes(LeasedLocks):
             self._treat_removed(reached, random)
         return True
 
+    async def _wait_for_others(self, random: Random) -> None:
+        """Begin together with others, at times that all know, in half of the cases."""
+        between = MEETING_LEASES * self.plan.lease
+        if random.random() < 0.5:
+            await asyncio.sleep(between - self.world.now % between)
+
+    def _aim(self, process: Process, present: Configuration, random: Random) -> None:
+        """Let an administrator fail while its change is decided, or voters, or both."""
+        lease, hop = self.plan.lease, self.plan.delay + self.plan.spread + 0.0002
+        if random.random() < 0.2:
+            process.die_after_sends(random.randrange(60))
+            self.world.at(self.world.now + lease, self._start_again, process.name)
+        if random.random() >= self.aimed_share:
+            return
+        names = [member.name for member in present.members]
+        for name in random.sample(names, random.choice((1, 1, 2))):
+            kind = random.choice(("kill", "kill", "kill", "power", "pause"))
+            at = self.world.now + hop * random.uniform(0, AIMED_HOPS)
+            fault = Fault(kind, at, lease * random.choice((0.02, 0.2)), name)
+            self.world.at(at, faults.inject, self.scene, fault)
+
     def _stepped(self, configuration: Configuration) -> None:
         self._decisions.saw("", configuration)
         self._look_at_nodes()
@@ -202,8 +243,8 @@ class Changes(LeasedLocks):
         """Install nodes again that vote no more, or have them start again with their disks."""
         if reached.open:
             return
-        for name, node in self._running.items():
-            if self.scene.process(name) is None or not self._is_removed(node, reached):
+        for name, (process, node) in self._running.items():
+            if not process.is_alive or not self._is_removed(node, reached):
                 continue
             share = random.random()
             if share < 0.4:
@@ -241,8 +282,8 @@ class Changes(LeasedLocks):
         self._look_at_nodes()
         if not self._decisions.newest:
             raise ViolationError("formed", "the cluster has no numbered configuration")
-        for name, node in self._running.items():
-            if node.voting.voter.number == 0:
+        for name, running in self._running.items():
+            if running.node.voting.voter.number == 0:
                 raise ViolationError(
                     "formed", f"{name} goes by its file, and not by what was decided"
                 )
@@ -251,10 +292,17 @@ class Changes(LeasedLocks):
 class ChangesAndCrashes(Changes):
     """Processes and machines that end and begin in every way while the cluster is changed."""
 
-    kinds: ClassVar[tuple[str, ...]] = (*faults.RESTARTS, "kill-in-send", "power-in-send", "kill")
+    kinds: ClassVar[tuple[str, ...]] = (
+        *faults.RESTARTS,
+        "kill-in-send",
+        "power-in-send",
+        "kill",
+        "absence",
+    )
     faults_most = 16
     longest_leases = 0.8
     long_share = 0.5
+    aimed_share = 0.7
     wall_errors: ClassVar[tuple[float, ...]] = (30.0,)
 
 
@@ -263,6 +311,7 @@ class ChangesAndPauses(Changes):
 
     kinds: ClassVar[tuple[str, ...]] = faults.OF_HOLDERS
     faults_most = 16
+    longest_leases = 4.0  # so that they miss several numbers
     long_share = 0.5
 
 
