@@ -16,6 +16,8 @@ from coterie.transactions.history import Event, History
 from coterie.transactions.serializability import check
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coterie.locks import Holding
     from coterie.mutex.quorum.leased.configuration import Configuration
     from coterie.mutex.quorum.leased.voter import Voter
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 ACCUSATION = "refused: "  # how a node logs that it will not have a connection
+NUMBERS_WATCHED = 6  # of configurations, before the newest
 NO_ACCUSATIONS = (
     "did not prove itself",  # a caller that has died or given up
     "no handshake in",  # one whose frames are stuck
@@ -184,6 +187,34 @@ class ConfigurationMonitor:
         if not known.is_same(configuration):
             text = f"{who} knows configuration {number} as {configuration}, and others as {known}"
             self._world.violate("one decision", text)
+
+    def served(self, voters: Sequence[Voter]) -> None:
+        """Judge the sessions of all voters that run: none may be counted by a number that is over.
+
+        When one is noted as finished, a voter in each of its quorums has no session of it, and opens
+        none later. So no program has sessions of that number with a whole quorum, whatever clocks do.
+        """
+        numbers = [voter.number for voter in voters]
+        newest = max(numbers, default=0)
+        noted = [voter.configuration for voter in voters if voter.number == newest]
+        unfinished = [
+            {newest, *(rule.number for rule in each.open)} for each in noted if each is not None
+        ]
+        for number in range(max(1, newest - NUMBERS_WATCHED), newest):
+            if number in self._decided and not all(number in each for each in unfinished):
+                self._judge_finished(self._decided[number], voters)
+
+    def _judge_finished(self, configuration: Configuration, voters: Sequence[Voter]) -> None:
+        seats = {member.identity: member.seat for member in configuration.members}
+        backed: dict[str, list[int]] = {}
+        for voter in voters:
+            for participant, link in voter.sessions.items():
+                if link.number == configuration.number and voter.identity in seats:
+                    backed.setdefault(participant, []).append(seats[voter.identity])
+        for participant, by in backed.items():
+            if configuration.quorums.contains_quorum(by):
+                text = f"{participant} is served by {by}, and configuration {configuration} is over"
+                self._world.violate("finished", text)
 
     def adopted(self, disk: str, number: int) -> None:
         """Take note of what is on a disk."""

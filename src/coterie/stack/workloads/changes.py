@@ -9,6 +9,8 @@ over one administrator goes on, and no program may lose a hold by what it does.
 from __future__ import annotations
 
 import asyncio
+import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from coterie.cluster.change.spare import Place, spare_config
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 CALM_LEASES, CALM_SECONDS = 3, 2  # after the last fault, until the last administrator begins
 CALM_CHANGES = 2  # that have to succeed then
 MEETING_LEASES = 0.4  # between the times at which administrators begin together
-AIMED_HOPS = 24  # over the network, in which a change is begun and decided
+LOOKS_PER_HOP, LOOKS_MOST = 2, 200  # for a voter to have a part in a decision, when it fails
 
 
 class Running(NamedTuple):
@@ -128,10 +130,15 @@ class Changes(LeasedLocks):
         return make_visit("coterie://" + ",".join(f"{name}:{PORT}" for name in self._machines))
 
     def _look_at_nodes(self) -> None:
-        """Judge what the nodes have adopted."""
-        for name, running in self._running.items():
-            voter = running.node.voting.voter
-            if running.process.is_alive and voter.configuration is not None:
+        """Judge what the nodes have adopted, and which programs they serve."""
+        alive = {
+            name: running.node.voting.voter
+            for name, running in self._running.items()
+            if running.process.is_alive
+        }
+        self._decisions.served(list(alive.values()))
+        for name, voter in alive.items():
+            if voter.configuration is not None:
                 self._decisions.saw(name, voter.configuration)
                 self._decisions.adopted(voter.identity, voter.number)
 
@@ -198,10 +205,11 @@ class Changes(LeasedLocks):
         def begins(goal: Goal) -> None:
             self._note(process, f"begins: {goal}")
             self._named |= {member.identity: goal.base for member in goal.members}
+            if dies:
+                self._aim(process, standing.configuration, random)
 
         if dies:
             await self._wait_for_others(random)
-            self._aim(process, standing.configuration, random)
         hearers = Hearers(begins, self._stepped)
         reached = await administrator.carry_out(wish, standing, hearers)
         if reached is None:
@@ -221,7 +229,7 @@ class Changes(LeasedLocks):
 
     def _aim(self, process: Process, present: Configuration, random: Random) -> None:
         """Let an administrator fail while its change is decided, or voters, or both."""
-        lease, hop = self.plan.lease, self.plan.delay + self.plan.spread + 0.0002
+        lease = self.plan.lease
         if random.random() < 0.2:
             process.die_after_sends(random.randrange(60))
             self.world.at(self.world.now + lease, self._start_again, process.name)
@@ -230,9 +238,21 @@ class Changes(LeasedLocks):
         names = [member.name for member in present.members]
         for name in random.sample(names, random.choice((1, 1, 2))):
             kind = random.choice(("kill", "kill", "kill", "power", "pause"))
-            at = self.world.now + hop * random.uniform(0, AIMED_HOPS)
-            fault = Fault(kind, at, lease * random.choice((0.02, 0.2)), name)
-            self.world.at(at, faults.inject, self.scene, fault)
+            fault = Fault(kind, self.world.now, lease * random.choice((0.02, 0.2)), name)
+            self._strike(fault, LOOKS_MOST, accepts=random.random() < 0.5)
+
+    def _strike(self, fault: Fault, looks: int, *, accepts: bool) -> None:
+        """Let a voter fail when it has promised something, or accepted it, as soon as that is seen."""
+        running = self._running.get(fault.first)
+        if running is None or not running.process.is_alive or not looks:
+            return
+        succession = running.node.voting.voter.succession
+        if succession.accepted if accepts else succession.promised:
+            faults.inject(self.scene, replace(fault, at=self.world.now))
+            return
+        hop = self.plan.delay + self.plan.spread + 0.0002
+        again = functools.partial(self._strike, fault, looks - 1, accepts=accepts)
+        self.world.at(self.world.now + hop / LOOKS_PER_HOP, again)
 
     def _stepped(self, configuration: Configuration) -> None:
         self._decisions.saw("", configuration)
