@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from coterie.locks import Holding
     from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.mutex.quorum.leased.frames import Attempt
     from coterie.mutex.quorum.leased.voter import Voter
     from coterie.stack.world import World
     from coterie.stack.world.machine import Process
@@ -176,6 +177,7 @@ class ConfigurationMonitor:
         self._world = world
         self._decided: dict[int, Configuration] = {}
         self._adopted: dict[str, int] = {}  # by the identities of disks
+        self._accepting: dict[tuple[int, Attempt], set[str]] = {}  # the disks, by number
 
     def saw(self, who: str, configuration: Configuration) -> None:
         """Judge a configuration that a process takes for decided."""
@@ -187,6 +189,19 @@ class ConfigurationMonitor:
         if not known.is_same(configuration):
             text = f"{who} knows configuration {number} as {configuration}, and others as {known}"
             self._world.violate("one decision", text)
+
+    def accepted(self, voter: Voter) -> None:
+        """Take note of what a voter has accepted; by a quorum it is decided, if one knows it or not."""
+        proposal, present = voter.succession.accepted, self._decided.get(voter.number)
+        if proposal is None or present is None:
+            return
+        disks = self._accepting.setdefault((present.number, proposal.attempt), set())
+        if voter.identity in disks:
+            return
+        disks.add(voter.identity)
+        seats = [member.seat for member in present.members if member.identity in disks]
+        if present.deciders.contains_quorum(seats):
+            self.saw(f"a quorum with {proposal.attempt}", proposal.configuration)
 
     def served(self, voters: Sequence[Voter]) -> None:
         """Judge the sessions of all voters that run: none may be counted by a number that is over.

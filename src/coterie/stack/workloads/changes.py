@@ -141,6 +141,7 @@ class Changes(LeasedLocks):
             if voter.configuration is not None:
                 self._decisions.saw(name, voter.configuration)
                 self._decisions.adopted(voter.identity, voter.number)
+                self._decisions.accepted(voter)
 
     # Programs
 
@@ -205,8 +206,12 @@ class Changes(LeasedLocks):
         def begins(goal: Goal) -> None:
             self._note(process, f"begins: {goal}")
             self._named |= {member.identity: goal.base for member in goal.members}
+            self._look_closely(LOOKS_MOST)
             if dies:
                 self._aim(process, standing.configuration, random)
+            if dies and wish.name == "replace all" and random.random() < self.aimed_share:
+                fault = Fault("absence", self.world.now, 2 * self.plan.lease, "all programs")
+                faults.inject(self.scene, fault)
 
         if dies:
             await self._wait_for_others(random)
@@ -236,23 +241,37 @@ class Changes(LeasedLocks):
         if random.random() >= self.aimed_share:
             return
         names = [member.name for member in present.members]
+        if random.random() < 0.3:
+            fault = Fault("kill", self.world.now, lease * random.random(), process.name)
+            self._strike(fault, names[0], LOOKS_MOST, accepts=True)
         for name in random.sample(names, random.choice((1, 1, 2))):
             kind = random.choice(("kill", "kill", "kill", "power", "pause"))
             fault = Fault(kind, self.world.now, lease * random.choice((0.02, 0.2)), name)
-            self._strike(fault, LOOKS_MOST, accepts=random.random() < 0.5)
+            self._strike(fault, name, LOOKS_MOST, accepts=random.random() < 0.5)
 
-    def _strike(self, fault: Fault, looks: int, *, accepts: bool) -> None:
-        """Let a voter fail when it has promised something, or accepted it, as soon as that is seen."""
-        running = self._running.get(fault.first)
+    def _strike(self, fault: Fault, voter: str, looks: int, *, accepts: bool) -> None:
+        """Inject a fault when a voter has promised something, or accepted it, as soon as it is seen."""
+        running = self._running.get(voter)
         if running is None or not running.process.is_alive or not looks:
             return
         succession = running.node.voting.voter.succession
         if succession.accepted if accepts else succession.promised:
             faults.inject(self.scene, replace(fault, at=self.world.now))
             return
+        again = functools.partial(self._strike, fault, voter, looks - 1, accepts=accepts)
+        self.world.at(self._next_look(), again)
+
+    def _look_closely(self, looks: int) -> None:
+        """See what each voter accepts while a change is decided."""
+        for process, node in self._running.values():
+            if process.is_alive:
+                self._decisions.accepted(node.voting.voter)
+        if looks:
+            self.world.at(self._next_look(), self._look_closely, looks - 1)
+
+    def _next_look(self) -> float:
         hop = self.plan.delay + self.plan.spread + 0.0002
-        again = functools.partial(self._strike, fault, looks - 1, accepts=accepts)
-        self.world.at(self.world.now + hop / LOOKS_PER_HOP, again)
+        return self.world.now + hop / LOOKS_PER_HOP
 
     def _stepped(self, configuration: Configuration) -> None:
         self._decisions.saw("", configuration)
@@ -317,7 +336,6 @@ class ChangesAndCrashes(Changes):
         "kill-in-send",
         "power-in-send",
         "kill",
-        "absence",
     )
     faults_most = 16
     longest_leases = 0.8
