@@ -68,7 +68,7 @@ CHANGES: dict[str, Bug] = {
         "        if not identity:\n",
         "        if True:\n",
         "change-crashes",
-        first=20,
+        first=62,
     ),
     "an empty disk is not told that it is no voter's": Bug(
         recovery._learn,  # noqa: SLF001 - to be broken
@@ -102,28 +102,28 @@ CHANGES: dict[str, Bug] = {
         "return self.voting.membership.credentials(",
         "return self.config.membership.credentials(",
         "changes",
-        first=20,
+        first=14,
     ),
     "a node shows the configuration of its file": Bug(
         VoterHost,
         "MembershipReply(msgspec.msgpack.encode(self.membership))",
         "MembershipReply(msgspec.msgpack.encode(self._founded))",
         "changes",
-        first=20,
+        first=14,
     ),
     "a node adopts nothing": Bug(
         VoterHost,
         "self.host.step(self.voter.adopt, configuration)",
         "pass",
         "changes",
-        first=20,
+        first=14,
     ),
     "voters are found by place and not by number": Bug(
         Membership,
         "return self.members[self.seats.index(seat)]",
         "return self.members[(seat - 1) % len(self.members)]",
         "changes",
-        first=20,
+        first=14,
     ),
     "a voter that was left is called for good": Bug(
         ParticipantHost,
@@ -142,14 +142,14 @@ CHANGES: dict[str, Bug] = {
         "            self._host.receive(seat, answer)",
         "            pass",
         "changes",
-        first=20,
+        first=28,
     ),
     "identities are not asked for when a cluster forms": Bug(
         formation.forming_goal,
         "Member(seat, member.name, condition.identity, str(member.address))",
         'Member(seat, member.name, "", str(member.address))',
         "changes",
-        first=20,
+        first=28,
     ),
     # Deciding
     "what others have accepted is not proposed": Bug(
@@ -192,6 +192,6 @@ CHANGES: dict[str, Bug] = {
         "if direct.rule.meets(mine.rule):",
         "if True:",
         "changes",
-        first=20,
+        first=28,
     ),
 }
