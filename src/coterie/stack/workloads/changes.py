@@ -134,7 +134,8 @@ class Changes(LeasedLocks):
         alive = {
             name: running.node.voting.voter
             for name, running in self._running.items()
-            if running.process.is_alive
+            # What it could not save is not on its disk; it answers nothing any more, and ends.
+            if running.process.is_alive and not running.node.voting.host.failed
         }
         self._decisions.served(list(alive.values()))
         for name, voter in alive.items():
@@ -264,7 +265,7 @@ class Changes(LeasedLocks):
     def _look_closely(self, looks: int) -> None:
         """See what each voter accepts while a change is decided."""
         for process, node in self._running.values():
-            if process.is_alive:
+            if process.is_alive and not node.voting.host.failed:
                 self._decisions.accepted(node.voting.voter)
         if looks:
             self.world.at(self._next_look(), self._look_closely, looks - 1)
