@@ -12,9 +12,10 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from coterie.mutex.quorum.leased.frames import NewConfiguration
 from coterie.mutex.quorum.leased.participant import PARTICIPANT
 from coterie.mutex.quorum.leased.process import LOCK
-from coterie.mutex.quorum.leased.voter import VOTER
+from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Entered, Outbox, ProcessId
 from tests.mutex.leased_steps import HEAR, Changing, change
 
@@ -91,13 +92,17 @@ def held(
     queued: bool = False,
     watchful: bool = False,
 ) -> list[Prepared]:
-    """Build voters and two clients, of which the first holds the lock by `present`, or by `before`."""
+    """Build voters and two clients, of which the first holds the lock by `present`, or by `before`.
+
+    All voters have adopted `present` then, and serve the number before it as well.
+    """
+    first = before or present
     plain = change(present, following, clients=(before, None), watchful=watchful)
     processes = [
         Prepared(
             each.me,
             each.participant,
-            each.voter,
+            each.voter and Voter(first if each.me in first.seats else None),
             participants=each.participants,
             voters=each.voters,
             origin=each.origin,
@@ -106,25 +111,28 @@ def held(
         )
         for each in plain
     ]
-    _play(processes, processes[-2:] if queued else processes[-2:-1])
+    _play(processes, present, processes[-1:] if queued else [])
     assert processes[-2].participant.valid(LOCK, 0.0), "the first client has the lock"
     processes[-2].leaves, processes[-1].is_queued = leaves, queued
     return processes
 
 
-def _play(processes: list[Prepared], asking: list[Prepared]) -> None:
-    """Start all, and let these clients ask in turn; every message arrives at once."""
+def _play(processes: list[Prepared], present: Configuration, waiting: list[Prepared]) -> None:
+    """Start all, and let the first client ask, then these; every message arrives at once."""
     under_way: deque[tuple[ProcessId, ProcessId, Any]] = deque()
 
     def step(process: Prepared, handler: Callable[..., None], *arguments: Any) -> None:
         out: Outbox[Any] = Outbox(process.me)
         handler(*arguments, out)
         under_way.extend((out.me, to, message) for to, message in out.sends)
-
-    for process in processes:
-        step(process, process.start)
-    for client in asking:
-        step(client, client.acquire)
         while under_way:
             sender, to, message = under_way.popleft()
             step(processes[to - 1], processes[to - 1].receive, sender, message)
+
+    for process in processes:
+        step(process, process.start)
+    step(processes[-2], processes[-2].acquire)
+    for seat in sorted(present.all_seats()):
+        step(processes[seat - 1], processes[seat - 1].receive, seat, NewConfiguration(present))
+    for client in waiting:
+        step(client, client.acquire)

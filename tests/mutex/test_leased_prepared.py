@@ -62,6 +62,14 @@ def test_a_holder_and_one_that_waits_go_over_to_a_joint_number_and_from_it(
     assert (verdict.states, verdict.transitions) == (states, transitions)
 
 
+def test_a_joint_step_is_taken_back_while_the_holder_counts_by_the_number_before_it() -> None:
+    """Three numbers in use: the holder counts by 1, the one that waits by the joint 2."""
+    begun = after(ONE, part(1), part(2))
+    verdict = explored(begun, after(begun, part(1)), before=ONE)
+    assert is_fine(verdict), (verdict.reason, verdict.sometimes)
+    assert (verdict.states, verdict.transitions) == (19029, 82734)
+
+
 def test_without_the_joint_step_the_one_that_waits_gets_in() -> None:
     verdict = explored(ONE, after(ONE, part(2)))
     assert verdict.verdict == "violated"

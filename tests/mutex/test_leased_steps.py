@@ -70,7 +70,10 @@ def test_a_number_that_is_finished_is_used_no_more(
 
 @pytest.mark.slow
 def test_a_step_is_taken_back_while_a_client_counts_by_the_number_before_it() -> None:
-    """Three numbers in one search: 1, the joint 2, and 3, by which number 1 is the rule again."""
+    """Three numbers in one search: 1, the joint 2, and 3, by which number 1 is the rule again.
+
+    Voters have started with number 2, so they serve 1 no more.
+    """
     verdict = explored(BEGUN, after(BEGUN, part(1)), clients=(ONE,))
     assert is_fine(verdict), (verdict.reason, verdict.sometimes)
     assert (verdict.states, verdict.transitions) == (151024, 1072909)

@@ -138,7 +138,7 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
 
 def check_times(settings: Settings) -> None:
     """Raise `ConfigError` if the times of a configuration make no sense together."""
-    if settings.lease < 0.1:
+    if not 0.1 <= settings.lease < float("inf"):
         raise ConfigError(f"lease must be at least 0.1 s, got {settings.lease:g} s")
     if not 0 <= settings.rate_error < 0.5:
         raise ConfigError(

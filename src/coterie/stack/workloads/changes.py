@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.membership import Address
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from coterie.cluster.client.access import Visit
+    from coterie.locks import Acquirable, Coordinator
     from coterie.mutex.quorum.leased.changer import Goal
     from coterie.mutex.quorum.leased.configuration import Configuration
     from coterie.stack.scene import Scene
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 CALM_LEASES, CALM_SECONDS = 3, 2  # after the last fault, until the last administrator begins
 CALM_CHANGES = 2  # that have to succeed then
 MEETING_LEASES = 0.4  # between the times at which administrators begin together
+ROUND_TRIPS_LEAST = 3  # in the lease of a lock that is to be had
 LOOKS_PER_HOP, LOOKS_MOST = 2, 200  # for a voter to have a part in a decision, when it fails
 
 
@@ -134,7 +136,8 @@ class Changes(LeasedLocks):
         alive = {
             name: running.node.voting.voter
             for name, running in self._running.items()
-            if running.process.is_alive
+            # What it could not save is not on its disk; it answers nothing any more, and ends.
+            if running.process.is_alive and not running.node.voting.host.failed
         }
         self._decisions.served(list(alive.values()))
         for name, voter in alive.items():
@@ -161,6 +164,13 @@ class Changes(LeasedLocks):
 
     def _lease_of(self, use: str) -> float:
         return min(LEASE_SHARES) * super()._lease_of(use)
+
+    def _wanted(self, coordinator: Coordinator, use: str, random: Random) -> Acquirable[Any]:
+        # Where a round trip takes about as long as a short lease, such a lock is never obtained.
+        round_trip = 2 * (self.plan.delay + self.plan.spread)
+        if use == "short" and self._lease_of(use) < ROUND_TRIPS_LEAST * round_trip:
+            use = "exclusive"
+        return super()._wanted(coordinator, use, random)
 
     # Administrators
 
@@ -264,7 +274,7 @@ class Changes(LeasedLocks):
     def _look_closely(self, looks: int) -> None:
         """See what each voter accepts while a change is decided."""
         for process, node in self._running.values():
-            if process.is_alive:
+            if process.is_alive and not node.voting.host.failed:
                 self._decisions.accepted(node.voting.voter)
         if looks:
             self.world.at(self._next_look(), self._look_closely, looks - 1)
