@@ -71,6 +71,7 @@ class Session:
         self._again = again
         self._use(engine)
         self.held: dict[tuple[Owner, str], Held] = {}
+        self.is_open = False  # locks can be acquired
         self._turned = 0.0  # when the event loop was last given a turn
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -90,6 +91,7 @@ class Session:
             raise MisuseError(f"the coordinator {self.url} is open already")
         await self.engine.open()
         self._loop = asyncio.get_running_loop()
+        self.is_open = True
 
     async def close(self) -> None:
         """Close the engine, cancelled or not; what is still held is lost to its holders."""
@@ -98,15 +100,11 @@ class Session:
             return
         self._check_loop()
         self._loop = None
+        self.is_open = False
         for held in self.held.values():
             held.note_end(lost=True)
         self.held.clear()  # after it is opened again nothing is held
         await to_the_end(self.engine.close())
-
-    @property
-    def is_open(self) -> bool:
-        """Whether locks can be acquired."""
-        return self._loop is not None
 
     def note_turn(self) -> None:
         """Take note that a task has waited, so that the event loop has run the others."""
@@ -366,7 +364,7 @@ class Lock(Acquirable[Held]):
         session.check()
         held = None
         if (task, self.name) not in session.held:
-            held = self._hold_now(prompt, task, None)
+            held = self._hold_now(prompt, task, AT_ONCE)
         if held is None:
             held = await self._obtain(task, self.patience(), is_free=False)
         if held is None:
@@ -409,45 +407,38 @@ class Lock(Acquirable[Held]):
         """Whether `take_now` can succeed: the engine needs no event loop, nor does a callback."""
         return self.on_lost is None and self._session.prompt is not None
 
-    def take_now(self, owner: Owner) -> Held | None:
-        """Acquire without the event loop, in any thread, if the lock is free and not held already.
+    def take_now(self, owner: Owner, patience: Patience) -> Held | None:
+        """Acquire in the thread of the owner, without the event loop, waiting there if necessary.
 
-        None decides nothing: ask again, in the event loop or by `wait_now`.
+        Return None if it was not obtained in time, and if the event loop is needed for it.
         """
         session = self._session
         prompt = session.prompt
         if prompt is None or not session.is_open or (owner, self.name) in session.held:
             return None
-        return self._hold_now(prompt, owner, None)
-
-    def can_wait_now(self, owner: Owner) -> bool:
-        """Return True if the owner can wait without the event loop: no deadlock can come of it."""
-        session = self._session
-        return (
-            session.prompt is not None and session.is_open and not session.prompt.holds_any(owner)
-        )
-
-    def wait_now(self, owner: Owner, patience: Patience) -> Held | None:
-        """Wait without the event loop, in the thread of the owner, which holds nothing.
-
-        Return None if it was not obtained in time.
-        """
-        prompt = self._session.prompt
-        assert prompt is not None, "it was asked before"
         return self._hold_now(prompt, owner, patience)
 
-    def _hold_now(self, prompt: Prompt, owner: Owner, patience: Patience | None) -> Held | None:
+    def needs_loop(self, owner: Owner) -> bool:
+        """Return True if an owner that was not granted the lock has to ask in the event loop.
+
+        So it is if it holds a lock, since then deadlocks are possible, and if an error is to be raised.
+        """
+        session = self._session
+        return (
+            session.prompt is None
+            or not session.is_open
+            or (owner, self.name) in session.held
+            or session.prompt.holds_any(owner)
+        )
+
+    def _hold_now(self, prompt: Prompt, owner: Owner, patience: Patience) -> Held | None:
         session, key = self._session, (owner, self.name)
         asked_at = system.monotonic() if session.observers else 0.0
         try:
-            if patience is None or not patience.wait:
-                claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
-            else:
-                claim = prompt.wait_now(
-                    self.name, owner=owner, shared=self._shared, until=patience.deadline
-                )
+            until = patience.deadline if patience.wait else -math.inf
+            claim = prompt.take_now(self.name, owner=owner, shared=self._shared, until=until)
             if claim is None:
-                if patience is not None:
+                if session.observers and patience is not AT_ONCE and not prompt.holds_any(owner):
                     self._note_missed(_outcome_of(patience), asked_at)
                 return None
             held = session.held[key] = Held(session, claim, self.name, owner, shared=self._shared)

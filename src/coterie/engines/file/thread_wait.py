@@ -43,8 +43,8 @@ class ThreadWait:
         """Whether it has a place in the line of its lock."""
         return self._seat is not None and self._seat.position is not None
 
-    def run(self, owner: int, task: bytes, until: float) -> int | None:
-        """Wait for the lock and return its token; None if it was not free until then.
+    def run(self, owner: int, task: bytes, until: float) -> Seat | None:
+        """Wait for the lock and return the seat that holds it; None if it was not free until then.
 
         Raise `ReplacedError` if the directory was removed or replaced, and what `end` was told.
         """
@@ -57,9 +57,9 @@ class ThreadWait:
         watches_at = began + waiting_room.WATCH_AFTER_SECONDS
         overtakes = rung = False
         while True:
-            token = seat.look(self._word, shared=self._shared, overtakes=overtakes)
-            if token is not None:
-                return token
+            if seat.look(self._word, shared=self._shared, overtakes=overtakes) is not None:
+                self._seat = None  # it is not ours any more
+                return seat
             if rung:
                 seat.pass_on()
             if self._error is not None:
@@ -83,14 +83,8 @@ class ThreadWait:
         self._error = error
         self._bell.wake()
 
-    def take_seat(self) -> Seat:
-        """Return the seat, which holds the lock, to be used for something else than this wait."""
-        seat, self._seat = self._seat, None
-        assert seat is not None, "it is taken once"
-        return seat
-
     def close(self) -> None:
-        """Leave the line, or give the lock back, unless the seat was taken."""
+        """Leave the line, or give the lock back, unless `run` has returned the seat."""
         seat, self._seat = self._seat, None
         if seat is not None:
             if seat.token is None:
@@ -98,7 +92,8 @@ class ThreadWait:
             else:
                 seat.release()
             self.words.give(seat)
-        self._watch_nothing()
+        if self._watched:
+            self._watch_nothing()
         self.words.give_bell(self._bell)
 
     def _join(self, seat: Seat, owner: int, task: bytes, until: float) -> bool:

@@ -15,6 +15,7 @@ import mmap
 import os
 import stat
 import struct
+import time
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +34,7 @@ MAGIC = b"coterie board 1\n"
 # the place in the line, the life byte.
 FIELDS = struct.Struct("<BBHHxxQQdQQQQ")
 NUMBER = struct.Struct("<Q")
-TOKEN, POSITION = 16, 48  # where these fields are
+TOKEN = 16  # where this field is
 NAME, NAME_BYTES_MAX = FIELDS.size, 256
 TASK = NAME + NAME_BYTES_MAX
 TASK_BYTES_MAX = SLOT_BYTES - TASK
@@ -54,45 +55,49 @@ class Slot:
         self._texts = (b"", b"")
         mapped[offset] = EMPTY
 
-    def ask(  # noqa: PLR0917 - on the way of every lock, where keywords cost
-        self, word: int, name: bytes, task: bytes, owner: int, request: int, now: float, flags: int
+    def write(  # noqa: PLR0917 - on the way of every lock, where keywords cost
+        self,
+        state: int,
+        flags: int,
+        word: int,
+        name: bytes,
+        task: bytes,
+        owner: int,
+        request: int,
+        position: int,
     ) -> None:
-        """Write that we are about to take the byte of a word."""
+        """Write that we are about to take the byte of a word, or wait at a place in its line."""
         offset = self._offset
+        if len(task) > TASK_BYTES_MAX:
+            task = task[:TASK_BYTES_MAX]
         if self._texts != (name, task):
             self._texts = (name, task)
-            task = task[:TASK_BYTES_MAX]
             self._map[offset + NAME : offset + NAME + len(name)] = name
             self._map[offset + TASK : offset + TASK + len(task)] = task
         FIELDS.pack_into(
             self._map,
             offset,
-            ASKS,
+            state,
             flags,
             len(name),
-            min(len(task), TASK_BYTES_MAX),
+            len(task),
             word,
             0,
-            now,
+            time.time(),
             owner,
             request,
-            0,
+            position,
             self._life,
         )
 
-    def wait(self, position: int) -> None:
-        """Write that we wait, at that place in the line."""
-        NUMBER.pack_into(self._map, self._offset + POSITION, position)
-        self._map[self._offset] = WAITS
+    def state(self, state: int) -> None:
+        """Write what we do now: wait, or try to take the byte after having waited."""
+        self._map[self._offset] = state
 
     def hold(self, token: int) -> None:
         """Write that we hold the lock."""
         NUMBER.pack_into(self._map, self._offset + TOKEN, token)
         self._map[self._offset] = HOLDS
-
-    def enter(self) -> None:
-        """Write that we are about to take the byte after having waited."""
-        self._map[self._offset] = ASKS
 
     def lend(self) -> None:
         """Write that a child may keep the lock when we end."""

@@ -143,8 +143,10 @@ class ThreadBell:
         for descriptor, _ in self._poll.poll(int(seconds * 1000) + 1):
             if descriptor == self._descriptor:
                 rung = True
-                with suppress(BlockingIOError):
+                try:
                     os.read(descriptor, RINGS_AT_ONCE * MESSAGE.size)
+                except BlockingIOError:  # nothing after all
+                    rung = False
             else:
                 ended = True
         return rung, ended
