@@ -513,32 +513,28 @@ class Lock(Acquirable[Held]):
 
     async def _is_granted(self, owner: Owner, claim: Claim, patience: Patience) -> bool:
         """Wait for the grant; if it does not come, no request is left behind."""
-        granted = None
+        waits, granted, token = self._session.engine.waits, claim.granted, None
         try:
-            await self._wait(owner, claim, patience)
-            granted = claim.granted.result() if claim.granted.done() else None
-            if granted is None and not patience.is_spoilt():
+            if patience.wait:
+                waits.begin(owner, claim)
+            try:
+                # Not wait_for: it may cancel a grant that has just arrived.
+                limit = patience.remaining() if patience.wait else None
+                if claim.wakes_at_once and limit is None and not patience.spoilt:
+                    await granted  # a task that is cancelled here cancels it, and then the claim
+                else:
+                    await first_done((granted, *patience.spoilt), limit)
+            finally:
+                waits.end(owner, claim)
+            token = granted.result() if granted.done() else None
+            if token is None and not patience.is_spoilt():
                 obstacle = claim.obstacle()
                 if obstacle is not None:
                     raise obstacle
         finally:
-            if granted is None:
+            if token is None:
                 await to_the_end(claim.release())
-        return granted is not None
-
-    async def _wait(self, owner: Owner, claim: Claim, patience: Patience) -> None:
-        waits = self._session.engine.waits
-        if patience.wait:
-            waits.begin(owner, claim)
-        try:
-            # Not wait_for: it may cancel a grant that has just arrived.
-            limit = patience.remaining() if patience.wait else None
-            if claim.wakes_at_once and limit is None and not patience.spoilt:
-                await claim.granted  # a task that is cancelled here cancels it, and then the claim
-            else:
-                await first_done((claim.granted, *patience.spoilt), limit)
-        finally:
-            waits.end(owner, claim)
+        return token is not None
 
 
 def _outcome(error: BaseException) -> Outcome:

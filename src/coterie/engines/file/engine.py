@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from coterie.deadlock.service.lock_waits import Wanted
     from coterie.deadlock.service.waits import DeadlockSearch
-    from coterie.engines.file.directory.words import Seat
     from coterie.engines.file.waits import WaitBoard
     from coterie.locks.engine import Party
     from coterie.locks.lock import Owner
@@ -139,30 +138,38 @@ class FileEngine:
         """Take a lock in any thread; wait there until then if it is not free and the owner holds none."""
         number, task = self.waits.number(owner), task_name(owner).encode()
         for _ in range(TRIES):
-            words = self._current()
+            words, seat = self._current(), None
             try:
-                seat = words.try_acquire(name, shared=shared, owner=number, task=task)
-                if seat is None and until != -math.inf and not self.holds_any(owner):
-                    wait = ThreadWait(words, name, owner, shared=shared)
-                    seat = self._wait(wait, number, task, until)
+                seat = words.seat()
+                token = seat.try_acquire(words.word(name), shared=shared, owner=number, task=task)
+                if token is None:
+                    if until == -math.inf or self.holds_any(owner):
+                        words.give(seat)
+                        return None
+                    wait = ThreadWait(seat, name, owner, shared=shared)
+                    token = self._wait(wait, number, task, until)
+                    if token is None:
+                        return None
+                claim = FileClaim(self, seat, name, owner, shared=shared, token=token)
+                if self._remember(claim, words):
+                    return claim
+                # Another thread has closed the coordinator, or opened another directory, and has
+                # closed the seat, maybe before it took the lock.
+                seat.release()
+                seat.close()
             except ReplacedError:
                 self._open_again(words)
-                continue
             except OSError as error:
                 raise self.unavailable(name, error) from None
-            if seat is None:
-                return None
-            claim = FileClaim(self, seat, name, owner, shared=shared, token=seat.token)
-            if self._remember(claim, words):
-                return claim
-            # Another thread has closed the coordinator, or opened another directory, and has closed
-            # the seat, maybe before it took the lock.
-            seat.release()
-            seat.close()
+            except BaseException:
+                # An interruption may come at any point, also as the lock has just been taken.
+                if seat is not None:
+                    seat.close()
+                raise
         raise self._removed_again_and_again(name)
 
-    def _wait(self, wait: ThreadWait, owner: int, task: bytes, until: float) -> Seat | None:
-        """Wait in this thread, and return a seat that holds the lock; None if time is over."""
+    def _wait(self, wait: ThreadWait, owner: int, task: bytes, until: float) -> int | None:
+        """Wait in this thread, and return the token; None if time is over."""
         try:
             with self._guard:
                 if self._words is not wait.words:
@@ -176,7 +183,8 @@ class FileEngine:
     def holds_any(self, owner: Owner) -> bool:
         """Return True if an owner holds a lock; in any thread."""
         return bool(self._claims) and any(
-            claim.owner is owner and claim.holds() for claim in self.claims()
+            claim.token is not None and claim.owner is owner and claim.holds()
+            for claim in self.claims()
         )
 
     def stands(self, owner: Owner) -> bool:

@@ -17,21 +17,21 @@ from coterie.engines.file.directory.pipes import open_life
 from coterie.engines.file.life import life_to_watch
 
 if TYPE_CHECKING:
-    from coterie.engines.file.directory.words import Seat, Words
+    from coterie.engines.file.directory.words import Seat
     from coterie.locks.lock import Owner
 
 
 class ThreadWait:
     """One thread that waits for one lock."""
 
-    def __init__(self, words: Words, name: str, owner: Owner, *, shared: bool) -> None:
+    def __init__(self, seat: Seat, name: str, owner: Owner, *, shared: bool) -> None:
         """Prepare; `run` waits, and `close` ends the wait in any case."""
-        self.words = words
+        words = self.words = seat.words
         self.name = name
         self.owner = owner
         self._word = words.word(name)
         self._shared = shared
-        self._seat: Seat | None = words.seat()
+        self._seat: Seat | None = seat
         self._bell = words.thread_bell()
         self._error: Exception | None = None
         self._watched = ""  # the life that is watched
@@ -43,23 +43,28 @@ class ThreadWait:
         """Whether it has a place in the line of its lock."""
         return self._seat is not None and self._seat.position is not None
 
-    def run(self, owner: int, task: bytes, until: float) -> Seat | None:
-        """Wait for the lock and return the seat that holds it; None if it was not free until then.
+    def run(self, owner: int, task: bytes, until: float) -> int | None:
+        """Wait for the lock and return its token; None if it was not free until then.
 
         Raise `ReplacedError` if the directory was removed or replaced, and what `end` was told.
         """
         seat = self._seat
         assert seat is not None, "it runs once"
-        if not self._join(seat, owner, task, until):
-            return None
+        word, shared, bell = self._word, self._shared, self._bell.number
+        request = next(self.words.requests)
+        while not seat.join(word, request, shared=shared, owner=owner, task=task, bell=bell):
+            if time.monotonic() >= until:
+                return None
+            time.sleep(JOIN_AGAIN_SECONDS)
         began = time.monotonic()
         tick = began + waiting_room.LOOK_AGAIN_SECONDS
         watches_at = began + waiting_room.WATCH_AFTER_SECONDS
         overtakes = rung = False
         while True:
-            if seat.look(self._word, shared=self._shared, overtakes=overtakes) is not None:
-                self._seat = None  # it is not ours any more
-                return seat
+            token = seat.look(word, shared=shared, overtakes=overtakes)
+            if token is not None:
+                self._seat = None  # the caller has it
+                return token
             if rung:
                 seat.pass_on()
             if self._error is not None:
@@ -84,7 +89,7 @@ class ThreadWait:
         self._bell.wake()
 
     def close(self) -> None:
-        """Leave the line, or give the lock back, unless `run` has returned the seat."""
+        """Leave the line, or give the lock back, unless `run` has returned the token."""
         seat, self._seat = self._seat, None
         if seat is not None:
             if seat.token is None:
@@ -95,16 +100,6 @@ class ThreadWait:
         if self._watched:
             self._watch_nothing()
         self.words.give_bell(self._bell)
-
-    def _join(self, seat: Seat, owner: int, task: bytes, until: float) -> bool:
-        request, bell = next(self.words.requests), self._bell.number
-        while not seat.join(
-            self._word, request, shared=self._shared, owner=owner, task=task, bell=bell
-        ):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(JOIN_AGAIN_SECONDS)
-        return True
 
     def _is_passed_over(self) -> bool:
         """Look after a second in which nothing may have told us anything; True to overtake the first."""

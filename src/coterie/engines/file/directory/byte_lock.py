@@ -62,8 +62,10 @@ def obstacle(descriptor: int, kind: int, start: int, end: int | None) -> int | N
     """
     if end is not None and end <= start:
         return None
-    length = 0 if end is None else end - start
-    answer = call(descriptor, ASK, request(kind, start, length))
-    if answer[TYPE] == IS_FREE:
-        return None
-    return int(LAYOUT.unpack(answer)[START])
+    return found(descriptor, request(kind, start, 0 if end is None else end - start))
+
+
+def found(descriptor: int, wanted: bytes) -> int | None:
+    """Return where a lock begins that is in the way of this request, if there is one."""
+    answer = call(descriptor, ASK, wanted)
+    return None if answer[TYPE] == IS_FREE else int(LAYOUT.unpack(answer)[START])

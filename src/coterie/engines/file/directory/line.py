@@ -131,7 +131,12 @@ class Line:
 
         One at the `likely` place is taken for the first without asking again whether any is before it.
         """
-        return first_waiter(self._descriptor, 0, likely)
+        found = byte_lock.found(self._descriptor, _ALL_PLACES)
+        if found is None:
+            return None
+        if found == likely:
+            return _read(self._descriptor, found)
+        return first_waiter(self._descriptor, 0)
 
     def obstacle(self) -> Waiter | None:
         """Return one before us that we do not share with, if there is any."""
@@ -181,16 +186,13 @@ def first_in(lines: Folder, name: str) -> Waiter | None:
         os.close(descriptor)
 
 
-def first_waiter(descriptor: int, start: int, likely: int | None = None) -> Waiter | None:
+def first_waiter(descriptor: int, start: int) -> Waiter | None:
     """Return the first waiter of an open line at or after an offset, if there is one."""
     first = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, None)
     if first is None:
         return None
     # The kernel names a lock in the range, not always the first of them.
-    while (
-        first != likely
-        and (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None
-    ):
+    while (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None:
         first = before
     return _read(descriptor, first)
 
@@ -236,3 +238,4 @@ def _checked(descriptor: int, name: str) -> int:
 
 
 _UNLOCK_ALL = byte_lock.request(byte_lock.FREE, 0, 0)
+_ALL_PLACES = byte_lock.request(byte_lock.ALONE, 0, 0)

@@ -212,9 +212,12 @@ class Words:
     def seat(self) -> Seat:
         """Return a seat that is free, or open another."""
         try:
-            return self._idle.pop()
+            while not (seat := self._idle.pop()).is_reusable:
+                pass  # closed by a thread that was interrupted as it gave it back
         except IndexError:
             pass
+        else:
+            return seat
         with _no_fork:
             seat = Seat(self)
             self._seats.add(seat)
