@@ -38,7 +38,6 @@ from coterie.engines.file.directory import BOARDS, LINES, byte_lock, plain
 from coterie.engines.file.directory.board import (
     ASKS,
     LIFE_BITS,
-    LIFE_OFFSET,
     SHARES,
     WAITS,
     Board,
@@ -52,6 +51,7 @@ from coterie.engines.file.directory.pipes import (
     Bells,
     ThreadBell,
     bell_name,
+    lent,
     make_pipe,
     open_life,
 )
@@ -372,7 +372,7 @@ class Seat:
     )
 
     def __init__(self, words: Words) -> None:
-        """Open the file for this seat alone, and lock a byte that says that it is open."""
+        """Open the file for this seat alone."""
         self._lent = self._descriptor = -1
         self._is_closed = False
         self.is_reusable = True  # no child can have a copy of the descriptor
@@ -387,12 +387,12 @@ class Seat:
             None  # where those are that waited when it entered through the line
         )
         self.token: int | None = None
-        byte_lock.attempt(
-            self._descriptor, byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + self._life)
-        )
 
     def __del__(self) -> None:
         """Close what was dropped: a thread that is interrupted may not get to give it back."""
+        slot = getattr(self, "_slot", None)
+        if slot is not None and self._descriptor >= 0 and self._lent < 0:
+            slot.clear()
         self.abandon()
 
     def try_acquire(
@@ -589,11 +589,6 @@ def is_line(name: str) -> bool:
         return len(name) == 16 and int(name, 16) >> WORD_BITS == 0
     except ValueError:
         return False
-
-
-def lent(program: int, life: int) -> str:
-    """Name the pipe of a seat that was lent."""
-    return f"{program:016x}-{life:015x}"
 
 
 def open_words(folder: Folder, path: str) -> int:
