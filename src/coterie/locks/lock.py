@@ -313,8 +313,9 @@ class Acquirable(ABC, Generic[Kept_co]):
         """Release; raise `LockLost` if it was lost, unless the body raised something else."""
         task = asyncio.current_task()
         assert task is not None, "async with runs in a task"
-        body = self._bodies[task].pop()
-        if not self._bodies[task]:
+        bodies = self._bodies[task]
+        body = bodies.pop()
+        if not bodies:
             del self._bodies[task]
         gives_way = body.end(error)
         holding = body.holding
