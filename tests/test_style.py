@@ -122,8 +122,8 @@ ROOMS = {
     "simulate": "catalogue errors process scenario trace",
     "stack": "catalogue errors process stack.workloads stack.world transactions"
     " transactions.serializability",
-    "stack.workloads": "catalogue cluster cluster.admin cluster.change cluster.classic"
-    " cluster.store cluster.voter cluster.wire errors locks mutex stack stack.world",
+    "stack.workloads": "catalogue cluster cluster.change cluster.classic cluster.store"
+    " cluster.voter errors locks stack stack.world",
     "stack.world": "system trace",
     "sync": "aio errors locks system",
     "system": "syncer",

@@ -129,7 +129,12 @@ def _status_of(error: BaseException) -> int:
 
 
 def _complain(text: str, status: int) -> int:
-    click.echo(f"coterie: {text}", err=True)
+    try:
+        click.echo(f"coterie: {text}", err=True)
+    except OSError:
+        # The disk that is full has our log as well. What is left in the buffer would fail once more
+        # when the interpreter ends, and take the place of the status.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     return status
 
 
