@@ -103,7 +103,7 @@ class Engine:
         self._detector = Detector()
         self._detection = detection
         self._faults = faults
-        self._initial = _initial(self.seats, faults)
+        self.initial = _initial(self.seats, faults)  # those that will begin again without memory
         bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
         self._delay_max = min(bounds, default=None)
 
@@ -159,9 +159,13 @@ class Engine:
         """Let a user make a call."""
         if self._observer.trace is not None:
             self._observer.record(trace.Called(self.now, process, name))
-        self._turn_to(process)
+        out, seat = self._out, self.seats[process]
+        out.me = process
+        out.now = self.clock(process) if self._clocks else self.now
         try:
-            self.seats[process].call(name, self._out)
+            seat.user.call(name, seat.process, out)
+            if out.beyond:
+                seat.settle(out)
         except Exception as error:
             raise self._raised(error, process, name) from error
         self._carry_out(process)
@@ -394,12 +398,12 @@ class Engine:
 
     def _launch(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
         """Send where a time drawn for each message is all there is to it."""
-        times = self._links.times(sender, receivers, self.now)
         if len(receivers) == 1:
-            self._schedule.add((times[0], sender, receivers[0], message))
+            to = receivers[0]
+            time = self._links.arrival(sender, to, self.now)
+            self._schedule.add((time, sender, to, message))
         else:
-            letters = zip(times, repeat(sender), receivers, repeat(message), strict=False)
-            self._schedule.add_many(list(letters))
+            self._schedule.add_many(self._links.mail(sender, receivers, message, self.now))
 
     def _dispatch(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
         """Send over links that deliver each message once, but are watched or have a bound."""
@@ -546,7 +550,7 @@ class Engine:
         for watcher in self._detector.watchers(process):
             self._notice(watcher, process, life)
         codec = SeatCodec(self.seats[process])
-        self.seats[process] = codec.restore(self._initial[process])
+        self.seats[process] = codec.restore(self.initial[process])
         was_inside = self._observer.section.forgot(process)
         self._start(process)
         self._wake(process, was_inside)
@@ -600,7 +604,7 @@ class Engine:
 def _initial(
     seats: Sequence[Seat], faults: Sequence[Fault]
 ) -> dict[ProcessId, tuple[bytes, bytes]]:
-    """Save, as they begin, the processes that will begin again without memory."""
+    """Save processes that will begin again without memory."""
     again = {fault.process for fault in faults if isinstance(fault, Restart) and not fault.memory}
     return {process: SeatCodec(seats[process]).save(seats[process]) for process in again}
 
