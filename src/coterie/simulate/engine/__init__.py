@@ -103,7 +103,7 @@ class Engine:
         self._detector = Detector()
         self._detection = detection
         self._faults = faults
-        self.initial = _initial(self.seats, faults)  # those that will begin again without memory
+        self.initial = _initial(self.seats, faults)  # of those that may forget
         bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
         self._delay_max = min(bounds, default=None)
 
@@ -112,8 +112,9 @@ class Engine:
         # A process that does not exist has the number 0, is beyond the list, or, counted from its end,
         # in its second half: so to notice one costs nothing.
         self._receivers: list[Receiver] = [_receive_nothing] * (2 * self.size + 1)
-        # How messages leave; None if there is nothing to it but a time to be drawn for each.
-        self._forward: Forwarder | None = self._post_each
+        self._forward: Forwarder | None = (
+            None  # None: all there is to it is a time for each message
+        )
         self._choose_paths()
 
     @property
@@ -599,7 +600,7 @@ class Engine:
 def _initial(
     seats: Sequence[Seat], faults: Sequence[Fault]
 ) -> dict[ProcessId, tuple[bytes, bytes]]:
-    """Save processes that will begin again without memory."""
+    """Save, as they begin, the processes that will begin again without memory."""
     again = {fault.process for fault in faults if isinstance(fault, Restart) and not fault.memory}
     return {process: SeatCodec(seats[process]).save(seats[process]) for process in again}
 
