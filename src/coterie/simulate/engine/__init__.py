@@ -112,9 +112,7 @@ class Engine:
         # A process that does not exist has the number 0, is beyond the list, or, counted from its end,
         # in its second half: so to notice one costs nothing.
         self._receivers: list[Receiver] = [_receive_nothing] * (2 * self.size + 1)
-        self._forward: Forwarder | None = (
-            None  # None: all there is to it is a time for each message
-        )
+        self._forward: Forwarder | None = None  # None: each message needs a time, no more
         self._choose_paths()
 
     @property
