@@ -69,6 +69,7 @@ class Changes(LeasedLocks):
         self._installed: set[str] = set(self.spares)  # nodes that have joined a running cluster
         self._running: dict[str, Running] = {}
         self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
+        self._preparing: set[Process] = set()  # administrators that ask for disks, to name them
         self._decisions = ConfigurationMonitor(self.world)
         self._settled_at = float("inf")
         self.scene.locks.lease = self.plan.lease * max(LEASE_SHARES)
@@ -214,6 +215,7 @@ class Changes(LeasedLocks):
         self._note(process, f"wants to {wish.name} by {standing.configuration}")
 
         def begins(goal: Goal) -> None:
+            self._preparing.discard(process)
             self._note(process, f"begins: {goal}")
             self._named |= {member.identity: goal.base for member in goal.members}
             self._look_closely(LOOKS_MOST)
@@ -225,8 +227,12 @@ class Changes(LeasedLocks):
 
         if dies:
             await self._wait_for_others(random)
-        hearers = Hearers(begins, self._stepped)
-        reached = await administrator.carry_out(wish, standing, hearers)
+        self._preparing.add(process)
+        try:
+            hearers = Hearers(begins, self._stepped)
+            reached = await administrator.carry_out(wish, standing, hearers)
+        finally:
+            self._preparing.discard(process)
         if reached is None:
             return False
         if process.is_alive:
@@ -289,8 +295,11 @@ class Changes(LeasedLocks):
         self.scene.counts["configurations"] = self._decisions.newest
 
     def _treat_removed(self, reached: Configuration, random: Random) -> None:
-        """Install nodes again that vote no more, or have them start again with their disks."""
-        if reached.open:
+        """Install nodes again that vote no more, or have them start again with their disks.
+
+        Not while another administrator prepares a change: it may have asked which disk one of them has.
+        """
+        if reached.open or any(other.is_alive for other in self._preparing):
             return
         for name, (process, node) in self._running.items():
             if not process.is_alive or not self._is_removed(node, reached):
