@@ -56,7 +56,7 @@ from coterie.transactions.site.step import RINGS_MAX
 if TYPE_CHECKING:
     from coterie.clocks import LogicalTime, Stamp
     from coterie.process import ProcessId
-    from coterie.transactions.schemes.scheduler import Declaration, Number, Value
+    from coterie.transactions.schemes.scheduler import Declaration, Number, Scheduler, Value
     from coterie.transactions.schemes.span import Span
     from coterie.transactions.site.step import Step
 
@@ -95,21 +95,35 @@ class Coordinator(msgspec.Struct, array_like=True):
     def read(self, name: Name, key: str, step: Step, *, update: bool) -> None:
         """Read a key; the answer is `Found`."""
         request = Read(key, update)
-        self._ask(self._permit(name, request, step), [site_of(key, step.sites)], request, step)
+        course = self._permit(name, request, step.scheduler)
+        self._ask(course, [site_of(key, step.sites)], request, step)
 
     def scan(self, name: Name, span: Span, limit: int | None, step: Step) -> None:
         """Read the keys of a span, or the first few of them; the answer is `Listed`."""
         request = Scan(span, limit)
-        self._ask(self._permit(name, request, step), sites_of(span, step.sites), request, step)
+        course = self._permit(name, request, step.scheduler)
+        self._ask(course, sites_of(span, step.sites), request, step)
 
     def write(self, name: Name, key: str, value: Value, step: Step) -> None:
         """Set a key when the transaction commits; the answer is `Accepted`."""
-        site, request = site_of(key, step.sites), Write(key, value)
-        course = self._permit(name, request, step)
-        if step.scheduler.write_may_wait and course.holds(request, site):
+        if self.hold(name, key, value, step.scheduler, step.sites):
             step.answer(Accepted(name))
-        else:
-            self._ask(course, [site], request, step)
+            return
+        request = Write(key, value)
+        course = self._permit(name, request, step.scheduler)
+        self._ask(course, [site_of(key, step.sites)], request, step)
+
+    def hold(self, name: Name, key: str, value: Value, scheduler: Scheduler, sites: int) -> bool:
+        """Hold a write back, and return True; False if it has to be sent."""
+        course = self.courses.get(name)
+        if course is None or not scheduler.write_may_wait:
+            return False
+        visit = course.find(site_of(key, sites))
+        if visit is None or not visit.updated:
+            return False
+        request = Write(key, value)
+        self._permit(name, request, scheduler)
+        return visit.holds(request)
 
     def validate(self, name: Name, step: Step) -> None:
         """Make sure that what was read was there at one time; the answer is `Accepted`."""
@@ -165,10 +179,10 @@ class Coordinator(msgspec.Struct, array_like=True):
             raise MisuseError(f"{name} has a request under way")
         return course
 
-    def _permit(self, name: Name, request: Request, step: Step) -> Course:
+    def _permit(self, name: Name, request: Request, scheduler: Scheduler) -> Course:
         """Return the transaction, unless it must not make that request."""
         course = self._course(name)
-        if step.scheduler.announced:
+        if scheduler.announced:
             insist_on_declared(course.attempt, request)
         if isinstance(request, Write):
             course.weigh(request.key, request.value)

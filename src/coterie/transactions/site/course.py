@@ -128,17 +128,20 @@ class Course(msgspec.Struct, array_like=True):
         """Whether one site takes part, and decides."""
         return len(self.visits) == 1
 
-    def visit(self, site: ProcessId) -> Visit:
-        """Return the visit to a site; begin one if there is none."""
+    def find(self, site: ProcessId) -> Visit | None:
+        """Return the visit to a site, if there is one."""
         for visit in self.visits:
             if visit.site == site:
                 return visit
-        self.visits.append(Visit(site))
-        return self.visits[-1]
+        return None
 
-    def holds(self, write: Write, site: ProcessId) -> bool:
-        """Hold a write back for that site, and return True; False if it has to be sent."""
-        return any(visit.site == site and visit.holds(write) for visit in self.visits)
+    def visit(self, site: ProcessId) -> Visit:
+        """Return the visit to a site; begin one if there is none."""
+        visit = self.find(site)
+        if visit is None:
+            visit = Visit(site)
+            self.visits.append(visit)
+        return visit
 
     def weigh(self, key: str, value: Value) -> None:
         """Raise `UsageError` if a write makes it too large, before any site hears of it."""

@@ -30,7 +30,6 @@ from coterie.transactions.site.records import (
     Reserved,
     Settled,
     recall,
-    written,
 )
 
 if TYPE_CHECKING:
@@ -82,13 +81,13 @@ class Journal(msgspec.Struct, array_like=True):
         """
         self.catch_up(out)
         self.logged += 1
-        out.append(written(record))
+        out.append(encode(record))
 
     def catch_up(self, out: Outbox[Message]) -> None:
         """Write what is overdue, and send what waits for it."""
         for each in self.overdue:
             self.logged += 1
-            out.append(written(each))
+            out.append(encode(each))
         self.overdue.clear()
         self._pay(out)
 
@@ -114,7 +113,7 @@ class Journal(msgspec.Struct, array_like=True):
 
     def tidy(self, scheduler: Scheduler, out: Outbox[Message]) -> None:
         """Between two steps: replace the log when it has become longer than what it amounts to."""
-        if self.logged <= max(self.weight, RECORDS_MAX):
+        if self.logged <= RECORDS_MAX or self.logged <= self.weight:
             return
         items = dict(scheduler.latest())
         self.weight = len(items)

@@ -18,6 +18,7 @@ what a site has forgotten, however late an answer from before its restart arrive
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -219,6 +220,7 @@ Message: TypeAlias = Ask | Reply | Prepare | Vote | Decide | Acknowledge | Inqui
 # What the name of a transaction says: it is the stamp with which the transaction began.
 
 
+@functools.lru_cache(maxsize=1024)  # each message of a transaction names it
 def coordinator_of(name: Name) -> ProcessId:
     """Return the site where a transaction began, which coordinates it."""
     return int(name.rpartition(".")[2])
