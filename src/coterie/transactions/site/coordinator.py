@@ -33,7 +33,6 @@ from coterie.transactions.site.course import (
 )
 from coterie.transactions.site.events import Doubted
 from coterie.transactions.site.messages import (
-    Acknowledge,
     Ask,
     Decide,
     More,
@@ -67,6 +66,12 @@ class Coordinator(msgspec.Struct, array_like=True):
     """Passes on the requests of its users and their answers, and runs their commits over all sites."""
 
     courses: dict[Name, Course] = {}  # of transactions of users here, until they have ended
+    unacknowledged: list[Name] = []  # commits that were so when the timer rang last
+
+    def start(self, step: Step) -> None:
+        """Tell all decisions again: what has come of them before a crash is not known."""
+        self.unacknowledged = list(step.journal.decided)
+        self._repeat_decisions(step)
 
     # The user's verbs; the answers are told
 
@@ -301,7 +306,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         """Hear of the commit from the only site that took part."""
         self._end(name, Committed(name, number), step)
         if sender != step.me:
-            step.out.send(sender, Acknowledge(step.clock, name))
+            step.acknowledge(sender, name)
 
     def on_acknowledge(self, sender: ProcessId, name: Name, step: Step) -> None:
         """Forget a commit when all sites have it on disk: none of them will ask about it again."""
@@ -342,8 +347,7 @@ class Coordinator(msgspec.Struct, array_like=True):
 
     def remind_sites(self, step: Step) -> None:
         """Ask again for what is missing, and give up where that may be done."""
-        for name, decided in step.journal.decided.items():
-            step.out.broadcast(decided.sites, Decide(step.clock, name, decided.number))
+        self._repeat_decisions(step)
         for name, course in list(self.courses.items()):
             if course.awaited in ([], [step.me]):  # here everything is known: it waits
                 continue
@@ -355,6 +359,18 @@ class Coordinator(msgspec.Struct, array_like=True):
             else:
                 step.out.broadcast(course.sites, Decide(step.clock, name))
                 self._end(name, Refused(name, UNREACHABLE, (), ()), step)
+
+    def _repeat_decisions(self, step: Step) -> None:
+        """Tell those again that have waited for their acknowledgements since the last ring.
+
+        A site gathers acknowledgements for a moment, so those of newer ones are on their way.
+        """
+        journal = step.journal
+        for name in self.unacknowledged:
+            if name in journal.decided:
+                decided = journal.decided[name]
+                step.out.broadcast(decided.sites, Decide(step.clock, name, decided.number))
+        self.unacknowledged = list(journal.decided)
 
     def _ask_again(self, course: Course, step: Step) -> None:
         name = course.attempt.name

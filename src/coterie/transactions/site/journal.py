@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from coterie.transactions.site.messages import Message
 
 RESERVE = 1000  # of the clock, at a time
+OWED_MAX = 16  # acknowledgements that a record takes along, unless a timer rings before
 RECORDS_MAX = 1000  # of a log that is not longer than what it amounts to
 
 
@@ -79,25 +80,33 @@ class Journal(msgspec.Struct, array_like=True):
         A world puts what a step appends on disk before it sends a message of that step or tells its
         users anything. So a record has to be logged in the step that makes it known, not later.
         """
-        self.catch_up(out)
+        self._write_overdue(out)
         self.logged += 1
         out.append(encode(record))
+        if len(self.owed) >= OWED_MAX:
+            self._pay(out)
 
     def catch_up(self, out: Outbox[Message]) -> None:
         """Write what is overdue, and send what waits for it."""
+        self._write_overdue(out)
+        self._pay(out)
+
+    def _write_overdue(self, out: Outbox[Message]) -> None:
         for each in self.overdue:
             self.logged += 1
             out.append(encode(each))
         self.overdue.clear()
-        self._pay(out)
 
     def _pay(self, out: Outbox[Message]) -> None:
+        names: dict[ProcessId, list[Name]] = {}
         for site, name in self.owed:
-            out.send(site, Acknowledge(self.clock, name))
+            names.setdefault(site, []).append(name)
         self.owed.clear()
+        for site, (first, *others) in names.items():
+            out.send(site, Acknowledge(self.clock, first, tuple(others)))
 
     def acknowledge(self, to: ProcessId, name: Name, out: Outbox[Message]) -> None:
-        """Acknowledge a commit as soon as its record is on disk: at once, or with the next record.
+        """Acknowledge a commit after its record is on disk, together with others.
 
         The coordinator forgets a commit that all sites have acknowledged, and then presumes an abort.
         A site that acknowledges first and crashes before its record is on disk would come back in
@@ -105,11 +114,14 @@ class Journal(msgspec.Struct, array_like=True):
         That may take as long as it likes: until then the coordinator knows the commit, and tells it
         to a site that has lost the record in a crash.
         """
-        again = any(name == waiting for _, waiting in self.owed)
-        self.owed.append((to, name))
-        # What this step writes anyway takes it along; one who asks again has waited long enough.
-        if again or out.durable or not self.overdue:
-            self.catch_up(out)
+        if out.durable:
+            self._write_overdue(out)  # what this step writes anyway takes it along
+        if to == out.me and not self.overdue:
+            out.send(to, Acknowledge(self.clock, name))  # to ourselves: there is nothing to share
+        elif (to, name) in self.owed:
+            self.catch_up(out)  # one who asks again has waited long enough
+        else:
+            self.owed.append((to, name))
 
     def tidy(self, scheduler: Scheduler, out: Outbox[Message]) -> None:
         """Between two steps: replace the log when it has become longer than what it amounts to."""

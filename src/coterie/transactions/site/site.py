@@ -213,7 +213,7 @@ class Site(Process[Message]):
         self.resource.start(step)
         self.promises.start(step)
         self.resource.remind_coordinators(step)
-        self.coordinator.remind_sites(step)
+        self.coordinator.start(step)
         self._follow_up(step)
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
@@ -248,8 +248,9 @@ class Site(Process[Message]):
                 self.coordinator.on_vote(sender, message, step)
             case Decide():
                 self._on_decide(sender, message, step)
-            case Acknowledge(_, name):
-                self.coordinator.on_acknowledge(sender, name, step)
+            case Acknowledge(_, name, others):
+                for each in (name, *others):
+                    self.coordinator.on_acknowledge(sender, each, step)
             case Inquire(_, name):
                 if coordinator_of(name) == self.me:
                     self.coordinator.on_inquire(sender, name, step)

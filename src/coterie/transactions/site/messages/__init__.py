@@ -6,7 +6,7 @@
     Prepare       ->                       no request follows
                   <-   Vote                on disk; nothing but a decision ends it here
     Decide        ->                       commit, by its number, or abort
-                  <-   Acknowledge         of a commit: on disk, so the coordinator may forget it
+                  <-   Acknowledge         of commits: on disk, so the coordinator may forget them
 
 Requests of a transaction to one site are counted, so that each is carried out once and a site that
 has forgotten some of them does not vote. A write of a key that was read for update there has no `Ask`
@@ -129,10 +129,11 @@ class Decide(Payload, frozen=True):
 
 
 class Acknowledge(Payload, frozen=True):
-    """The commit is on disk here."""
+    """These commits are on disk here."""
 
     time: LogicalTime
     name: Name
+    others: tuple[Name, ...] = ()
 
 
 class Inquire(Payload, frozen=True):
@@ -226,6 +227,7 @@ def coordinator_of(name: Name) -> ProcessId:
     return int(name.rpartition(".")[2])
 
 
+@functools.lru_cache(maxsize=1024)
 def time_of(name: Name) -> LogicalTime:
     """Return the time at which a transaction began."""
     return int(name.partition(".")[0])
