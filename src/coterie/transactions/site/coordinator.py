@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from coterie.transactions.site.step import Step
 
 UNREACHABLE = "a site does not answer"
+CALLED_OFF = "its user has called it off"
 
 
 class Coordinator(msgspec.Struct, array_like=True):
@@ -144,13 +145,6 @@ class Coordinator(msgspec.Struct, array_like=True):
         if not course.visits:
             self._end(name, Committed(name, course.attempt.stamp), step)
             return
-        [first, *others] = course.visits
-        if first.held and not others and first.site != step.me:
-            # That site alone decides, and a commit that it decides about cannot be called off. So it
-            # must not begin to wait for the locks of others then: they are asked for first.
-            course.is_last = True
-            self._ask(course, [first.site], first.release(), step)
-            return
         self._prepare(course, step)
 
     def _prepare(self, course: Course, step: Step) -> None:
@@ -169,6 +163,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         if course is None:
             return True
         if not course.is_decided_by(step.me):
+            course.is_unwanted = True
             return False
         del self.courses[name]
         step.out.broadcast(course.sites, Decide(step.clock, name))
@@ -221,8 +216,12 @@ class Coordinator(msgspec.Struct, array_like=True):
         if isinstance(answer, Refused):
             self._refused(course, answer, sender, step)
             return
-        running = course.state == "running" and sender in course.awaited
-        if not running or not course.visit(sender).takes(message):
+        if sender not in course.awaited:
+            return
+        visit = course.visit(sender)
+        if course.is_postponed(visit, message.count):
+            self._postpone(course, visit, step)
+        if course.state != "running" or not visit.takes(message) or course.is_unwanted:
             return
         if isinstance(answer, Listed) != isinstance(course.request, Scan):
             raise ProtocolError(f"{message.name} got an answer to another kind of request")
@@ -336,14 +335,27 @@ class Coordinator(msgspec.Struct, array_like=True):
         else:
             step.out.send(sender, Decide(step.clock, name, step.journal.commit_number(name)))
 
-    def on_pending(
-        self, sender: ProcessId, name: Name, others: tuple[Name, ...], step: Step
-    ) -> None:
+    def on_pending(self, sender: ProcessId, message: Pending, step: Step) -> None:
         """Take note that a site works on a request, and for which transactions it waits."""
-        course = self.courses.get(name)
+        course = self.courses.get(message.name)
         if course is not None and sender in course.awaited and sender != step.me:
             course.silence = 0
-            course.blockers += [other for other in others if other not in course.blockers]
+            course.blockers += [other for other in message.others if other not in course.blockers]
+            visit = course.visit(sender)
+            if course.is_postponed(visit, message.count):
+                self._postpone(course, visit, step)
+
+    def _postpone(self, course: Course, visit: Visit, step: Step) -> None:
+        """Wait for the writes of a commit first: the only site has to, so it has not decided.
+
+        It will not before it is asked again. So the commit can be called off from here on.
+        """
+        visit.release()
+        course.state, course.is_last, course.request = "running", True, visit.request
+        if course.is_unwanted:
+            name = course.attempt.name
+            step.out.broadcast(course.sites, Decide(step.clock, name))
+            self._end(name, Refused(name, CALLED_OFF, (), ()), step)
 
     def remind_sites(self, step: Step) -> None:
         """Ask again for what is missing, and give up where that may be done."""

@@ -256,8 +256,8 @@ class Site(Process[Message]):
                     self.coordinator.on_inquire(sender, name, step)
                 else:
                     self.resource.on_inquire(sender, name, step)
-            case Pending(_, name, others):
-                self.coordinator.on_pending(sender, name, others, step)
+            case Pending(_, name):
+                self.coordinator.on_pending(sender, message, step)
                 self.resource.on_pending(sender, name)
             case Want() | Promise() | Collect() | Collected() | Sacrifice():
                 self._receive_aside(sender, message, step)

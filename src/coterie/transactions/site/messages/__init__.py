@@ -149,6 +149,7 @@ class Pending(Payload, frozen=True):
     time: LogicalTime
     name: Name
     others: tuple[Name, ...] = ()  # that have to end before its request is answered here
+    count: int = 0  # of that request; 0: no request of it waits here, and it may be decided about
 
 
 class Want(Payload, frozen=True):
