@@ -71,6 +71,20 @@ def test_a_site_that_is_told_again_acknowledges_at_once() -> None:
     tell_again(Site)
 
 
+def test_a_coordinator_that_reads_one_name_of_a_message_hears_all_in_the_end() -> None:
+    """A site of an older version does: what it tells again is acknowledged one by one."""
+    sites = world()
+    names = [transfer(sites) for _ in range(3)]
+    sites.ring(2, OVERDUE)
+    sites.mail[2, 1] = [Acknowledge(each.time, each.name) for each in sites.mail[2, 1]]
+    sites.run()
+    assert unacknowledged(sites) == sorted(names[1:])
+    for _ in range(2):
+        sites.ring(1, SILENCE)
+        sites.run()
+    assert unacknowledged(sites) == []
+
+
 def test_a_coordinator_that_was_restarted_tells_its_decisions_at_once() -> None:
     sites = world()
     name = transfer(sites)

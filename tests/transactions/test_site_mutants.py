@@ -187,7 +187,7 @@ MUTANTS = {
     ),
     "a decision is carried out twice": Mutant(
         Resource,
-        "        if name in step.journal.ready:\n            self._settle_doubt",
+        "        if is_news:\n            self._settle_doubt",
         "        if True:\n            self._settle_doubt",
         duplicates,
     ),

@@ -269,7 +269,6 @@ def test_a_decision_about_an_unknown_transaction_is_acknowledged() -> None:
     sites = world(sites=3)
     sites.mail[1, 2] = [Decide(7, "7.1", Stamp(7, 1))]
     sites.deliver(1, 2)
-    sites.ring(2, OVERDUE)
     assert sites.mail[2, 1] == [Acknowledge(7, "7.1")]
 
 

@@ -105,7 +105,7 @@ class Journal(msgspec.Struct, array_like=True):
         for site, (first, *others) in names.items():
             out.send(site, Acknowledge(self.clock, first, tuple(others)))
 
-    def acknowledge(self, to: ProcessId, name: Name, out: Outbox[Message]) -> None:
+    def acknowledge(self, to: ProcessId, name: Name, out: Outbox[Message], *, again: bool) -> None:
         """Acknowledge a commit after its record is on disk, together with others.
 
         The coordinator forgets a commit that all sites have acknowledged, and then presumes an abort.
@@ -114,12 +114,13 @@ class Journal(msgspec.Struct, array_like=True):
         That may take as long as it likes: until then the coordinator knows the commit, and tells it
         to a site that has lost the record in a crash.
         """
-        if out.durable:
+        if again or out.durable:
             self._write_overdue(out)  # what this step writes anyway takes it along
-        if to == out.me and not self.overdue:
-            out.send(to, Acknowledge(self.clock, name))  # to ourselves: there is nothing to share
-        elif (to, name) in self.owed:
-            self.catch_up(out)  # one who asks again has waited long enough
+        if again or (to == out.me and not self.overdue):
+            # One that tells it again has waited long enough. It may also be of a version that reads
+            # one name of a message, so this one is by itself. To ourselves there is nothing to share.
+            out.send(to, Acknowledge(self.clock, name))
+            self.owed = [each for each in self.owed if each != (to, name)]
         else:
             self.owed.append((to, name))
 

@@ -357,14 +357,15 @@ class Resource(msgspec.Struct, array_like=True):
     def on_decide(self, sender: ProcessId, name: Name, number: Number | None, step: Step) -> None:
         """Commit a transaction by this number; without one, abort it."""
         answers: list[Answer] = []
-        if name in step.journal.ready:
+        is_news = name in step.journal.ready
+        if is_news:
             self._settle_doubt(name, number, answers, step)
         elif name in self.parts:  # without a vote: if it commits, then without this site
             self._end(name, aborted=number is None)
             step.scheduler.abort(name, answers)
         if number is not None:
             # Also of a commit that is not known any more, which is on disk.
-            step.acknowledge(sender, name)
+            step.acknowledge(sender, name, again=not is_news)
         self.pass_on(answers, step)
 
     def _settle_doubt(

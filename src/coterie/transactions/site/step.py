@@ -51,10 +51,10 @@ class Step(msgspec.Struct, gc=False):  # a struct, since there are some fifteen 
         else:
             self.log(record)
 
-    def acknowledge(self, to: ProcessId, name: Name) -> None:
-        """Acknowledge a commit, when it is on disk."""
+    def acknowledge(self, to: ProcessId, name: Name, *, again: bool = False) -> None:
+        """Acknowledge a commit, when it is on disk; at once if it was told again."""
         if self.has_timers:
-            self.journal.acknowledge(to, name, self.out)
+            self.journal.acknowledge(to, name, self.out, again=again)
         else:
             self.out.send(to, Acknowledge(self.clock, name))
 
