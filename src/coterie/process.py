@@ -212,6 +212,9 @@ class Phase(enum.IntEnum):
     INSIDE = 2
 
 
+_IDLE, _WAITING, _INSIDE = Phase  # found faster than the attributes of a class: users look often
+
+
 class Mutex(Process[MessageT]):
     """A process of a mutual exclusion algorithm. It tells `Entered` once per `acquire`."""
 
@@ -261,21 +264,21 @@ class MutexUser(User):
 
     def calls(self) -> tuple[str, ...]:
         """Acquire when idle (while entries are left), release when inside."""
-        if self.phase is Phase.INSIDE:
+        if self.phase is _INSIDE:
             return ("release",)
-        if self.phase is Phase.IDLE and self.entries != 0:
+        if self.phase is _IDLE and self.entries != 0:
             return ("acquire",)
         return ()
 
     def call(self, name: str, process: Mutex[Any], out: Outbox[Any]) -> None:
         """Acquire or release, if the phase allows it."""
-        if name == "acquire" and self.phase is Phase.IDLE and self.entries != 0:
-            self.phase = Phase.WAITING
+        if name == "acquire" and self.phase is _IDLE and self.entries != 0:
+            self.phase = _WAITING
             if self.entries is not None:
                 self.entries -= 1
             process.acquire(out)
-        elif name == "release" and self.phase is Phase.INSIDE:
-            self.phase = Phase.IDLE
+        elif name == "release" and self.phase is _INSIDE:
+            self.phase = _IDLE
             process.release(out)
         else:
             raise MisuseError(
@@ -286,12 +289,12 @@ class MutexUser(User):
     def hear(self, event: Event) -> None:
         """Entering ends the wait; a user that does not wait never enters."""
         if isinstance(event, Entered):
-            if self.phase is not Phase.WAITING:
+            if self.phase is not _WAITING:
                 raise ProtocolError(
                     f"Entered was told to a user that is not waiting but {self.phase.name.lower()}:"
                     " tell it once for each acquire"
                 )
-            self.phase = Phase.INSIDE
+            self.phase = _INSIDE
         else:
             _require_event(event)
 

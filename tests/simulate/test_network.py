@@ -52,11 +52,13 @@ def test_a_message_to_many_arrives_as_one_sent_to_each_in_turn(
     latency: Latency, fifo: bool
 ) -> None:
     network, receivers = Network(latency), [3, 1, 3, 4]
-    many = Links(network, fifo, Random(1), Random(2))
-    each = Links(network, fifo, Random(1), Random(2))
+    many, mailed, each = (Links(network, fifo, Random(1), Random(2)) for _ in range(3))
     for now in (0.0, 0.25, 3.0):
         alone = [each.arrivals(2, receiver, now) for receiver in receivers]
-        assert [[time] for time in many.times(2, receivers, now)] == alone
+        times = many.times(2, receivers, now)
+        assert [[time] for time in times] == alone
+        letters = [(time, 2, to, "hello") for time, to in zip(times, receivers, strict=True)]
+        assert mailed.mail(2, receivers, "hello", now) == letters
 
 
 def test_a_matrix_gives_the_delay_from_region_to_region() -> None:

@@ -190,7 +190,7 @@ class Delays:
 
     def asked(self, process: ProcessId, section: Section) -> None:
         """Take note of a request, before the section does."""
-        self._alone = process if section.idle else None
+        self._alone = None if section.waiting or section.inside else process
         self.entries.setdefault(process, 0)
         self._requests += 1
         self._numbers[process] = self._requests

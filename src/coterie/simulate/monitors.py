@@ -76,7 +76,10 @@ class Section:
     def entered(self, process: ProcessId, time: float) -> None:
         """Let the user in; safety: no other may be there."""
         del self.waiting[process]
-        self._enter(process, time)
+        if self.inside:
+            self._enter(process, time)
+        else:
+            self.inside[process] = time
 
     def left(self, process: ProcessId) -> None:
         """Let the user out."""
@@ -104,7 +107,7 @@ class Section:
         return inside
 
     def _enter(self, process: ProcessId, time: float) -> None:
-        others = [other for other in self.inside if self._holds(other)] if self.inside else []
+        others = [other for other in self.inside if self._holds(other)]
         self.inside[process] = time
         if others:
             raise ViolationError(

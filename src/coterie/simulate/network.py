@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coterie.errors import ConfigError, UsageError
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
     Sampler: TypeAlias = Callable[[ProcessId, ProcessId], float]
     Timetable: TypeAlias = Callable[[ProcessId, Sequence[ProcessId], float], list[float]]
+    # Sender, receivers, message, now; and for each receiver time, sender, receiver, message.
+    Mailer: TypeAlias = Callable[
+        [ProcessId, Sequence[ProcessId], Any, float], list[tuple[float, ProcessId, ProcessId, Any]]
+    ]
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,20 @@ class Uniform:
         """Return the function that draws when a message to many arrives, without a call for each."""
         low, width, draw = self.low, self.high - self.low, random.random
         return lambda sender, receivers, now: [now + (low + width * draw()) for _ in receivers]
+
+    def mailer(self, random: Random) -> Mailer:
+        """Return the function that puts a time on a message to many, in the fewest steps."""
+        low, width, draw = self.low, self.high - self.low, random.random
+
+        def mail(
+            sender: ProcessId, receivers: Sequence[ProcessId], message: Any, now: float
+        ) -> list[tuple[float, ProcessId, ProcessId, Any]]:
+            letters = []
+            for to in receivers:  # faster than a comprehension, which has a frame of its own
+                letters.append((now + (low + width * draw()), sender, to, message))  # noqa: PERF401
+            return letters
+
+        return mail
 
 
 @dataclass(frozen=True)
@@ -190,6 +209,7 @@ class Links:
         self.ordered = fifo and not is_fixed(network.latency)
         self._last: dict[tuple[ProcessId, ProcessId], float] = {}  # latest arrival, links used only
         self.times = self._choose_timetable(network.latency, latencies)
+        self.mail = self._choose_mailer(network.latency, latencies)
         self._chance = chances.random
         self._cuts: list[dict[ProcessId, int]] = []
 
@@ -197,9 +217,9 @@ class Links:
         """Draw when the message sent now arrives: once, never, or twice."""
         if self._losses and any(self._chance() < loss for loss in self._losses):
             return []
-        times = [self._arrival(sender, receiver, now)]
+        times = [self.arrival(sender, receiver, now)]
         if self._duplication and self._chance() < self._duplication:
-            times.append(self._arrival(sender, receiver, now))
+            times.append(self.arrival(sender, receiver, now))
         return times
 
     def _choose_timetable(self, latency: Latency, latencies: Random) -> Timetable:
@@ -207,14 +227,30 @@ class Links:
 
         It is for messages of which none is lost or doubled.
         """
-        delay, arrival = self._delay, self._arrival
+        delay, arrival = self._delay, self.arrival
         if self.ordered:
             return lambda sender, receivers, now: [arrival(sender, to, now) for to in receivers]
         if isinstance(latency, Constant | Uniform):
             return latency.timetable(latencies)
         return lambda sender, receivers, now: [now + delay(sender, to) for to in receivers]
 
-    def _arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
+    def _choose_mailer(self, latency: Latency, latencies: Random) -> Mailer:
+        """Return the function that does the same and makes the letters."""
+        if isinstance(latency, Uniform) and not self.ordered:
+            return latency.mailer(latencies)
+        times = self.times
+        return lambda sender, receivers, message, now: list(
+            zip(
+                times(sender, receivers, now),
+                repeat(sender),
+                receivers,
+                repeat(message),
+                strict=False,
+            )
+        )
+
+    def arrival(self, sender: ProcessId, receiver: ProcessId, now: float) -> float:
+        """Draw when a message arrives that is neither lost nor doubled."""
         time = now + self._delay(sender, receiver)
         if self.ordered:
             link = sender, receiver

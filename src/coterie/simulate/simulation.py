@@ -200,7 +200,8 @@ class Simulation:
         self._observer.left(self._engine.now, process)
         self._engine.call(process, "release")
         self._workload.left(self, process)
-        self._ask_if_possible(process)
+        if process not in self._observer.section.waiting:
+            self._ask_if_possible(process)
 
     def entries(self, process: ProcessId) -> int:
         """Count how often its user has entered."""
@@ -208,7 +209,7 @@ class Simulation:
 
     def after(self, delay: float, action: Action, of: ProcessId | None = None) -> None:
         """Act later; what the user `of` a process is to do dies with the memory of its process."""
-        if of is not None:
+        if of in self._engine.initial:
             action = partial(self._act_as, of, self._engine.lives.get(of), action)
         self._engine.after(delay, action)
 

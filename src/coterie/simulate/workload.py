@@ -73,7 +73,7 @@ class Workload:
     def told(self, world: World, process: ProcessId, event: Event) -> None:
         """Hear what a process tells its user; one that entered leaves in due time."""
         if isinstance(event, Entered):
-            stay = _draw(self.hold, world, process)
+            stay = _draw(self.hold, world, process) if self.hold else 0.0
             world.after(stay, partial(world.leave, process), of=process)
 
     def left(self, world: World, process: ProcessId) -> None:
@@ -180,7 +180,7 @@ class Closed(Workload):
         """Let it ask again until it has had its share."""
         if world.entries(process) >= self.entries_per_process:
             return
-        thinking = _draw(self.think, world, process)
+        thinking = _draw(self.think, world, process) if self.think else 0.0
         if thinking:
             world.after(thinking, partial(world.ask, process))
         else:

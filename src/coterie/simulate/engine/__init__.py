@@ -103,7 +103,7 @@ class Engine:
         self._detector = Detector()
         self._detection = detection
         self._faults = faults
-        self._initial = _initial(self.seats, faults)
+        self.initial = _initial(self.seats, faults)  # of those that may forget
         bounds = [bound for process in processes if (bound := process.delay_max()) is not None]
         self._delay_max = min(bounds, default=None)
 
@@ -112,7 +112,7 @@ class Engine:
         # A process that does not exist has the number 0, is beyond the list, or, counted from its end,
         # in its second half: so to notice one costs nothing.
         self._receivers: list[Receiver] = [_receive_nothing] * (2 * self.size + 1)
-        self._forward: Forwarder = self._post_each
+        self._forward: Forwarder | None = None  # None: each message needs a time, no more
         self._choose_paths()
 
     @property
@@ -159,12 +159,14 @@ class Engine:
         """Let a user make a call."""
         if self._observer.trace is not None:
             self._observer.record(trace.Called(self.now, process, name))
-        self._turn_to(process)
+        out, seat = self._out, self.seats[process]
+        out.me = process
+        out.now = self.clock(process) if self._clocks else self.now
         try:
-            self.seats[process].call(name, self._out)
+            seat.user.call(name, seat.process, out)
         except Exception as error:
             raise self._raised(error, process, name) from error
-        self._carry_out(process)
+        self._carry_out(process, name)
 
     def after(self, delay: float, action: Action) -> None:
         """Act later; the run goes on until then."""
@@ -208,7 +210,7 @@ class Engine:
                     raise self._failed(error, sender, to, message) from error
                 if out.used:
                     schedule.head = head
-                    self._finish(to)
+                    self._carry_out(to)
                 continue
             schedule.head = head
             if sender == BACKGROUND or time > end:
@@ -240,7 +242,7 @@ class Engine:
             except Exception as error:
                 raise self._failed(error, sender, to, message) from error
             if out.used:
-                self._finish(to)
+                self._carry_out(to)
 
     def _failed(
         self, error: Exception, sender: ProcessId, to: ProcessId, message: Any
@@ -275,18 +277,18 @@ class Engine:
         elif self._constant is not None:
             self._forward = partial(self._send_as_one, self._constant)
         else:
-            self._forward = self._launch
+            self._forward = None
 
     # Steps of a process, and what comes of them
 
     def _step(self, process: ProcessId, doing: str, handler: Handler) -> None:
-        """Let a seat take a step, and carry out what it wishes."""
+        """Let a process take a step, and carry out what it wishes."""
         self._turn_to(process)
         try:
             handler(self._out)
         except Exception as error:
             raise self._raised(error, process, doing) from error
-        self._carry_out(process)
+        self._carry_out(process, doing)
 
     def _turn_to(self, process: ProcessId) -> None:
         self._out.me = process
@@ -297,16 +299,7 @@ class Engine:
         self._out.incarnation = self.lives.get(process, 0)
         self._out.saved = self._storage.get(process, b"")
         self._out.log = self._logs.get(process, ())
-        self._step(process, "start", self.seats[process].start)
-
-    def _finish(self, process: ProcessId) -> None:
-        """End a step that a process took without its seat, and carry out what it wishes."""
-        if self._out.beyond:
-            try:
-                self.seats[process].settle(self._out)
-            except Exception as error:
-                raise self._raised(error, process, "the end of a step") from error
-        self._carry_out(process)
+        self._step(process, "start", self.seats[process].process.start)
 
     def _receive_with_care(self, sender: ProcessId, message: Any, out: Outbox[Any]) -> None:
         """Take a message where something stands in the way, or an observer looks on."""
@@ -326,8 +319,14 @@ class Engine:
         self._observer.delivered(self.now, sender, receiver, message)
         return message[1]
 
-    def _carry_out(self, process: ProcessId) -> None:
+    def _carry_out(self, process: ProcessId, doing: str = "the end of a step") -> None:
+        """End the step of a process, and carry out what it wishes."""
         out = self._out
+        if out.beyond:
+            try:
+                self.seats[process].settle(out)
+            except Exception as error:
+                raise self._raised(error, process, doing) from error
         out.used = False
         if out.durable:
             self._store(process)
@@ -373,14 +372,21 @@ class Engine:
                 return
 
     def _transmit(self, sender: ProcessId) -> None:
-        observer, groups = self._observer, self._out.groups
+        observer, groups, forward = self._observer, self._out.groups, self._forward
         for receivers, message in groups:
             count = len(receivers)
             observer.sent[sender] += count
             observer.kinds[type(message)] += count
             if observer.bytes is not None:
                 observer.bytes += count * len(encode(message))
-            self._forward(sender, receivers, message)
+            if forward is not None:
+                forward(sender, receivers, message)
+            elif count > 1:
+                self._schedule.add_many(self._links.mail(sender, receivers, message, self.now))
+            else:
+                to = receivers[0]
+                time = self._links.arrival(sender, to, self.now)
+                self._schedule.add((time, sender, to, message))
         groups.clear()
 
     def _send_as_one(
@@ -391,15 +397,6 @@ class Engine:
             self._schedule.add((self.now + delay, sender, receivers[0], message))
         else:
             self.after(delay, partial(self._deliver_to_all, sender, receivers, message))
-
-    def _launch(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
-        """Send where a time drawn for each message is all there is to it."""
-        times = self._links.times(sender, receivers, self.now)
-        if len(receivers) == 1:
-            self._schedule.add((times[0], sender, receivers[0], message))
-        else:
-            letters = zip(times, repeat(sender), receivers, repeat(message), strict=False)
-            self._schedule.add_many(list(letters))
 
     def _dispatch(self, sender: ProcessId, receivers: Sequence[ProcessId], message: Any) -> None:
         """Send over links that deliver each message once, but are watched or have a bound."""
@@ -471,7 +468,7 @@ class Engine:
             return
         del self._timers[process][name]
         self._observer.record(trace.Rang(self.now, process, name))
-        self._step(process, f"timer {name}", partial(self.seats[process].ring, name))
+        self._step(process, f"timer {name}", partial(self.seats[process].process.ring, name))
 
     def _watch(self, process: ProcessId) -> None:
         watches, self._out.watches = self._out.watches, []
@@ -490,7 +487,8 @@ class Engine:
             self.held[process].append(partial(self._notice, process, peer, life))
         elif self._detector.take(process, peer, life):
             self._observer.record(trace.Noticed(self.now, process, peer))
-            self._step(process, f"the crash of {peer}", partial(self.seats[process].down, peer))
+            down = self.seats[process].process.down
+            self._step(process, f"the crash of {peer}", partial(down, peer))
 
     def _tell(self, process: ProcessId) -> None:
         events, self._out.events = self._out.events, []
@@ -546,7 +544,7 @@ class Engine:
         for watcher in self._detector.watchers(process):
             self._notice(watcher, process, life)
         codec = SeatCodec(self.seats[process])
-        self.seats[process] = codec.restore(self._initial[process])
+        self.seats[process] = codec.restore(self.initial[process])
         was_inside = self._observer.section.forgot(process)
         self._start(process)
         self._wake(process, was_inside)
@@ -569,7 +567,7 @@ class Engine:
     def _catch_up(self, process: ProcessId) -> None:
         held = self.held.pop(process)
         for sender, message in self._mail.pop(process, []):
-            receive = self.seats[process].receive
+            receive = self.seats[process].process.receive
             opened = self._open(sender, process, message)
             self._step(process, f"a message from {sender}", partial(receive, sender, opened))
         for action in held:

@@ -7,6 +7,7 @@ commits, as with strict two-phase locking, that order is the proof.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,7 @@ from coterie.transactions.serializability.columns import (
     read_columns,
 )
 from coterie.transactions.serializability.dependencies import serial_order
+from coterie.transactions.serializability.layout import read_layout
 from coterie.transactions.serializability.report import Report
 
 if TYPE_CHECKING:
@@ -34,12 +36,16 @@ class Seen(NamedTuple):
 
 def certify(content: bytes) -> Report | None:
     """Judge a history in JSON lines; None if it is not serializable or not of the plain kind."""
-    try:
-        columns = read_columns(content)
-        own, finals = _own_writes(columns)
-        counted, seen = _counted(columns, own, _sources(columns, own, finals))
-    except UnusualError:
-        return None
+    for read in (read_layout, read_columns):
+        with suppress(UnusualError):
+            return _judge(read(content))
+    return None
+
+
+def _judge(columns: Columns) -> Report | None:
+    """Judge a history; None if it is not serializable. Raise if that is not sure."""
+    own, finals = _own_writes(columns)
+    counted, seen = _counted(columns, own, _sources(columns, own, finals))
     order = np.flatnonzero(counted)
     order = order[np.argsort(columns.ends[order])]
     edges = _dependencies(columns, finals[counted[columns.owners[finals]]], seen, order)

@@ -83,7 +83,7 @@ def check(
 def check_lines(content: bytes, *, real_time: bool = False, sessions: bool = False) -> Report:
     """Judge a history in JSON lines as `check` does; raise `UsageError` with the line that is wrong.
 
-    A long one is first tried in columns, which finds out in a fifth of the time that all is well.
+    A long one is first tried in columns, which finds out in a fraction of the time that all is well.
     """
     if len(content) >= LONG and not real_time and not sessions and find_spec("numpy") is not None:
         from coterie.transactions.serializability.certificate import (  # noqa: PLC0415 - numpy

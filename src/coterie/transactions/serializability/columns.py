@@ -30,8 +30,8 @@ NO_VERSION = -1
 RANKS_MAX = 1 << 31  # so that a key and a rank fit into one number
 PIECE = 1 << 15  # bytes that are read at once: what becomes of them stays in the cache
 
-encode = msgspec.msgpack.Encoder(order="sorted").encode
-NULL = encode(None)
+encode = msgspec.json.Encoder(order="sorted").encode
+NULL = b"null"
 
 
 class Line(msgspec.Struct, gc=False):
@@ -47,7 +47,7 @@ class Line(msgspec.Struct, gc=False):
 class Columns(NamedTuple):
     """Transactions, numbered as they began, and their reads and writes, in the order of lines."""
 
-    names: list[Name]  # of transactions
+    names: Sequence[Name]  # of transactions
     ends: Numbers  # by transaction: its last line
     committed: Flags  # by transaction
     aborted: Flags  # by transaction
@@ -55,7 +55,7 @@ class Columns(NamedTuple):
     keys: Numbers  # by access: the number of its key
     writes: Flags  # by access
     versions: Numbers  # by access, in the order of the versions, or NO_VERSION
-    values: list[bytes]  # by access: equal ones are equal, but others may be, as are 1 and 1.0
+    values: list[bytes]  # by access, in JSON: equal ones are equal, but others may be, as 1 and 1.0
 
 
 class UnusualError(Exception):
@@ -79,30 +79,57 @@ def read_columns(content: bytes) -> Columns:
         pieces = [reader.read(piece) for piece in _pieces(content)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, TypeError):
         raise UnusualError from None
-    tables = [piece.versions for piece in pieces if len(piece.versions)]
-    if not pieces or len({table.shape[1] for table in tables}) > 1:
+    if not pieces:
         raise UnusualError
     codes, owners, keys, stated = (
         np.concatenate(column) for column in list(zip(*pieces, strict=True))[:4]
     )
-    versions = np.full(len(keys), NO_VERSION)
-    if tables:
-        versions[stated] = _merged(np.concatenate(tables))
+    return make_columns(
+        names=list(reader.transactions),
+        codes=codes,
+        owners=owners,
+        keys=keys,
+        stated=stated,
+        versions=[piece.versions for piece in pieces if len(piece.versions)],
+        values=reader.values,
+    )
+
+
+def make_columns(
+    *,
+    names: Sequence[Name],
+    codes: Numbers,
+    owners: Numbers,
+    keys: Numbers,
+    stated: Flags,
+    versions: list[Numbers],
+    values: list[bytes],
+) -> Columns:
+    """Make columns of what was read; raise `UnusualError` if something is.
+
+    Codes and owners are by line, keys, values and whether there is a version by access; versions are
+    those that are stated, in rows, and in several tables.
+    """
+    if len({table.shape[1] for table in versions}) > 1:
+        raise UnusualError
+    ranks = np.full(len(keys), NO_VERSION)
+    if versions:
+        ranks[stated] = _merged(np.concatenate(versions))
     accesses = np.flatnonzero((codes == READ) | (codes == WRITE))
     writes = codes[accesses] == WRITE
-    if (versions[writes] == NO_VERSION).any():
+    if (ranks[writes] == NO_VERSION).any():
         raise UnusualError
-    ends = _ends(codes, owners, len(reader.transactions))
+    ends = _ends(codes, owners, len(names))
     return Columns(
-        names=list(reader.transactions),
+        names=names,
         ends=ends,
         committed=codes[ends] == COMMIT,
         aborted=codes[ends] == ABORT,
         owners=owners[accesses],
         keys=keys,
         writes=writes,
-        versions=versions,
-        values=reader.values,
+        versions=ranks,
+        values=values,
     )
 
 
@@ -179,8 +206,8 @@ def _table(versions: list[Any]) -> Numbers:
         columns = [_numbers_of(column) for column in zip(*versions, strict=True)]
     except ValueError:
         raise UnusualError from None
-    if not columns:
-        raise UnusualError
+    if len(columns) <= 1:
+        raise UnusualError  # one number in a list is another version than the number
     return np.stack(columns, axis=1)
 
 
