@@ -40,6 +40,14 @@ def draw(dice: Random) -> Program:
     return program(" ".join(parts))
 
 
+def draw_updates(dice: Random) -> Program:
+    """Draw one that updates a key or two of few, or one that reads them, which is in the way."""
+    keys = dice.sample(KEYS[:4], dice.randint(1, 2))
+    if dice.random() < 0.4:
+        return program(" ".join(f"r({key})" for key in (*keys, *keys)))
+    return program(" ".join(f"u({key})" for key in keys) + "".join(f" w({key})" for key in keys))
+
+
 def random_trouble(dice: Random, sites: int) -> list[Fault]:
     """Draw crashes in the middle of what a site sends, restarts, pauses, cuts and losses."""
     faults: list[Fault] = []
@@ -69,11 +77,12 @@ def site_storm(
     transactions: int = 6,
     trouble: bool = True,
     kind: type[BusySite] = BusySite,
+    drawn: Callable[[Random], Program] = draw,
 ) -> Outcome:
     """Run a few clients of each site, in trouble for a while, and then until all is settled."""
     dice = Random(seed)
     programs = [
-        [[draw(dice) for _ in range(transactions)] for _ in range(clients)] for _ in range(sites)
+        [[drawn(dice) for _ in range(transactions)] for _ in range(clients)] for _ in range(sites)
     ]
     settings = {**PATIENCE, "think": dice.choice((0.0, 0.5))}
     built = build_sites(build, programs, left=transactions, kind=kind, **settings)

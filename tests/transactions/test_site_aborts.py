@@ -9,13 +9,17 @@ import pytest
 from coterie.transactions.history import Outcome
 from coterie.transactions.site.course import Course
 from coterie.transactions.trials.clients import BusySite
-from tests.transactions.site_storms import judge, named_storm
+from tests.transactions.site_storms import draw, draw_updates, judge, named_storm
 from tests.transactions.test_two_phase_commit import SCHEMES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
     from coterie.process import Outbox
     from coterie.transactions.schemes.scheduler import Name
     from coterie.transactions.site.messages import Message
+    from coterie.transactions.trials.trial import Program
 
 FICKLE = "fickle "
 
@@ -46,11 +50,18 @@ class Fickle(BusySite):
                 self._rest(client, out)
 
 
-def storms(name: str, variant: str | None) -> int:
+def storms(
+    name: str,
+    variant: str | None,
+    seeds: int = 6,
+    *,
+    kind: type[Fickle] = Fickle,
+    drawn: Callable[[Random], Program] = draw,
+) -> int:
     """Count what was called off in a few storms; nobody has ever seen any of it."""
     called_off = 0
-    for seed in range(6):
-        outcome = named_storm(name, variant, 3, seed, kind=Fickle)
+    for seed in range(seeds):
+        outcome = named_storm(name, variant, 3, seed, kind=kind, drawn=drawn)
         judge(outcome)
         assert outcome.commits
         assert outcome.history is not None
@@ -66,6 +77,12 @@ def storms(name: str, variant: str | None) -> int:
 @pytest.mark.parametrize(("name", "variant"), SCHEMES)
 def test_what_was_called_off_has_not_happened_anywhere(name: str, variant: str | None) -> None:
     assert storms(name, variant)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["detection", "wait-die", "wound-wait"])
+def test_updates_that_wait_for_readers_can_be_called_off(variant: str) -> None:
+    assert storms("two-phase-locking", variant, drawn=draw_updates)
 
 
 def test_what_another_site_decides_about_must_not_be_called_off(

@@ -11,11 +11,12 @@ from coterie.transactions.catalogue import scheme
 from coterie.transactions.schemes.scheduler import Accepted, Committed, Found, Listed, Refused
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.site import course
-from coterie.transactions.site.coordinator import Coordinator
+from coterie.transactions.site.coordinator import CALLED_OFF, Coordinator
 from coterie.transactions.site.course import Visit
 from coterie.transactions.site.messages import (
     Ask,
     Decide,
+    Pending,
     Prepare,
     Read,
     Reply,
@@ -28,6 +29,8 @@ from tests.transactions.broken_sites import broken_sites
 from tests.transactions.site_world import World, key_at, world
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import msgspec
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
@@ -106,36 +109,91 @@ def test_a_transaction_sees_what_it_has_written_and_what_is_held_back() -> None:
     assert [(item.key, item.value) for item in listed.items] == [(B, b"2")]
 
 
-def test_the_only_site_is_asked_to_write_before_it_is_asked_to_decide() -> None:
-    """A commit that another site decides about cannot be called off; one that waits for a lock can."""
-    sites = world(sites=3)
+def waiting_commit(sites: World) -> tuple[str, str, int]:
+    """Ask the only site to commit while a reader there is in the way of a write."""
     reader = sites.call(2, "begin").name
     sites.call(2, "read", reader, B2)
     name = updated(sites, {B: b"1", B2: b"2"})
     begin = len(sites.sent)
     sites.call(1, "commit", name)
+    return name, reader, begin
+
+
+def test_the_only_site_writes_and_decides_at_once() -> None:
+    sites = world(sites=3)
+    name = updated(sites, {B: b"1", B2: b"2"})
+    begin = len(sites.sent)
+    sites.call(1, "commit", name)
     sites.run()
-    assert kinds(sites, begin) == [Ask]
+    assert kinds(sites, begin) == [Prepare, Decide]
+    assert isinstance(sites.answer(name), Committed)
+    assert (sites.value(3, B), sites.value(3, B2)) == (b"1", b"2")
+
+
+def called_off(kind: type[Site] = Site) -> None:
+    """Call a commit off when the only site has said that it waits; what it was asked comes again."""
+    sites = world(sites=3, kind=kind)
+    name, reader, begin = waiting_commit(sites)
+    [again] = sites.mail[1, 2]
+    sites.run()
+    assert kinds(sites, begin) == [Prepare, Pending]
     assert sites.site(1).is_waiting(name)
+    sites.call(2, "commit", reader)
+    sites.mail[1, 2] = [again]
+    sites.deliver(1, 2)
     assert sites.call(1, "abort", name) is True
+    sites.settle()
+    assert (sites.value(3, B), sites.value(3, B2)) == (None, None)
+
+
+def test_a_commit_can_be_called_off_while_the_only_site_waits_for_a_lock() -> None:
+    """A commit that another site decides about cannot be; one that waits for a lock can."""
+    called_off()
+
+
+def called_off_early(kind: type[Site] = Site) -> None:
+    """Call a commit off before the only site has said that it waits."""
+    sites = world(sites=3, kind=kind)
+    name, reader, _ = waiting_commit(sites)
+    assert sites.call(1, "abort", name) is False, "that site may have decided"
     sites.run()
+    assert isinstance(refused := sites.answer(name), Refused)
+    assert refused.rule == CALLED_OFF
     sites.call(2, "commit", reader)
     sites.settle()
     assert (sites.value(3, B), sites.value(3, B2)) == (None, None)
 
 
-def test_the_only_site_decides_when_the_lock_is_free() -> None:
+def test_a_commit_that_was_called_off_ends_when_the_only_site_has_to_wait() -> None:
+    called_off_early()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_only_site_decides_when_the_lock_is_free(*, lost: bool) -> None:
     sites = world(sites=3)
-    reader = sites.call(2, "begin").name
-    sites.call(2, "read", reader, B2)
-    name = updated(sites, {B: b"1", B2: b"2"})
-    begin = len(sites.sent)
-    sites.call(1, "commit", name)
+    name, reader, begin = waiting_commit(sites)
+    sites.deliver(1, 2)
+    if lost:
+        sites.lose(2, 1)
     sites.run()
     sites.call(2, "commit", reader)
     sites.run()
-    assert kinds(sites, begin)[:4] == [Ask, Reply, Prepare, Decide]
+    assert kinds(sites, begin)[:5] == [Prepare, Pending, Reply, Prepare, Decide]
     assert isinstance(sites.answer(name), Committed)
+    assert (sites.value(3, B), sites.value(3, B2)) == (b"1", b"2")
+
+
+def test_what_the_only_site_has_said_is_said_again_to_a_coordinator_that_has_heard_nothing() -> (
+    None
+):
+    sites = world(sites=3)
+    name, reader, _ = waiting_commit(sites)
+    sites.deliver(1, 2)
+    sites.call(2, "commit", reader)
+    sites.lose(2, 1)
+    sites.settle()
+    assert isinstance(sites.answer(name), Committed)
+    assert (sites.value(3, B), sites.value(3, B2)) == (b"1", b"2")
 
 
 def test_a_vote_waits_for_the_lock_of_a_write() -> None:
@@ -252,13 +310,13 @@ MUTANTS: dict[str, tuple[type[msgspec.Struct], str, str]] = {
     ),
     "a site carries out the first of the requests that came together": (
         Resource,
-        "if part.queue or part.sites:",
-        "if part.sites:",
+        "if part.queue:",
+        "if part.queue == [None]:",
     ),
     "a site votes before it has written": (
         Resource,
-        "part.count, part.queue = message.count, list(message.writes)",
-        "part.count = message.count",
+        "part.count, part.queue = message.count, [*message.writes, None]",
+        "part.count, part.queue = message.count, [None]",
     ),
 }
 
@@ -275,6 +333,39 @@ def notice(kind: type[Site]) -> None:
         sites.settle()
         assert isinstance(sites.answer(name), Committed)
         assert [sites.value(3, key) for key in (A, B, B2)] == [b"1"] * 3
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new", "notice"),
+    [
+        (
+            Resource,
+            "            self._repeat(part, sender, step)\n        elif not part",
+            (
+                "            part.sites, part.queue = message.sites, [None]\n"
+                "            answers = []\n"
+                "            self._go_on(part, answers, step)\n"
+                "            self.pass_on(answers, step)\n"
+                "        elif not part"
+            ),
+            called_off,
+        ),
+        (
+            Resource,
+            "if len(part.sites) == 1:\n            part.sites",
+            "if False:\n            part.sites",
+            called_off,
+        ),
+        (Coordinator, "            course.is_unwanted = True\n", "", called_off_early),
+    ],
+    ids=["a copy of a prepare commits", "the only site waits to decide", "it is not called off"],
+)
+def test_a_broken_line_of_what_can_be_called_off_is_noticed(
+    part: type[msgspec.Struct], old: str, new: str, notice: Callable[[type[Site]], None]
+) -> None:
+    kind = broken_sites(part, old, new).site
+    with pytest.raises(AssertionError):
+        notice(kind)
 
 
 @pytest.mark.slow
@@ -295,8 +386,8 @@ def test_a_write_that_is_held_back_is_counted() -> None:
     assert visit.holds(Write("x", b"1"))
     assert visit.count == 2
     assert not visit.holds(Write("y", b"1"))
-    assert visit.release().value == b"1"
-    assert (visit.count, visit.held) == (1, [])
+    visit.release()
+    assert (visit.count, visit.held, visit.request) == (2, [], Write("x", b"1"))
 
 
 @pytest.mark.parametrize("scheme_name", BY_STAMPS)

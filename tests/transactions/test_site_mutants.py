@@ -169,8 +169,8 @@ MUTANTS = {
     ),
     "a commit is acknowledged before what is overdue is written": Mutant(
         Journal,
-        "if again or out.durable or not self.overdue:",
-        "if True: self._pay(out)\n        if False:",
+        "        self._write_overdue(out)\n        self._pay(out)\n",
+        "        self._pay(out)\n",
         crashes,
     ),
     "unknown means committed": Mutant(
@@ -187,7 +187,7 @@ MUTANTS = {
     ),
     "a decision is carried out twice": Mutant(
         Resource,
-        "        if name in step.journal.ready:\n            self._settle_doubt",
+        "        if is_news:\n            self._settle_doubt",
         "        if True:\n            self._settle_doubt",
         duplicates,
     ),

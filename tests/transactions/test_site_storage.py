@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.clocks import Stamp
-from coterie.process import Outbox, Payload, Process
+from coterie.process import Outbox, Payload, Process, encode
 from coterie.simulate import Crash, Fault, Restart, Simulation
 from coterie.transactions.schemes.scheduler import Item
 from coterie.transactions.site import journal
-from coterie.transactions.site.records import AnyRecord, Reserved, Wrote, recall, written
+from coterie.transactions.site.records import AnyRecord, Reserved, Wrote, recall
 from tests.transactions.site_world import key_at, world
 
 if TYPE_CHECKING:
@@ -106,6 +106,6 @@ def test_the_newest_version_survives_whatever_the_order_of_the_records() -> None
         Wrote("20.1", Stamp(20, 1), {"x": b"20"}),
         Wrote("10.1", Stamp(10, 1), {"x": b"10", "y": None}),
     ]
-    past = recall(b"", map(written, records))
+    past = recall(b"", map(encode, records))
     assert past.items == {"x": Item(b"20", Stamp(20, 1)), "y": Item(None, Stamp(10, 1))}
     assert past.time == 1000

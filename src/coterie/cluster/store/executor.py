@@ -78,6 +78,8 @@ class SiteExecutor:
 
     def write(self, name: Name, key: str, value: Value) -> Soon[Any]:
         """Set a key when the transaction commits; None deletes it."""
+        if not self.node.has_ended and self.node.site.hold(name, key, value):
+            return None  # it rests on nothing that has yet to reach the disk, so nothing waits for that
         return self._ask(name, partial(self.node.site.write, name, key, value))
 
     def validate(self, name: Name) -> Soon[Any]:

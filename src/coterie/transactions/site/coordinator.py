@@ -33,7 +33,6 @@ from coterie.transactions.site.course import (
 )
 from coterie.transactions.site.events import Doubted
 from coterie.transactions.site.messages import (
-    Acknowledge,
     Ask,
     Decide,
     More,
@@ -56,17 +55,24 @@ from coterie.transactions.site.step import RINGS_MAX
 if TYPE_CHECKING:
     from coterie.clocks import LogicalTime, Stamp
     from coterie.process import ProcessId
-    from coterie.transactions.schemes.scheduler import Declaration, Number, Value
+    from coterie.transactions.schemes.scheduler import Declaration, Number, Scheduler, Value
     from coterie.transactions.schemes.span import Span
     from coterie.transactions.site.step import Step
 
 UNREACHABLE = "a site does not answer"
+CALLED_OFF = "its user has called it off"
 
 
 class Coordinator(msgspec.Struct, array_like=True):
     """Passes on the requests of its users and their answers, and runs their commits over all sites."""
 
     courses: dict[Name, Course] = {}  # of transactions of users here, until they have ended
+    unacknowledged: list[Name] = []  # commits that were so when the timer rang last
+
+    def start(self, step: Step) -> None:
+        """Tell all decisions again: what has come of them before a crash is not known."""
+        self.unacknowledged = list(step.journal.decided)
+        self._repeat_decisions(step)
 
     # The user's verbs; the answers are told
 
@@ -95,21 +101,35 @@ class Coordinator(msgspec.Struct, array_like=True):
     def read(self, name: Name, key: str, step: Step, *, update: bool) -> None:
         """Read a key; the answer is `Found`."""
         request = Read(key, update)
-        self._ask(self._permit(name, request, step), [site_of(key, step.sites)], request, step)
+        course = self._permit(name, request, step.scheduler)
+        self._ask(course, [site_of(key, step.sites)], request, step)
 
     def scan(self, name: Name, span: Span, limit: int | None, step: Step) -> None:
         """Read the keys of a span, or the first few of them; the answer is `Listed`."""
         request = Scan(span, limit)
-        self._ask(self._permit(name, request, step), sites_of(span, step.sites), request, step)
+        course = self._permit(name, request, step.scheduler)
+        self._ask(course, sites_of(span, step.sites), request, step)
 
     def write(self, name: Name, key: str, value: Value, step: Step) -> None:
         """Set a key when the transaction commits; the answer is `Accepted`."""
-        site, request = site_of(key, step.sites), Write(key, value)
-        course = self._permit(name, request, step)
-        if step.scheduler.write_may_wait and course.holds(request, site):
+        if self.hold(name, key, value, step.scheduler, step.sites):
             step.answer(Accepted(name))
-        else:
-            self._ask(course, [site], request, step)
+            return
+        request = Write(key, value)
+        course = self._permit(name, request, step.scheduler)
+        self._ask(course, [site_of(key, step.sites)], request, step)
+
+    def hold(self, name: Name, key: str, value: Value, scheduler: Scheduler, sites: int) -> bool:
+        """Hold a write back, and return True; False if it has to be sent."""
+        course = self.courses.get(name)
+        if course is None or not scheduler.write_may_wait:
+            return False
+        visit = course.find(site_of(key, sites))
+        if visit is None or not visit.updated:
+            return False
+        request = Write(key, value)
+        self._permit(name, request, scheduler)
+        return visit.holds(request)
 
     def validate(self, name: Name, step: Step) -> None:
         """Make sure that what was read was there at one time; the answer is `Accepted`."""
@@ -124,13 +144,6 @@ class Coordinator(msgspec.Struct, array_like=True):
         course = self._course(name)
         if not course.visits:
             self._end(name, Committed(name, course.attempt.stamp), step)
-            return
-        [first, *others] = course.visits
-        if first.held and not others and first.site != step.me:
-            # That site alone decides, and a commit that it decides about cannot be called off. So it
-            # must not begin to wait for the locks of others then: they are asked for first.
-            course.is_last = True
-            self._ask(course, [first.site], first.release(), step)
             return
         self._prepare(course, step)
 
@@ -150,6 +163,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         if course is None:
             return True
         if not course.is_decided_by(step.me):
+            course.is_unwanted = True
             return False
         del self.courses[name]
         step.out.broadcast(course.sites, Decide(step.clock, name))
@@ -165,10 +179,10 @@ class Coordinator(msgspec.Struct, array_like=True):
             raise MisuseError(f"{name} has a request under way")
         return course
 
-    def _permit(self, name: Name, request: Request, step: Step) -> Course:
+    def _permit(self, name: Name, request: Request, scheduler: Scheduler) -> Course:
         """Return the transaction, unless it must not make that request."""
         course = self._course(name)
-        if step.scheduler.announced:
+        if scheduler.announced:
             insist_on_declared(course.attempt, request)
         if isinstance(request, Write):
             course.weigh(request.key, request.value)
@@ -202,8 +216,12 @@ class Coordinator(msgspec.Struct, array_like=True):
         if isinstance(answer, Refused):
             self._refused(course, answer, sender, step)
             return
-        running = course.state == "running" and sender in course.awaited
-        if not running or not course.visit(sender).takes(message):
+        if sender not in course.awaited:
+            return
+        visit = course.visit(sender)
+        if course.is_postponed(visit, message.count):
+            self._postpone(course, visit, step)
+        if course.state != "running" or not visit.takes(message) or course.is_unwanted:
             return
         if isinstance(answer, Listed) != isinstance(course.request, Scan):
             raise ProtocolError(f"{message.name} got an answer to another kind of request")
@@ -287,7 +305,7 @@ class Coordinator(msgspec.Struct, array_like=True):
         """Hear of the commit from the only site that took part."""
         self._end(name, Committed(name, number), step)
         if sender != step.me:
-            step.out.send(sender, Acknowledge(step.clock, name))
+            step.acknowledge(sender, name)
 
     def on_acknowledge(self, sender: ProcessId, name: Name, step: Step) -> None:
         """Forget a commit when all sites have it on disk: none of them will ask about it again."""
@@ -317,19 +335,31 @@ class Coordinator(msgspec.Struct, array_like=True):
         else:
             step.out.send(sender, Decide(step.clock, name, step.journal.commit_number(name)))
 
-    def on_pending(
-        self, sender: ProcessId, name: Name, others: tuple[Name, ...], step: Step
-    ) -> None:
+    def on_pending(self, sender: ProcessId, message: Pending, step: Step) -> None:
         """Take note that a site works on a request, and for which transactions it waits."""
-        course = self.courses.get(name)
+        course = self.courses.get(message.name)
         if course is not None and sender in course.awaited and sender != step.me:
             course.silence = 0
-            course.blockers += [other for other in others if other not in course.blockers]
+            course.blockers += [other for other in message.others if other not in course.blockers]
+            visit = course.visit(sender)
+            if course.is_postponed(visit, message.count):
+                self._postpone(course, visit, step)
+
+    def _postpone(self, course: Course, visit: Visit, step: Step) -> None:
+        """Wait for the writes of a commit first: the only site has to, so it has not decided.
+
+        It will not before it is asked again. So the commit can be called off from here on.
+        """
+        visit.release()
+        course.state, course.is_last, course.request = "running", True, visit.request
+        if course.is_unwanted:
+            name = course.attempt.name
+            step.out.broadcast(course.sites, Decide(step.clock, name))
+            self._end(name, Refused(name, CALLED_OFF, (), ()), step)
 
     def remind_sites(self, step: Step) -> None:
         """Ask again for what is missing, and give up where that may be done."""
-        for name, decided in step.journal.decided.items():
-            step.out.broadcast(decided.sites, Decide(step.clock, name, decided.number))
+        self._repeat_decisions(step)
         for name, course in list(self.courses.items()):
             if course.awaited in ([], [step.me]):  # here everything is known: it waits
                 continue
@@ -341,6 +371,18 @@ class Coordinator(msgspec.Struct, array_like=True):
             else:
                 step.out.broadcast(course.sites, Decide(step.clock, name))
                 self._end(name, Refused(name, UNREACHABLE, (), ()), step)
+
+    def _repeat_decisions(self, step: Step) -> None:
+        """Tell those again that have waited for their acknowledgements since the last ring.
+
+        A site gathers acknowledgements for a moment, so those of newer ones are on their way.
+        """
+        journal = step.journal
+        for name in self.unacknowledged:
+            if name in journal.decided:
+                decided = journal.decided[name]
+                step.out.broadcast(decided.sites, Decide(step.clock, name, decided.number))
+        self.unacknowledged = list(journal.decided)
 
     def _ask_again(self, course: Course, step: Step) -> None:
         name = course.attempt.name

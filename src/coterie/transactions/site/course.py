@@ -69,10 +69,11 @@ class Visit(msgspec.Struct, array_like=True):
         self.count += 1
         return True
 
-    def release(self) -> Write:
-        """Return the last write that was held back, to be sent as a request."""
-        self.count -= 1
-        return self.held.pop()
+    def release(self) -> None:
+        """Make requests of the writes that were held back: the site has them, and they wait there."""
+        self.request = self.held.pop()
+        self.writes, self.held_bytes = tuple(self.held), 0
+        self.held.clear()
 
     def send(self, request: Request | None) -> None:
         """Make a request, which takes along what was held back."""
@@ -105,6 +106,7 @@ class Course(msgspec.Struct, array_like=True):
     state: Literal["running", "voting", "doubted"] = "running"
     request: Request | None = None  # the last one
     is_last: bool = False  # the user has asked to commit, and that request has to come before
+    is_unwanted: bool = False  # the user has called it off, while another site may have decided
     awaited: list[ProcessId] = []  # sites that have not answered it, or not voted
     lists: list[Listed] = []  # parts of the answer to a scan
     voters: list[ProcessId] = []  # sites that wait for the decision
@@ -123,22 +125,32 @@ class Course(msgspec.Struct, array_like=True):
         """Return whether that site decides about its commit."""
         return self.state == "running" or not self.alone or self.visits[0].site == site
 
+    def is_postponed(self, visit: Visit, count: int) -> bool:
+        """Return whether a site that would decide says by this count that it has a request instead.
+
+        Writes that are held back are counted, so no request before them has the same count.
+        """
+        return self.state != "running" and self.alone and bool(visit.held) and count == visit.count
+
     @property
     def alone(self) -> bool:
         """Whether one site takes part, and decides."""
         return len(self.visits) == 1
 
-    def visit(self, site: ProcessId) -> Visit:
-        """Return the visit to a site; begin one if there is none."""
+    def find(self, site: ProcessId) -> Visit | None:
+        """Return the visit to a site, if there is one."""
         for visit in self.visits:
             if visit.site == site:
                 return visit
-        self.visits.append(Visit(site))
-        return self.visits[-1]
+        return None
 
-    def holds(self, write: Write, site: ProcessId) -> bool:
-        """Hold a write back for that site, and return True; False if it has to be sent."""
-        return any(visit.site == site and visit.holds(write) for visit in self.visits)
+    def visit(self, site: ProcessId) -> Visit:
+        """Return the visit to a site; begin one if there is none."""
+        visit = self.find(site)
+        if visit is None:
+            visit = Visit(site)
+            self.visits.append(visit)
+        return visit
 
     def weigh(self, key: str, value: Value) -> None:
         """Raise `UsageError` if a write makes it too large, before any site hears of it."""

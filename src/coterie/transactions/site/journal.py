@@ -30,7 +30,6 @@ from coterie.transactions.site.records import (
     Reserved,
     Settled,
     recall,
-    written,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from coterie.transactions.site.messages import Message
 
 RESERVE = 1000  # of the clock, at a time
+OWED_MAX = 16  # acknowledgements that a record takes along, unless a timer rings before
 RECORDS_MAX = 1000  # of a log that is not longer than what it amounts to
 
 
@@ -80,25 +80,33 @@ class Journal(msgspec.Struct, array_like=True):
         A world puts what a step appends on disk before it sends a message of that step or tells its
         users anything. So a record has to be logged in the step that makes it known, not later.
         """
-        self.catch_up(out)
+        self._write_overdue(out)
         self.logged += 1
-        out.append(written(record))
+        out.append(encode(record))
+        if len(self.owed) >= OWED_MAX:
+            self._pay(out)
 
     def catch_up(self, out: Outbox[Message]) -> None:
         """Write what is overdue, and send what waits for it."""
-        for each in self.overdue:
-            self.logged += 1
-            out.append(written(each))
-        self.overdue.clear()
+        self._write_overdue(out)
         self._pay(out)
 
-    def _pay(self, out: Outbox[Message]) -> None:
-        for site, name in self.owed:
-            out.send(site, Acknowledge(self.clock, name))
-        self.owed.clear()
+    def _write_overdue(self, out: Outbox[Message]) -> None:
+        for each in self.overdue:
+            self.logged += 1
+            out.append(encode(each))
+        self.overdue.clear()
 
-    def acknowledge(self, to: ProcessId, name: Name, out: Outbox[Message]) -> None:
-        """Acknowledge a commit as soon as its record is on disk: at once, or with the next record.
+    def _pay(self, out: Outbox[Message]) -> None:
+        names: dict[ProcessId, list[Name]] = {}
+        for site, name in self.owed:
+            names.setdefault(site, []).append(name)
+        self.owed.clear()
+        for site, (first, *others) in names.items():
+            out.send(site, Acknowledge(self.clock, first, tuple(others)))
+
+    def acknowledge(self, to: ProcessId, name: Name, out: Outbox[Message], *, again: bool) -> None:
+        """Acknowledge a commit after its record is on disk, together with others.
 
         The coordinator forgets a commit that all sites have acknowledged, and then presumes an abort.
         A site that acknowledges first and crashes before its record is on disk would come back in
@@ -106,15 +114,19 @@ class Journal(msgspec.Struct, array_like=True):
         That may take as long as it likes: until then the coordinator knows the commit, and tells it
         to a site that has lost the record in a crash.
         """
-        again = any(name == waiting for _, waiting in self.owed)
-        self.owed.append((to, name))
-        # What this step writes anyway takes it along; one who asks again has waited long enough.
-        if again or out.durable or not self.overdue:
-            self.catch_up(out)
+        if again or out.durable:
+            self._write_overdue(out)  # what this step writes anyway takes it along
+        if again or (to == out.me and not self.overdue):
+            # One that tells it again has waited long enough. It may also be of a version that reads
+            # one name of a message, so this one is by itself. To ourselves there is nothing to share.
+            out.send(to, Acknowledge(self.clock, name))
+            self.owed = [each for each in self.owed if each != (to, name)]
+        else:
+            self.owed.append((to, name))
 
     def tidy(self, scheduler: Scheduler, out: Outbox[Message]) -> None:
         """Between two steps: replace the log when it has become longer than what it amounts to."""
-        if self.logged <= max(self.weight, RECORDS_MAX):
+        if self.logged <= RECORDS_MAX or self.logged <= self.weight:
             return
         items = dict(scheduler.latest())
         self.weight = len(items)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from coterie.clocks import LogicalTime
-from coterie.process import encode
 from coterie.transactions.schemes.scheduler import Attempt, Item, Name, Number, Value
 from coterie.transactions.schemes.span import Span
 
@@ -119,8 +118,3 @@ def recall(saved: bytes, log: Iterable[bytes]) -> Past:
     for record in log:
         past.play(_decode_record(record))
     return past
-
-
-def written(record: AnyRecord) -> bytes:
-    """Encode a record."""
-    return encode(record)

@@ -72,7 +72,8 @@ class Part(msgspec.Struct, array_like=True):
     attempt: Attempt
     life: int = 0  # of this site, in which it has begun here
     count: int = 0  # requests so far
-    queue: list[Request] = []  # those of them that came with the one that waits, and follow it
+    # Those of them that came with the one that waits, and follow it; None: it is to be prepared.
+    queue: list[Request | None] = []
     reply: Found | Listed | Accepted | None = None  # to the last one; None while it waits
     rest: Listed | None = None  # of the answer to a scan, what has not been asked for yet
     sites: tuple[ProcessId, ...] = ()  # that take part, once it is to be prepared
@@ -159,10 +160,9 @@ class Resource(msgspec.Struct, array_like=True):
     def _go_on(self, part: Part, answers: list[Answer], step: Step) -> None:
         """Carry out the next request of those that came together, and at last the prepare."""
         name, scheduler = part.attempt.name, step.scheduler
-        if not part.queue:
-            scheduler.prepare(name, answers)
-            return
         match part.queue.pop(0):
+            case None:
+                scheduler.prepare(name, answers)
             case Read(key, update):
                 scheduler.read(name, key, answers, update=update)
             case Scan(span, limit):
@@ -187,7 +187,7 @@ class Resource(msgspec.Struct, array_like=True):
         """Answer again: the request, or the answer to it, may have been lost."""
         name = part.attempt.name
         if part.reply is None:
-            step.out.send(sender, Pending(step.clock, name, _blockers(name, step)))
+            self._say_pending(part, sender, step)
         else:
             more = part.rest is not None
             self._reply(name, part.count, part.reply, sender, step, more=more)
@@ -226,7 +226,7 @@ class Resource(msgspec.Struct, array_like=True):
         self, part: Part, answer: Found | Accepted, answers: list[Answer], step: Step
     ) -> None:
         """Send an answer, unless other requests came with this one: then go on with those."""
-        if part.queue or part.sites:
+        if part.queue:
             self._go_on(part, answers, step)
             return
         part.reply = answer
@@ -271,17 +271,40 @@ class Resource(msgspec.Struct, array_like=True):
             vote = Vote(step.clock, name, journal.ready[name].number, life=part.life)
             step.out.send(sender, vote)
         elif part.sites:  # asked before, and waits
-            step.out.send(sender, Pending(step.clock, name, _blockers(name, step)))
+            self._say_pending(part, sender, step)
+        elif message.writes and message.count == part.count and part.is_meant(message.life):
+            # Asked before, and it became a request. The coordinator knows or learns now, and may call
+            # it off: this copy of what it asked for then must not commit it.
+            self._repeat(part, sender, step)
         elif not part.is_meant(message.life) or message.count != part.count + len(message.writes):
             # Some requests came before a crash of this site. A vote for the rest would let the
             # transaction commit without them.
             self.refuse(name, FORGOTTEN, step)
         else:
             part.sites, part.silence = message.sites, 0
-            part.count, part.queue = message.count, list(message.writes)
+            part.count, part.queue = message.count, [*message.writes, None]
             answers: list[Answer] = []
             self._go_on(part, answers, step)
             self.pass_on(answers, step)
+            if part.queue and name in self.parts and sender != step.me:
+                self._postpone_decision(part, sender, step)
+
+    def _postpone_decision(self, part: Part, coordinator: ProcessId, step: Step) -> None:
+        """Take a prepare whose writes have to wait for a request, if this site alone would decide.
+
+        A commit that another site decides about cannot be called off, so it must not wait for the
+        locks of others. The coordinator hears now that nothing is decided, and may abort; it asks
+        again when the writes are accepted.
+        """
+        if len(part.sites) == 1:
+            part.sites, part.reply = (), None
+            part.queue.pop()  # it is not to be prepared
+            self._say_pending(part, coordinator, step)
+
+    def _say_pending(self, part: Part, coordinator: ProcessId, step: Step) -> None:
+        name, count = part.attempt.name, 0 if part.sites else part.count
+        others = step.scheduler.waits().get(name, ())
+        step.out.send(coordinator, Pending(step.clock, name, others, count))
 
     def _vote(self, part: Part, prepared: Prepared, answers: list[Answer], step: Step) -> None:
         name, number = prepared.transaction, prepared.number
@@ -334,14 +357,15 @@ class Resource(msgspec.Struct, array_like=True):
     def on_decide(self, sender: ProcessId, name: Name, number: Number | None, step: Step) -> None:
         """Commit a transaction by this number; without one, abort it."""
         answers: list[Answer] = []
-        if name in step.journal.ready:
+        is_news = name in step.journal.ready
+        if is_news:
             self._settle_doubt(name, number, answers, step)
         elif name in self.parts:  # without a vote: if it commits, then without this site
             self._end(name, aborted=number is None)
             step.scheduler.abort(name, answers)
         if number is not None:
             # Also of a commit that is not known any more, which is on disk.
-            step.acknowledge(sender, name)
+            step.acknowledge(sender, name, again=not is_news)
         self.pass_on(answers, step)
 
     def _settle_doubt(
@@ -418,7 +442,3 @@ class Resource(msgspec.Struct, array_like=True):
         if part.silence > 2:  # it was asked before, and did not answer
             peers = [site for site in part.sites if site not in (step.me, coordinator)]
             step.out.broadcast(peers, Inquire(step.clock, name))
-
-
-def _blockers(name: Name, step: Step) -> tuple[Name, ...]:
-    return step.scheduler.waits().get(name, ())

@@ -113,6 +113,13 @@ class Site(Process[Message]):
         """Set a key when the transaction commits; the answer is `Accepted`."""
         self.coordinator.write(name, key, value, self._step(out))
 
+    def hold(self, name: Name, key: str, value: Value) -> bool:
+        """Take a write that no site has to hear of before the end, and return True; else send it.
+
+        This is what `write` does first. It wishes for nothing, so it can be done without a step.
+        """
+        return self.coordinator.hold(name, key, value, self.scheduler, self.sites)
+
     def validate(self, name: Name, out: Outbox[Message]) -> None:
         """Make sure that what was read was there at one time; the answer is `Accepted`."""
         self.coordinator.validate(name, self._step(out))
@@ -206,7 +213,7 @@ class Site(Process[Message]):
         self.resource.start(step)
         self.promises.start(step)
         self.resource.remind_coordinators(step)
-        self.coordinator.remind_sites(step)
+        self.coordinator.start(step)
         self._follow_up(step)
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
@@ -220,13 +227,16 @@ class Site(Process[Message]):
             return
         if sender != self.me:
             check_message(sender, message, self.me, self.sites, latest)
-        self._handle(sender, message, out)
-
-    def _handle(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
-        step = self._step(out)
-        self.promises.reopen(sender)
+        if self.promises.closed:
+            self.promises.reopen(sender)
         self.journal.tidy(self.scheduler, out)
-        self.journal.advance(message.time, out)
+        if message.time > self.journal.clock:
+            self.journal.advance(message.time, out)
+        step = self._step(out)
+        self._handle(sender, message, step)
+        self._follow_up(step)
+
+    def _handle(self, sender: ProcessId, message: Message, step: Step) -> None:
         match message:
             case Ask():
                 self.resource.on_ask(sender, message, self.promises.admits, step)
@@ -238,19 +248,19 @@ class Site(Process[Message]):
                 self.coordinator.on_vote(sender, message, step)
             case Decide():
                 self._on_decide(sender, message, step)
-            case Acknowledge(_, name):
-                self.coordinator.on_acknowledge(sender, name, step)
+            case Acknowledge(_, name, others):
+                for each in (name, *others):
+                    self.coordinator.on_acknowledge(sender, each, step)
             case Inquire(_, name):
                 if coordinator_of(name) == self.me:
                     self.coordinator.on_inquire(sender, name, step)
                 else:
                     self.resource.on_inquire(sender, name, step)
-            case Pending(_, name, others):
-                self.coordinator.on_pending(sender, name, others, step)
+            case Pending(_, name):
+                self.coordinator.on_pending(sender, message, step)
                 self.resource.on_pending(sender, name)
             case Want() | Promise() | Collect() | Collected() | Sacrifice():
                 self._receive_aside(sender, message, step)
-        self._follow_up(step)
 
     def _on_decide(self, sender: ProcessId, message: Decide, step: Step) -> None:
         """Pass a decision to the coordinator, if it left it to the only site, or else to the voter."""
@@ -298,14 +308,15 @@ class Site(Process[Message]):
             self.scheduler,
             self.journal,
             out,
-            has_timers=self.patience is not None,
-            on_answer=self.answer,
+            self.patience is not None,
+            self.answer,
         )
 
     def _follow_up(self, step: Step) -> None:
         """At the end of a step: promises, and the timers that are needed now."""
         self.promises.ask(self.resource, step)
-        self.promises.pay(self.coordinator, step)
+        if any(self.promises.owed):
+            self.promises.pay(self.coordinator, step)
         if self.patience is None:
             return
         if not self.minding and not self.is_settled():
@@ -314,12 +325,11 @@ class Site(Process[Message]):
         if not self.is_late and self.journal.owed:
             self.is_late = True
             step.out.set_timer(OVERDUE, min(self.patience, OVERDUE_SECONDS))
-        if not self.blocked and self._may_be_deadlocked():
+        if self.blocked or self.sites == 1:
+            return
+        if self.scheduler.may_deadlock() and self.scheduler.has_waits():
             self.blocked = True
             step.out.set_timer(BLOCKED, self.search_after)
-
-    def _may_be_deadlocked(self) -> bool:
-        return self.sites > 1 and self.scheduler.may_deadlock() and self.scheduler.has_waits()
 
 
 def typed(kind: type[Site], scheduler: type[msgspec.Struct]) -> type[Any]:

@@ -2,56 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from coterie.transactions.site.messages import Acknowledge
+import msgspec
+
+from coterie.process import Outbox, ProcessId
+from coterie.transactions.schemes.scheduler import Name, Scheduler
+from coterie.transactions.site.events import UserAnswer
+from coterie.transactions.site.journal import Journal
+from coterie.transactions.site.messages import Acknowledge, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from coterie.clocks import LogicalTime, Stamp
-    from coterie.process import Outbox, ProcessId
-    from coterie.transactions.schemes.scheduler import Name, Scheduler
-    from coterie.transactions.site.events import UserAnswer
-    from coterie.transactions.site.journal import Journal
-    from coterie.transactions.site.messages import Message
     from coterie.transactions.site.records import AnyRecord, Settled
 
 RINGS_MAX = 4  # of silence, after which a site that is not bound by a vote is taken for gone
 
 
-class Step:
+class Step(msgspec.Struct, gc=False):  # a struct, since there are some fifteen for each commit
     """What the parts of a site share, and what this step wishes for.
 
     A site makes one for each input and passes it on; no part keeps it. So the state of a site stays
     a value: parts hold neither each other nor the site.
     """
 
-    __slots__ = ("has_timers", "journal", "me", "on_answer", "out", "scheduler", "sites")
-
-    def __init__(
-        self,
-        me: ProcessId,
-        sites: int,
-        scheduler: Scheduler,
-        journal: Journal,
-        out: Outbox[Message],
-        *,
-        has_timers: bool,
-        on_answer: Callable[[UserAnswer, Outbox[Message]], None],
-    ) -> None:
-        """Begin a step of site `me` of `sites`.
-
-        With timers, what may come late is put off until something else is written, or a timer rings.
-        `on_answer` tells users how their requests ended.
-        """
-        self.me = me
-        self.sites = sites
-        self.scheduler = scheduler
-        self.journal = journal
-        self.out = out
-        self.has_timers = has_timers
-        self.on_answer = on_answer
+    me: ProcessId
+    sites: int
+    scheduler: Scheduler
+    journal: Journal
+    out: Outbox[Message]
+    has_timers: bool  # what may come late is put off until something else is written, or one rings
+    on_answer: Callable[[UserAnswer, Outbox[Message]], None]  # tells users how their requests ended
 
     @property
     def clock(self) -> LogicalTime:
@@ -69,10 +51,10 @@ class Step:
         else:
             self.log(record)
 
-    def acknowledge(self, to: ProcessId, name: Name) -> None:
-        """Acknowledge a commit, when it is on disk."""
+    def acknowledge(self, to: ProcessId, name: Name, *, again: bool = False) -> None:
+        """Acknowledge a commit, when it is on disk; at once if it was told again."""
         if self.has_timers:
-            self.journal.acknowledge(to, name, self.out)
+            self.journal.acknowledge(to, name, self.out, again=again)
         else:
             self.out.send(to, Acknowledge(self.clock, name))
 

@@ -6,7 +6,7 @@
     Prepare       ->                       no request follows
                   <-   Vote                on disk; nothing but a decision ends it here
     Decide        ->                       commit, by its number, or abort
-                  <-   Acknowledge         of a commit: on disk, so the coordinator may forget it
+                  <-   Acknowledge         of commits: on disk, so the coordinator may forget them
 
 Requests of a transaction to one site are counted, so that each is carried out once and a site that
 has forgotten some of them does not vote. A write of a key that was read for update there has no `Ask`
@@ -18,6 +18,7 @@ what a site has forgotten, however late an answer from before its restart arrive
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -128,10 +129,11 @@ class Decide(Payload, frozen=True):
 
 
 class Acknowledge(Payload, frozen=True):
-    """The commit is on disk here."""
+    """These commits are on disk here."""
 
     time: LogicalTime
     name: Name
+    others: tuple[Name, ...] = ()
 
 
 class Inquire(Payload, frozen=True):
@@ -147,6 +149,7 @@ class Pending(Payload, frozen=True):
     time: LogicalTime
     name: Name
     others: tuple[Name, ...] = ()  # that have to end before its request is answered here
+    count: int = 0  # of that request; 0: no request of it waits here, and it may be decided about
 
 
 class Want(Payload, frozen=True):
@@ -219,11 +222,13 @@ Message: TypeAlias = Ask | Reply | Prepare | Vote | Decide | Acknowledge | Inqui
 # What the name of a transaction says: it is the stamp with which the transaction began.
 
 
+@functools.lru_cache(maxsize=1024)  # each message of a transaction names it
 def coordinator_of(name: Name) -> ProcessId:
     """Return the site where a transaction began, which coordinates it."""
     return int(name.rpartition(".")[2])
 
 
+@functools.lru_cache(maxsize=1024)
 def time_of(name: Name) -> LogicalTime:
     """Return the time at which a transaction began."""
     return int(name.partition(".")[0])

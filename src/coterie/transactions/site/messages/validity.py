@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING
 from coterie.clocks import Stamp
 from coterie.errors import ProtocolError
 from coterie.transactions.site.messages import (
+    Acknowledge,
     Ask,
     Collect,
     Collected,
     Decide,
+    Inquire,
+    Pending,
     Prepare,
     Promise,
     Reply,
+    Sacrifice,
     Vote,
     Want,
 )
@@ -40,60 +44,86 @@ def check_message(
     """Raise `ProtocolError` if no correct site sends this to site `me` by that time."""
     match message:
         case Ask():
-            _insist(message.count > len(message.writes), "a request before the first")
-            opening = message.opening
-            if opening is not None:
-                _insist(opening.name == message.name, "a beginning of another transaction")
-                _check_attempt(opening, latest, sites)
+            _check_ask(sender, message, latest, sites)
         case Reply():
-            same = message.answer.transaction == message.name
-            _insist(same, "an answer to another transaction")
+            if message.answer.transaction != message.name:
+                raise _fault("an answer to another transaction")
+            _check_coordinator(message.name, me, sites, "an answer to")
         case Prepare():
-            parts = message.sites
-            _insist(parts == tuple(sorted(set(parts))) and me in parts, "sites out of order")
-            _insist(parts[0] >= 1 and parts[-1] <= sites, "sites that do not exist")
-        case Vote(_, _, number) | Decide(_, _, Stamp() as number):
+            _check_prepare(sender, message, me, sites)
+        case Vote(_, name, number):
             _check_time(number.time, latest)
+            _check_coordinator(name, me, sites, "an answer to")
+        case Decide(_, name, Stamp(time)):
+            _check_time(time, latest)
+            _coordinator(name, sites)
+        case Decide() | Acknowledge() | Inquire() | Pending() | Sacrifice():
+            _coordinator(message.name, sites)
         case Want(_, stamp) | Promise(_, stamp):
             _check_time(stamp.time, latest)
-            return
         case Collect():
-            return
-        case Collected(_, _, waiters):
-            for waiter in waiters:
-                _insist(waiter.site == sender, "a wait at another site")
-                _check_attempt(waiter.attempt, latest, sites)
-            return
-        case _:
             pass
-    coordinator = _coordinator(message.name, sites)
-    if isinstance(message, (Ask, Prepare)):
-        _insist(coordinator == sender, "a request for a transaction of another site")
-    elif isinstance(message, (Reply, Vote)):
-        _insist(coordinator == me, "an answer to a transaction of another site")
+        case Collected():
+            _check_collected(sender, message, latest, sites)
 
 
-def _insist(fine: bool, fault: str) -> None:
-    if not fine:
-        raise ProtocolError(f"a message that no correct site sends: {fault}")
+def _check_ask(sender: ProcessId, message: Ask, latest: LogicalTime, sites: int) -> None:
+    if message.count <= len(message.writes):
+        raise _fault("a request before the first")
+    opening = message.opening
+    if opening is not None:
+        if opening.name != message.name:
+            raise _fault("a beginning of another transaction")
+        _check_attempt(opening, latest, sites)
+    _check_coordinator(message.name, sender, sites, "a request for")
+
+
+def _check_prepare(sender: ProcessId, message: Prepare, me: ProcessId, sites: int) -> None:
+    parts = message.sites
+    if list(parts) != sorted(set(parts)) or me not in parts:
+        raise _fault("sites out of order")
+    if parts[0] < 1 or parts[-1] > sites:
+        raise _fault("sites that do not exist")
+    _check_coordinator(message.name, sender, sites, "a request for")
+
+
+def _check_collected(
+    sender: ProcessId, message: Collected, latest: LogicalTime, sites: int
+) -> None:
+    for waiter in message.waiters:
+        if waiter.site != sender:
+            raise _fault("a wait at another site")
+        _check_attempt(waiter.attempt, latest, sites)
+
+
+def _fault(words: str) -> ProtocolError:
+    return ProtocolError(f"a message that no correct site sends: {words}")
+
+
+def _check_coordinator(name: Name, coordinator: ProcessId, sites: int, what: str) -> None:
+    if _coordinator(name, sites) != coordinator:
+        raise _fault(f"{what} a transaction of another site")
 
 
 @functools.lru_cache(maxsize=1024)  # each message of a transaction names it
 def _coordinator(name: Name, sites: int) -> ProcessId:
     time, dot, site = name.partition(".")
     digits = (time + site).isascii() and time.isdigit() and site.isdigit()
-    _insist(bool(dot) and digits and len(name) < 50, f"a transaction named {name!r:.50}")
-    _insist(1 <= int(site) <= sites, f"a transaction of site {site}")
+    if not dot or not digits or len(name) >= 50:
+        raise _fault(f"a transaction named {name!r:.50}")
+    if not 1 <= int(site) <= sites:
+        raise _fault(f"a transaction of site {site}")
     return int(site)
 
 
 def _check_attempt(attempt: Attempt, latest: LogicalTime, sites: int) -> None:
     _coordinator(attempt.name, sites)
-    _insist(attempt.name == str(attempt.stamp), "a stamp that is not the transaction's")
+    if attempt.name != str(attempt.stamp):
+        raise _fault("a stamp that is not the transaction's")
     _check_time(attempt.stamp.time, latest)
     _check_time(attempt.age.time, latest)
 
 
 def _check_time(time: LogicalTime, latest: LogicalTime) -> None:
     if time > latest:
-        _insist(False, f"a clock at {time}, which no site can have reached")
+        raise _fault(f"a clock at {time}, which no site can have reached")
