@@ -16,14 +16,16 @@ EXTRAS := bench browser dev etcd explore fast otel postgresql recipes redis web 
 run: $(READY)  ## set up; five nodes on this machine, workers that fight for a lock, one node killed
 	$(BIN)/coterie demo
 
-# Types are left out: a cold run of mypy alone takes as long as all the rest.
+# Types are left out: a cold run of mypy alone takes as long as all the rest. Bytecode is kept even where the
+# environment says otherwise: pytest rewrites the assertions of some 500 modules, in each worker.
 QUICK := tests/test_style.py tests/test_messages.py tests/test_process.py tests/test_catalogue.py tests/test_trace.py \
 	$(addprefix tests/,clocks coteries deadlock diagram election explore mutex scenario simulate transactions)
 
-quick: $(READY)  ## format, lint, rules, scenarios, small explorations: about half a minute on two cores
+quick: $(READY)  ## format, lint, rules, scenarios, small explorations: under a minute on two cores
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
-	$(BIN)/pytest -m "not real and not slow" --numprocesses 2 $(QUICK)
+	PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(VENV)/bytecode \
+		$(BIN)/pytest -m "not real and not slow" --numprocesses 2 --dist worksteal $(QUICK)
 
 # Tests with processes and sockets mostly wait. They have the right of way, and those of pure code take what
 # they leave of two cores; what these print comes when they are done, so that the two do not mix.
@@ -63,7 +65,8 @@ docs: $(READY)  ## run everything that the docs show, and record it again
 	$(BIN)/python docs/record.py
 	$(BIN)/python docs/manual.py > docs/man/coterie.1
 
-site: $(SITE)/ready  ## build the docs and the reference of the API into build/site; a broken link is an error
+site: $(READY) $(SITE)/ready  ## build the docs and the reference of the API into build/site; a broken link is an error
+	$(BIN)/python docs/record.py --live > /dev/null
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 
 requirements: $(READY)  ## pin the newest versions of everything
@@ -103,4 +106,4 @@ $(TRANSACTION_PEERS): benchmarks/transactions/requirements.txt $(READY)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis docs/pictures/*.html

@@ -35,8 +35,8 @@ from typing import TypeAlias
 
 from coterie.cli import run
 from coterie.diagram import space_time
-from coterie.lab.address import Refusal
-from coterie.lab.fork import address_of
+from coterie.lab.runs.address import Refusal
+from coterie.lab.runs.fork import address_of
 from coterie.scenario import perform
 from coterie.web.lab.file import run_page
 

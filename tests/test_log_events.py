@@ -75,6 +75,33 @@ def test_the_page_explains_exactly_these() -> None:
     assert {event: {level} for event, level in rows} == logged
 
 
+def test_nodes_name_the_values_in_their_messages() -> None:
+    """JSON has each of them as a field, beside those that every line has."""
+    ours = [
+        (place, call, method)
+        for place, call, method in calls()
+        if re.match(r"src/coterie/(cluster/|cli/serve)", place)
+    ]
+    assert len(ours) > 40, "the calls are recognised"
+    for place, call, method in ours:
+        text, *values = call.args[1:] if method == "log" else call.args
+        assert len(values) == 1, f"{place}: one dictionary"
+        assert isinstance(values[0], ast.Dict), place
+        names = [key.value for key in values[0].keys if isinstance(key, ast.Constant)]
+        assert set(names) == set(re.findall(r"%\((\w+)\)", ast.literal_eval(text))), place
+        assert not {"time", "level", "logger", "message", "event", "error"} & set(names), place
+
+
+def test_json_has_the_values_as_fields() -> None:
+    values = {"peer": "a", "number": 7, "reason": OSError("gone")}
+    text = "link to %(peer)s by %(number)d: %(reason)s"
+    record = logging.makeLogRecord({"msg": text, "args": values, "event": "link-down"})
+    written = json.loads(make_formatter("json").format(record))
+    assert written["message"] == "link to a by 7: gone"
+    assert (written["peer"], written["number"], written["reason"]) == ("a", 7, "gone")
+    assert make_formatter("text").format(record).endswith(" link to a by 7: gone [link-down]")
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_node_writes_the_event_and_bears_records_without_one(form: str) -> None:
     formatter = make_formatter(form)

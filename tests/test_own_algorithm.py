@@ -22,9 +22,9 @@ from coterie.catalogue import algorithm, every_algorithm, load, source_of
 from coterie.catalogue.loader import installed, read
 from coterie.cli import run
 from coterie.errors import UsageError
-from coterie.lab.address import Refusal
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Position, Question
+from coterie.lab.runs.address import Refusal
 from coterie.scenario import perform
 from coterie.scenario.replay import replay
 from coterie.simulate import Plan

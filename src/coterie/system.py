@@ -85,8 +85,9 @@ class RealSystem:
         self.random: Random = SystemRandom()
         # On Linux `time.monotonic` stands still while the machine sleeps.
         boottime = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-        # These two are read many times for each lock, so nothing stands before them.
+        # These three are read many times for each lock, so nothing stands before them.
         self.monotonic = time.monotonic
+        self.pid = os.getpid
         self.now = (
             time.monotonic if boottime is None else functools.partial(time.clock_gettime, boottime)
         )
@@ -111,10 +112,6 @@ class RealSystem:
         with contextlib.suppress(OSError):
             parts += TIME_OFFSETS.read_text(encoding="ascii").split()
         return " ".join(parts)
-
-    def pid(self) -> int:
-        """Return the number of this process."""
-        return os.getpid()
 
     def host_name(self) -> str:
         """Return the name of the machine."""

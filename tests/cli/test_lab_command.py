@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from coterie.cli import run
-from coterie.lab.address import Address, code_of, write_address
 from coterie.lab.exercises.challenge import BUDGET_MILLISECONDS, ChallengeQuestion, challenges, hint
 from coterie.lab.laboratory import Laboratory
+from coterie.lab.runs.address import Address, code_of, write_address
 from coterie.web.lab.exports import ExportQuestion, File, export
 from tests.processes import BOUND_SECONDS, Directory, directory, line
 

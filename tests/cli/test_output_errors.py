@@ -35,6 +35,11 @@ def test_a_full_disk_is_said_in_one_line() -> None:
     assert done.stderr == "coterie: cannot write the result: No space left on device\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_an_error_that_cannot_be_written_keeps_its_status() -> None:
+    assert shell(f"{COTERIE} algorithms nosuch 2> /dev/full").returncode == 64
+
+
 @pytest.mark.parametrize(
     ("file", "complaint"),
     [("x.foo", "must end in one of .jsonl"), ("no/where/x.svg", "no directory 'no/where'")],

@@ -1,4 +1,4 @@
-"""The page on algorithms of one's own: its commands run, its names are there, its answers are given."""
+"""The pages on algorithms of one's own: commands run, names are there, answers are given."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from tests.test_own_algorithm import MISTAKES
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"
-PAGE = (ROOT / "docs" / "your-own-algorithm.md").read_text(encoding="utf-8")
+PAGES = ("your-own-algorithm.md", "algorithm-files.md")
+TEXT = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in PAGES)
 # Those in blocks are recorded, which another test does again.
-PROSE = re.sub(r"```.*?```|<!--.*?-->", "", PAGE, flags=re.DOTALL)
+PROSE = re.sub(r"```.*?```|<!--.*?-->", "", TEXT, flags=re.DOTALL)
 COMMANDS = re.findall(r"`(coterie [^`]+ [^`]+)`", PROSE)
 
 
@@ -61,12 +62,12 @@ def test_a_command_that_opens_the_browser_shows_a_run(command: str, folder: Path
 
 
 def test_the_program_of_the_page_runs(folder: Path) -> None:
-    (program,) = re.findall(r"```python\n(from coterie.explore.*?)```", PAGE, re.DOTALL)
+    (program,) = re.findall(r"```python\n(from coterie.explore.*?)```", TEXT, re.DOTALL)
     subprocess.run([sys.executable, "-c", program], check=True, cwd=folder, timeout=BOUND_SECONDS)
 
 
 def test_the_names_of_the_page_are_there() -> None:
-    tables = re.findall(r"\| from `([\w.]+)` \| \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE)
+    tables = re.findall(r"\| from `([\w.]+)` \| \|\n\|---\|---\|\n((?:\|.*\n)+)", TEXT)
     assert [module for module, _ in tables] == ["coterie.process", "coterie.clocks"]
     for module, rows in tables:
         for row in rows.splitlines():
@@ -76,7 +77,7 @@ def test_the_names_of_the_page_are_there() -> None:
 
 def test_the_answers_of_the_page_are_those_of_the_tests() -> None:
     """Which are what the commands say."""
-    answers = re.findall(r'^\| .* \| "(.+)" \|$', PAGE, re.MULTILINE)
+    answers = re.findall(r'^\| .* \| "(.+)" \|$', TEXT, re.MULTILINE)
     assert len(answers) >= 12
     for answer in answers:
         assert any(answer in mistake.words for mistake in MISTAKES.values()), answer

@@ -329,6 +329,17 @@ def test_only_operators_give_orders() -> None:
     asyncio.run(main())
 
 
+def test_an_order_without_the_secret_of_operators_says_what_to_configure() -> None:
+    async def main() -> None:
+        config = config_of(operator_secret=OPERATORS)
+        async with running(config), coterie.connect(url_of(config)) as program:
+            await program.lock("x").acquire()
+            with pytest.raises(ConfigError, match="COTERIE_OPERATOR_SECRET_FILE"):
+                await broken(url_of(config))
+
+    asyncio.run(main())
+
+
 def test_a_program_needs_no_right_to_read_the_secret_of_operators(tmp_path: Path) -> None:
     """Programs and nodes may share one file; a node cannot do without, nor can an order."""
     config = convert(document(3, **{"operator-secret-file": "hidden"}), tmp_path)

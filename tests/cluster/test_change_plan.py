@@ -201,6 +201,8 @@ def test_a_joint_step_is_finished_or_taken_back_and_nothing_else() -> None:
         (lambda c: plan.remove(c, ["a", "b", "c"]), UsageError, "at least one voter has to stay"),
         (lambda c: plan.replace(c, "a", newcomer("b")), UsageError, "give the new node another"),
         (lambda c: plan.change_settings(c, {"leas": "1"}), UsageError, "unknown setting 'leas'"),
+        (lambda c: plan.change_settings(c, {"lease": "inf"}), ConfigError, "lease must be"),
+        (lambda c: plan.change_settings(c, {"lease": "nan"}), ConfigError, "lease must be"),
         (lambda c: plan.change_settings(c, {"lease": "x"}), UsageError, "lease must be a number"),
         (lambda c: plan.change_settings(c, {"lease": "0"}), ConfigError, "at least 0.1 s"),
         (lambda c: plan.change_settings(c, {"hedge": "9"}), ConfigError, "below half the lease"),

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 import coterie
+from coterie.errors import Unavailable
 from tests.cluster.local_cluster import PATIENCE_SECONDS, Processes, Program, processes, url_of
 
 if TYPE_CHECKING:
@@ -213,7 +214,8 @@ def test_a_full_disk_ends_its_node_and_no_change(cluster: Processes) -> None:
     (new,) = cluster.join("d")
     cluster.fill_disk("b")
     cluster.change("replace", "a", new)
-    assert cluster.ended("b") != 0, "it may not say so: its log is on the same disk"
+    ended = cluster.ended("b")
+    assert ended == Unavailable.exit_status, "also where its log is on the same disk"
     cluster.start("b")
     vote(cluster, "bcd")
     assert {

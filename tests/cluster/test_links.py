@@ -1,4 +1,4 @@
-"""Links of a program to voters: what they do where no connection comes about."""
+"""Links between programs and voters, where connections fail, or end in an unusual order."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import msgspec
 from coterie.cluster.client.access import Links
 from coterie.cluster.config import convert
 from coterie.cluster.membership import Address, Membership
+from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.wire.connection import Connection
+from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.mutex.quorum.leased.frames import NewConfiguration
@@ -129,3 +132,35 @@ def test_a_connection_is_given_up_by_the_lease_of_the_moment(
     with caplog.at_level(logging.WARNING):
         run(monkeypatch, main)
     assert "no answer for 1 s" in caplog.text
+
+
+def two_connections() -> tuple[VoterHost, Connection, Connection]:
+    """Make a voter with an older and a newer connection of one program."""
+    membership = convert(document(1)).membership
+    voting = VoterHost(membership, "a", None, _ignore, reach=lambda *_: None, new_cluster=True)
+    voting.start()
+    hello = Hello(PROTOCOL, "", "", "participant", "program", "test:1", b"", newest=PROTOCOL)
+    older, newer = Connection(), Connection()
+    voting.attach(hello, older)
+    voting.attach(hello, newer)
+    return voting, older, newer
+
+
+@in_loop
+async def test_the_older_connection_of_a_program_may_be_the_last_to_end() -> None:
+    voting, older, newer = two_connections()
+    voting.leave("program", newer)
+    assert not voting.labels
+    voting.leave("program", older)
+    assert not voting.lines
+    voting.stop()
+
+
+@in_loop
+async def test_the_end_of_the_older_connection_is_not_that_of_the_newer() -> None:
+    """Taken for it, the program would get no answer until it calls again, a lease later."""
+    voting, older, newer = two_connections()
+    voting.leave("program", older)
+    assert list(voting.lines.values()) == [newer]
+    assert voting.labels == {"program": "test:1"}
+    voting.stop()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.config import convert
 from coterie.cluster.voter.host import VoterHost
@@ -58,6 +59,7 @@ def test_it_promises_nothing_before_the_others_have_said_which_numbers_were_used
         assert line.frames == []
         assert storage.load() == (b"", ())
         voting.end_recovery()
+        assert voting.voter.abstains(), "votes of the lost disk may still count"
         voting.receive(7, "", Prepare(0, ATTEMPT))
         assert [type(frame) for frame in line.frames] == [Promise]
         voting.stop()
@@ -109,5 +111,34 @@ def test_a_node_that_missed_a_change_hears_of_it_when_it_starts(tmp_path: Path) 
             await Change(membership, config.security, goal).run()
             await started_again(nodes, 2)
             await until(lambda: nodes[2].voting.voter.number == 2, "the node to catch up")
+
+    asyncio.run(main())
+
+
+def test_a_node_whose_disk_was_lost_while_the_cluster_was_formed_learns_that_it_does_not_vote(
+    tmp_path: Path,
+) -> None:
+    """Number 1 names the disk that had accepted it, and no program or changer calls another one.
+
+    Forming waits for a command here, as the others have disks of an earlier version.
+    """
+
+    async def main() -> None:
+        config = convert(document(3, data="data"), tmp_path)
+        for name in "ac":
+            (tmp_path / "data" / name).mkdir(parents=True)
+            (tmp_path / "data" / name / "lock").touch()
+        async with running(config) as nodes:
+            goal = await forming_goal(config.membership, config.security)
+            of_lost_disk = [
+                msgspec.structs.replace(member, identity="lost") if member.name == "b" else member
+                for member in goal.members
+            ]
+            goal = msgspec.structs.replace(goal, members=tuple(of_lost_disk))
+            await Change(config.membership, config.security, goal).run()
+            await until(lambda: nodes[1].voting.voter.number != 0, "b to hear of number 1")
+            assert nodes[1].voting.voter.configuration is None, "another disk votes in its name"
+            assert nodes[1].voting.membership.configuration.number == 1
+            assert {nodes[place].voting.voter.number for place in (0, 2)} == {1}
 
     asyncio.run(main())

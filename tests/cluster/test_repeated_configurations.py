@@ -14,8 +14,9 @@ from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.mutex.quorum.leased.configuration import Configuration, Member
-from coterie.mutex.quorum.leased.frames import NewConfiguration, Query
+from coterie.mutex.quorum.leased.frames import Beat, NewConfiguration, Query, SessionName
 from tests.cluster.local_cluster import document
+from tests.cluster.virtual_time import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,3 +107,47 @@ def test_a_configuration_that_is_not_new_is_compared_with_no_program(
         storage.close()
 
     asyncio.run(main())
+
+
+def test_a_program_that_goes_by_an_earlier_number_hears_of_the_newer_once_in_a_heartbeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for new voters that it cannot reach, and is served meanwhile."""
+
+    async def main() -> None:
+        config = convert(document(3), tmp_path)
+        storage, line = Storage(tmp_path / "a"), Sink()
+        storage.open()
+        voting = VoterHost(
+            config.membership,
+            "a",
+            storage,
+            lambda _: None,
+            reach=lambda *_: None,
+            new_cluster=True,
+        )
+        voting.start()
+        first, second = (decided(config.membership, storage.identity, n) for n in (1, 2))
+        voting.learn(first)
+        hello = Hello(PROTOCOL, "", "", "participant", "p", "p", b"", newest=PROTOCOL, number=1)
+        program = voting.attach(hello, line)
+        voting.learn(msgspec.structs.replace(second, open=(first.rule,)))
+
+        def beat(known: int) -> None:
+            time = asyncio.get_running_loop().time()
+            voting.receive(program, "p", Beat(SessionName("p", 1), 0, 0, time, 1, known))
+
+        for known in (1, 1, 1, 2):
+            beat(known)
+        assert line.received == {"NewConfiguration": 1, "Ack": 4}
+        await asyncio.sleep(second.settings.heartbeat)
+        for _ in range(3):
+            beat(1)
+        assert line.received == {"NewConfiguration": 2, "Ack": 7}
+        voting.enter(program, hello, line)  # over another connection, as it may not have come
+        beat(1)
+        assert line.received["NewConfiguration"] == 3
+        voting.stop()
+        storage.close()
+
+    run(monkeypatch, main)

@@ -55,16 +55,18 @@ def explore(name: str, size: int, *, variant: str | None = None, **options: Any)
 @pytest.mark.parametrize(
     ("name", "size", "options"),
     [
-        ("ricart-agrawala", 3, {"channel": FIFO}),
+        pytest.param("ricart-agrawala", 3, {"channel": FIFO}, marks=pytest.mark.slow),
         ("ricart-agrawala", 3, {"channel": UNORDERED}),
-        ("ricart-agrawala", 3, {"entries": None, "canonical": True}),
+        pytest.param(
+            "ricart-agrawala", 3, {"entries": None, "canonical": True}, marks=pytest.mark.slow
+        ),
         ("lamport", 2, {"channel": UNORDERED}),
         ("maekawa", 3, {"variant": "basic"}),
         ("centralized", 3, {"losses": 1}),
         ("centralized", 3, {"variant": "failover", "crashes": 1}),
         ("suzuki-kasami", 3, {"duplicates": 1}),
         ("naimi-trehel", 3, {"losses": 1, "crashes": 1}),
-        ("raymond", 4, {}),
+        pytest.param("raymond", 4, {}, marks=pytest.mark.slow),
         ("bully", 2, {"crashes": 1, "suspicions": 1}),
         ("bully", 2, {"crashes": 1, "restarts": 1}),
         ("token-ring", 3, {}),
@@ -101,6 +103,7 @@ def test_edges_that_are_kept_come_back_to_the_host(monkeypatch: pytest.MonkeyPat
     assert found[0] == found[1] != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ricart-agrawala", "lamport"])
 def test_small_chunks_tables_and_numbers_change_nothing(
     device: StandIn, monkeypatch: pytest.MonkeyPatch, name: str
@@ -134,6 +137,7 @@ def test_small_levels_stay_on_the_host(device: StandIn, monkeypatch: pytest.Monk
     assert not device.launched
 
 
+@pytest.mark.slow
 def test_full_memory_ends_a_search_with_a_line_and_was_foretold(
     device: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

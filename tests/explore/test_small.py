@@ -176,6 +176,7 @@ def test_what_is_too_large_is_left_to_the_other_search(
     assert check_small(processes("maekawa", 3)) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     rules=st.lists(RULES, min_size=5 * STATES, max_size=5 * STATES),

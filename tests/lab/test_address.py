@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.lab.address import Address, Refusal, code_of, move_of, read_address, write_address
-from coterie.lab.bound import Bound
+from coterie.lab.exploration.bound import Bound
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Question
+from coterie.lab.runs.address import Address, Refusal, code_of, move_of, read_address, write_address
 
 CODES = {
     "acquire 1": "a1",

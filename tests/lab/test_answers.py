@@ -7,11 +7,11 @@ import pytest
 
 from coterie.catalogue import Variant, algorithms
 from coterie.explore import check
-from coterie.lab.address import Address, Refusal, read_address
-from coterie.lab.bound import Bound
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.exploration.scope import build
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Fates, Position, Question, Way
-from coterie.lab.scope import build
+from coterie.lab.runs.address import Address, Refusal, read_address
 from coterie.scenario import from_trace
 from coterie.scenario.play import begin
 

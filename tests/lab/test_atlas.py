@@ -9,10 +9,10 @@ import pytest
 from coterie.catalogue import algorithms
 from coterie.explore import check
 from coterie.explore.budget import Budget
-from coterie.lab.atlas import Atlas, build, horizon
-from coterie.lab.bound import Bound
-from coterie.lab.scope import build as build_processes
-from coterie.lab.scope import unexplored
+from coterie.lab.exploration.atlas import Atlas, build, horizon
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.exploration.scope import build as build_processes
+from coterie.lab.exploration.scope import unexplored
 from coterie.scenario.play import Play, begin
 
 ONE_CRASH = Bound(crashes=1)

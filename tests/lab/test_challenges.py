@@ -9,8 +9,6 @@ import string
 import pytest
 
 from coterie.lab import laboratory
-from coterie.lab.address import Refusal, code_of
-from coterie.lab.attempt import NOT_JUDGED, Task
 from coterie.lab.exercises.challenge import (
     ChallengeQuestion,
     Score,
@@ -19,9 +17,11 @@ from coterie.lab.exercises.challenge import (
     read_answer,
     score,
 )
-from coterie.lab.goal import Goal, parse_goal
+from coterie.lab.exploration.attempt import NOT_JUDGED, Task
+from coterie.lab.exploration.goal import Goal, parse_goal
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Question
+from coterie.lab.runs.address import Refusal, code_of
 
 ENOUGH = 60_000
 LABORATORY = Laboratory(ENOUGH)

@@ -6,10 +6,10 @@ import pytest
 
 from coterie.catalogue import algorithm
 from coterie.explore import check
-from coterie.lab.address import Address, Refusal
-from coterie.lab.fork import address_of
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Position, Question
+from coterie.lab.runs.address import Address, Refusal
+from coterie.lab.runs.fork import address_of
 from coterie.scenario import perform
 from coterie.simulate import Closed, Network, Simulation, Uniform
 from coterie.trace import Called, Header, Paused, Repeated, Sent, Trace

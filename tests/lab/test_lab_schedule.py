@@ -7,8 +7,8 @@ import string
 
 import pytest
 
-from coterie.lab.address import Refusal
 from coterie.lab.exercises.schedule import ScheduleAnswer, judge_schedule
+from coterie.lab.runs.address import Refusal
 from coterie.transactions.catalogue import schemes
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from coterie.catalogue import algorithms
 from coterie.cli import run
-from coterie.lab.address import Refusal
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Position, Question
+from coterie.lab.runs.address import Refusal
 from coterie.lab.trials.measure import MeasureQuestion, measure
 from coterie.lab.trials.trial import EVENTS_MAX, ForkQuestion, TrialAnswer, TrialQuestion, Trials
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cli import run
-from coterie.lab.address import Refusal
-from coterie.lab.bound import Bound
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.exploration.violation import Stopped
 from coterie.lab.laboratory import SUPERSEDED, Laboratory
 from coterie.lab.questions import Question
+from coterie.lab.runs.address import Refusal
 from coterie.lab.trials.verdict import CheckAnswer, CheckQuestion, run_check
-from coterie.lab.violation import Stopped
 
 if TYPE_CHECKING:
     from coterie.explore import Progress

@@ -6,8 +6,6 @@ import msgspec
 import pytest
 
 from coterie.errors import ConfigError
-from coterie.lab.address import Refusal
-from coterie.lab.attempt import NOT_JUDGED
 from coterie.lab.exercises.editors import reaches
 from coterie.lab.exercises.lesson import (
     AnswerQuestion,
@@ -19,8 +17,10 @@ from coterie.lab.exercises.lesson import (
     parse_lesson,
 )
 from coterie.lab.exercises.quantity import measure
+from coterie.lab.exploration.attempt import NOT_JUDGED
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Position, Question
+from coterie.lab.runs.address import Refusal
 
 LABORATORY = Laboratory(60_000)
 PAGES = [

@@ -7,9 +7,9 @@ import random
 import msgspec
 import pytest
 
-from coterie.lab.bound import Bound
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.exploration.map import Map
 from coterie.lab.laboratory import Laboratory
-from coterie.lab.map import Map
 from coterie.lab.questions import Fates, Position, Question
 
 ENOUGH = 600_000

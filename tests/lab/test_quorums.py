@@ -9,8 +9,8 @@ import string
 import pytest
 
 from coterie.coteries import Coterie
-from coterie.lab.address import Refusal
-from coterie.lab.quorums import CoterieAnswer, judge_quorums
+from coterie.lab.exercises.quorums import CoterieAnswer, judge_quorums
+from coterie.lab.runs.address import Refusal
 
 
 def judged(text: str) -> CoterieAnswer:

@@ -6,10 +6,10 @@ import pytest
 
 from coterie.catalogue import algorithm
 from coterie.explore import check_timed
-from coterie.lab.address import Address
-from coterie.lab.fork import address_of
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Fates, Question
+from coterie.lab.runs.address import Address
+from coterie.lab.runs.fork import address_of
 from coterie.trace import Header
 
 LAB = Laboratory()

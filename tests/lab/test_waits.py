@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.lab.bound import Bound
+from coterie.lab.exploration.bound import Bound
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Fates, Question
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 
 import pytest
 
-from coterie import AcquireTimeout, Held, MisuseError, NotHeld, UsageError
+from coterie import AcquireTimeout, Held, MisuseError, NotHeld, UsageError, system
 from tests.locks.memory import MemoryEngine, coordinator, in_loop, until
 
 
@@ -229,7 +228,7 @@ async def test_after_a_fork_every_use_in_the_child_fails_loudly(
         held = await lock.acquire()
         assert held is not None
         with monkeypatch.context() as child:
-            child.setattr(os, "getpid", lambda: 1)
+            child.setattr(system, "pid", lambda: 1)
             with pytest.raises(MisuseError, match="fork"):
                 held.ensure()
             with pytest.raises(MisuseError, match="fork"):

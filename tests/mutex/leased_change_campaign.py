@@ -27,6 +27,8 @@ FIGURES = (
     "crashes",
     "switched_off",
     "losses",
+    "broken",
+    "forced",
     "events",
 )
 

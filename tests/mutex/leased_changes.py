@@ -2,7 +2,8 @@
 
 Changers with drawn goals begin at any time, compete and crash, some after a message that was drawn.
 Spares become voters; voters that were removed are switched off, and some return with their old disk;
-a disk that is lost returns blank, with another identity.
+a disk that is lost returns blank, with another identity. Operators end holds, and go on without voters
+that are lost (`leased_orders`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tests.mutex.leased_faults import FAULTS_END, Link, Node
 from tests.mutex.leased_goals import KINDS, LEASES, Goals
 from tests.mutex.leased_numbers import Numbers
+from tests.mutex.leased_orders import Orders
 from tests.mutex.leased_promises import Breach
 from tests.mutex.leased_world import PROFILES, World
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from coterie.process import Outbox
     from tests.mutex.leased_kit import Kit
 
-CHANGING_PROFILES = (*PROFILES, "storm", "lease")
+CHANGING_PROFILES = (*PROFILES, "storm", "lease", "force")
 SPARES = 101  # the first seat of a spare
 HOSTS = 1001  # the first process in which changers run
 FAULTLESS = ("calm",)
@@ -60,6 +62,7 @@ class ChangingWorld(World):
         self.dying: set[int] = set()
         self.is_changed = False  # after all faults, once more
         self.watch = Numbers(self)
+        self.orders = Orders(self, Random(f"orders/{profile}/{seed}"))
         self.begun = self.steps = self.joint_steps = self.moves = self.carried = 0
         self.settled = self.conflicted = self.killed = self.crashes = self.switched_off = 0
 
@@ -114,6 +117,8 @@ class ChangingWorld(World):
         out = super().step(node, handler)
         if node.part is not None:
             self.watch.check(node)
+            if node.me in self.participants:
+                self.orders.check_ended(node)
         if node.me in self.dying:
             self.dying.discard(node.me)
             self.killed += 1
@@ -128,6 +133,9 @@ class ChangingWorld(World):
         if node.me not in self.gone:
             super().restart(node)
 
+    def is_overruled(self, node: Node) -> bool:
+        return self.orders.is_overruled(node)
+
     def is_quiet_when_free(self, node: Node) -> bool:
         return False  # the call may also have moved the participant, or asked for the next number
 
@@ -135,18 +143,32 @@ class ChangingWorld(World):
         match type(event).__name__:
             case "Learnt" | "Forgotten":
                 pass
+            case "Lost" if event.revoked:
+                self.orders.hear_loss(node, event)
+                self.plan_leave((node.me, event.lock))
             case "Moved":
                 self.moves += 1
                 self.carried += sum(self.is_valid(node, lock) for lock in node.part.bids)
             case "Stepped":
                 self.steps += 1
                 self.joint_steps += event.configuration.is_joint
-            case "Learnt" | "Forgotten":
-                pass
             case "Settled" | "Conflicted" as end:
                 self._end_change(node, event.configuration, end == "Settled")
+            case "Acquired":
+                self.orders.check_token(node, event.token)
+                super().hear(node, event)
             case _:
                 super().hear(node, event)
+
+    @property
+    def broken(self) -> int:
+        """How many holds operators have ended."""
+        return self.orders.broken
+
+    @property
+    def forced(self) -> int:
+        """How many configurations were forced."""
+        return int(self.watch.forced >= 0)
 
     # Faults
 
@@ -161,6 +183,7 @@ class ChangingWorld(World):
                 self.at(chance.uniform(10, FAULTS_END), self._lose_a_disk)
         for node in self.participants.values():
             self.at(chance.uniform(0, 10), partial(self._pass_on_addresses, node))
+        self.orders.write()
         self.at(FAULTS_END, self._end_faults)
 
     def _end_faults(self) -> None:
@@ -181,7 +204,7 @@ class ChangingWorld(World):
             return
         seat = self.chance.choice(seats)
         lasting.remove(seat)
-        if not all(part.quorums.contains_quorum(lasting) for part in self._parts_in_play()):
+        if not all(part.quorums.contains_quorum(lasting) for part in self.parts_in_play()):
             return
         node = self.voters[seat]
         self.crash(node)
@@ -190,10 +213,13 @@ class ChangingWorld(World):
         node.disk = b""
         self.after(self.chance.uniform(0, 20), partial(self.restart, node))
 
-    def _parts_in_play(self) -> list[Any]:
+    def parts_in_play(self) -> list[Any]:
         """List the parts by which votes may be counted, now or after changes that have begun."""
+        watch = self.watch
         configurations = [
-            each for each in self.watch.decided.values() if each.number not in self.watch.finished
+            each
+            for each in watch.decided.values()
+            if each.number not in watch.finished and each.number >= watch.forced
         ]
         parts = [part for each in configurations for part in each.rule.parts]
         hosts = [node for node in self.changers.values() if node.part is not None]
@@ -252,7 +278,7 @@ class ChangingWorld(World):
         newcomers = list(lasting)
         if self.plan.profile not in FAULTLESS and self.chance.random() < 0.1:
             newcomers += [seat for seat in self.gone if seat not in self.wiped]
-        kinds = ("lease",) if self.plan.profile == "lease" else KINDS
+        kinds = ("lease", "times") if self.plan.profile == "lease" else KINDS
         return self.goals.draw(seen, newcomers, lasting, kinds)
 
     def _draw_fate(self, host: Node) -> None:
@@ -297,7 +323,7 @@ class ChangingWorld(World):
         newest = self.watch.newest
         if newest.number != configuration.number:
             return
-        wanted = {seat for part in self._parts_in_play() for seat in part.seats}
+        wanted = {seat for part in self.parts_in_play() for seat in part.seats}
         for seat, node in self.voters.items():
             was_voter = node.part.configuration is not None
             if not was_voter or seat in wanted | set(newest.seats) or not node.alive:

@@ -77,6 +77,8 @@ class Script:
             self._mesh()
         if profile == "storm" and self.random.random() < 0.5:
             self._crashes(self.random.randint(1, 3))
+        if profile == "force":
+            self._partitions(self.random.randint(1, 4))
         if profile == "lease":
             self._crashes(self.random.randint(1, 5))
             self._partitions(self.random.randint(1, 3))

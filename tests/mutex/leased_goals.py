@@ -22,7 +22,29 @@ COTERIES = {
     6: ("majority", "grid"),
     7: ("majority", "plane:2"),
 }
-KINDS = ("add", "remove", "replace", "replace all", "coterie", "lease", "nothing", "several")
+TIMES: dict[str, tuple[Any, ...]] = {
+    "rate_error": (0.05, 0.1, 0.2),
+    "margin": (0.05, 0.5, 2.0),
+    "hedge": (0.5, 1.0),
+    "unwind": (2.0, 10.0),
+    "interval": (1, 2, 16, 1024),
+    "reserve": (0, 8, 1 << 20),
+    "lazy": (False, True),
+    "cached_max": (1, 16),
+    "policy": ("all", "quorum"),
+}
+DELAYS = (15.0, 25.0)  # of locks whose holder has died, where they have one
+KINDS = (
+    "add",
+    "remove",
+    "replace",
+    "replace all",
+    "coterie",
+    "lease",
+    "times",
+    "nothing",
+    "several",
+)
 
 
 class Goals:
@@ -89,6 +111,8 @@ class Goals:
             coterie = self.random.choice(COTERIES.get(len(seats), ("majority",)))
         if kind == "lease" or (kind == "several" and self.random.random() < 0.5):
             settings = self._other_lease(settings)
+        if kind == "times" or (kind == "several" and self.random.random() < 0.3):
+            settings = self._other_times(settings)
         settings = replace(settings, voters=len(seats), coterie=coterie)
         return self.kit.configuration.Part(tuple(seats), settings)
 
@@ -103,6 +127,17 @@ class Goals:
     def _replace_all(self, seats: list[int], coming: list[int]) -> None:
         if coming:
             seats[:] = coming[: max(1, min(3, len(seats)))]
+
+    def _other_times(self, settings: Any) -> Any:
+        """Draw what may differ beside the lease; clocks are better than each of these rate errors."""
+        drawn = {
+            name: self.random.choice(values)
+            for name, values in TIMES.items()
+            if self.random.random() < 0.4
+        }
+        if settings.lock_delay:
+            drawn["lock_delay"] = self.random.choice(DELAYS)
+        return replace(settings, **drawn)
 
     def _other_lease(self, settings: Any) -> Any:
         lease = self.random.choice([each for each in LEASES if each != settings.lease])

@@ -19,6 +19,7 @@ class Numbers:
         self.world = world
         self.decided = {world.founding.number: world.founding}
         self.finished: set[int] = set()  # numbers of which it was noted
+        self.forced = -1  # the number that was forced; it says nothing of those before it
         self.highest: dict[tuple[object, ...], int] = {}  # of what must not fall
         self.meetings: dict[tuple[int, int], bool] = {}
         self.heard: dict[str, float] = {}  # when a session was last renewed, by its name
@@ -27,6 +28,11 @@ class Numbers:
     def newest(self) -> Any:
         """The decision with the highest number that any process has heard of."""
         return self.decided[max(self.decided)]
+
+    def overrule(self, forced: Any) -> None:
+        """Hear of a configuration that was not decided."""
+        self.decided.setdefault(forced.number, forced)
+        self.forced = max(self.forced, forced.number)
 
     def check(self, node: Node) -> None:
         """Look at a process after its step."""
@@ -75,7 +81,8 @@ class Numbers:
             raise Breach(f"two decisions for number {configuration.number}")
         self.decided[configuration.number] = configuration
         still_open = {rule.number for rule in configuration.open}
-        for number in range(configuration.number):
+        first = self.forced if configuration.number >= self.forced else 0
+        for number in range(max(first, 0), configuration.number):
             if number not in still_open and number not in self.finished:
                 self.finished.add(number)
                 for node in self.world.participants.values():
@@ -111,6 +118,8 @@ class Numbers:
             theirs = other.part.configuration.rule
             if theirs.number == mine.number or self._meet(mine, theirs):
                 continue
+            if min(mine.number, theirs.number) < self.forced:
+                continue  # 19.11: P1 rests on abstention there, and is looked at by itself
             if self._holds(node) and self._holds(other):
                 numbers = f"{mine.number} and {theirs.number}"
                 raise Breach(f"holds by numbers {numbers}, whose quorums need not meet")

@@ -371,8 +371,7 @@ class World:
             self.losses += 1
             if self.plan.profile == "calm":
                 raise Breach(f"{who} lost its hold and nothing went wrong")
-            life = user.life  # a user who is just leaving has nothing left to do
-            self.after(self.random.choice((0, 1, 30)), partial(self._leave, who, life))
+            self.plan_leave(who)
             return
         if type(event).__name__ == "Unwanted":
             return
@@ -387,6 +386,15 @@ class World:
         self.after(hold * self.random.random(), partial(self.promises.check_use, who, life))
         self.after(hold, partial(self._leave, who, life))
         self._plan_writer(who)
+
+    def plan_leave(self, who: tuple[int, str]) -> None:
+        """Let a user who has lost its hold stop, now or later; one who is just leaving has left."""
+        life = self.users[who].life
+        self.after(self.random.choice((0, 1, 30)), partial(self._leave, who, life))
+
+    def is_overruled(self, node: Node) -> bool:
+        """Return whether a participant counts by voters that were given up and still run."""
+        return False
 
     def _plan_writer(self, who: tuple[int, str]) -> None:
         """Let another task of the process want the lock alone, behind one that shares; it may give up."""

@@ -37,7 +37,7 @@ def voters(count: int, policy: Policy = "quorum", **others: Any) -> Settings:
     [
         (voters(3), 1, 418, 2815),
         (voters(3), 2, 2590, 19108),
-        (voters(3, interval=1), 2, 5164, 38463),
+        pytest.param(voters(3, interval=1), 2, 5164, 38463, marks=pytest.mark.slow),
         (voters(2, "all"), 1, 1288, 8000),
         (voters(1), 3, 916, 4100),
         pytest.param(voters(3, "all"), 1, 488425, 4075668, marks=pytest.mark.slow),

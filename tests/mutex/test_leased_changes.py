@@ -11,6 +11,7 @@ from coterie.mutex.quorum.leased.changer import Changer
 from coterie.mutex.quorum.leased.configuration import Rule
 from coterie.mutex.quorum.leased.participant import Participant
 from coterie.mutex.quorum.leased.sessions import Downlink
+from coterie.mutex.quorum.leased.settings import Settings
 from coterie.mutex.quorum.leased.succession import Succession
 from coterie.mutex.quorum.leased.voter import Voter
 from tests.mutex.leased_changes import CHANGING_PROFILES, world_of
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEEDS = 9  # of each profile
-COUNTED = ("entries", "steps", "joint_steps", "moves", "carried", "settled", "conflicted", "killed")
+COUNTED = (
+    *("entries", "steps", "joint_steps", "moves", "carried", "settled", "conflicted", "killed"),
+    *("broken", "forced"),
+)
 
 
 @pytest.mark.parametrize("seed", [10223, 10495])
@@ -46,6 +50,9 @@ def test_random_changes_hold_every_promise(profile: str) -> None:
     assert total["carried"] > 0
     assert total["settled"] >= SEEDS
     assert total["killed"] > 0
+    assert total["broken"] > 0
+    if profile == "force":
+        assert total["forced"] > SEEDS // 2
 
 
 def test_the_same_seed_is_the_same_run_of_changes() -> None:
@@ -71,6 +78,7 @@ MUTANTS: dict[str, Switch] = {
         "return any(meet(one.quorums, two.quorums) for one in self.parts for two in other.parts)",
         "return True",
         "storm",
+        first=2,
     ),
     "a joint quorum is a majority of old and new voters together": off(
         Rule,
@@ -92,9 +100,10 @@ MUTANTS: dict[str, Switch] = {
         "and not self.abstains() and self._is_past(number)",
         "and not self.abstains()",
         "storm",
+        first=25,
     ),
     "one voter is taken for all": off(
-        Rule, "return is_blocking(self.quorums, voters)", "return bool(voters)", "crash", first=37
+        Rule, "return is_blocking(self.quorums, voters)", "return bool(voters)", "crash", first=60
     ),
     "a closed number is served": off(
         Voter, "None if frame.number <= self.closed else mine", "mine", "storm"
@@ -113,6 +122,7 @@ MUTANTS: dict[str, Switch] = {
         "if self.promised is not None and attempt < self.promised:",
         "if False:",
         "storm",
+        first=2,
     ),
     "what was accepted outlives its number": off(
         Voter, "self.succession = Succession()\n", "pass\n", "storm"
@@ -145,7 +155,54 @@ MUTANTS: dict[str, Switch] = {
         Participant, "if configuration.number <= newest.number:", "if False:", "storm", first=1
     ),
     "a voter goes back to a lower number": off(
-        Voter, "if configuration.number < self.number:", "if False:", "storm"
+        Voter, "if configuration.number < self.number:", "if False:", "storm", first=3
+    ),
+    "an order ends a later hold than the operator has seen": off(
+        Participant,
+        "bid.state is State.HELD and bid.token <= token",
+        "bid.state is State.HELD",
+        "mixed",
+    ),
+    "an order takes the vote from an owner that still counts it": off(
+        Voter.revoke,
+        "self._finish([], out)",
+        "[self._take_back(self.ballots[lock], each, each.high) for each in tenures]\n"
+        "        self._finish([lock], out)",
+        "net",
+        first=1,
+    ),
+    "a hold goes on that an operator has ended": off(
+        Participant, "self._take_revocation(lock, token, out)", "pass", "calm", first=6
+    ),
+    "no voter abstains by a forced configuration": off(
+        Voter,
+        "max(self.abstains_until, out.now + self.abstention)",
+        "self.abstains_until",
+        "force",
+        first=164,
+    ),
+    "entries use tokens at or below the floor": Switch(
+        (
+            (
+                Participant,
+                "used = max(self.bids[lock].token, self.configuration.floor)",
+                "used = self.bids[lock].token",
+            ),
+            (Participant, "used = max(bid.token, self.configuration.floor)", "used = bid.token"),
+            (Participant, "token <= self.configuration.floor or ", ""),
+            (Participant, "self.sessions.merge(configuration.floor)", "pass"),
+            (Voter, "self._merge(self.configuration.floor)", "pass"),
+            (Voter, "self._merge(configuration.floor)", "pass"),
+        ),
+        "oneway",
+        first=3,
+    ),
+    "a voter waits for no clock that is slower than its own": off(
+        Settings,
+        "lease * (1 + self.rate_error) / (1 - self.rate_error) + self.margin",
+        "lease",
+        "pause",
+        first=31,
     ),
 }
 SEEDS_MAX = 100

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.mutex.leased_bench import Bench
+import pytest
+
+from tests.mutex.leased_bench import CHANGER, Bench
 
 
 def test_a_frame_of_a_voter_that_was_forgotten_means_nothing() -> None:
@@ -110,6 +112,7 @@ def test_each_voter_is_replaced_in_turn_and_the_order_is_kept() -> None:
     assert not bench.events("Lost")
 
 
+@pytest.mark.slow
 def test_a_changer_that_stops_anywhere_is_followed_by_one_with_another_plan() -> None:
     """After each of its messages in turn: no hold is lost, and the second comes to its end."""
     budget, stopped = 0, True
@@ -236,10 +239,10 @@ def test_a_voter_of_the_file_that_was_removed_keeps_the_votes_that_it_gave() -> 
 # A forced configuration
 
 
-def forced(bench: Bench, seats: list[int]) -> Any:
+def forced(bench: Bench, seats: list[int], **settings: Any) -> Any:
     value = bench.kit.configuration
     number = bench.newest().number + value.FORCED_LEAP
-    part = bench.part(seats)
+    part = bench.part(seats, **settings)
     return value.Configuration(value.Rule(number, (part,)), bench.members(seats), floor=1 << 40)
 
 
@@ -262,6 +265,33 @@ def test_a_voter_that_hears_of_a_forced_configuration_before_the_order_abstains(
     assert all(bench.parts[seat].abstains() for seat in (1, 2, 3))
     assert bench.holder() == 11
     bench.run(60)
+    assert bench.holder() == 12
+
+
+def test_a_forced_configuration_waits_for_the_longest_lease_that_is_not_known_to_be_over() -> None:
+    """A program that was cut off holds by number 1, whose lease is long; its voters are given up.
+
+    Number 1 is closed at voter 3, which has no session of it, and number 2 has a short lease.
+    """
+    bench = Bench([1, 2, 3], lease=60.0)
+    bench.program(11)
+    bench.program(12)
+    bench.cut.add((11, 3))
+    bench.acquire(11)
+    bench.run(1)
+    assert bench.holder() == 11
+    bench.cut |= {(11, 1), (11, 2)}
+    bench.begin(bench.goal(1, bench.part([1, 2, 3], lease=5.0)))
+    bench.run(20)
+    assert bench.parts[3].closed == 1
+    bench.stop(1, 2, CHANGER)
+    given = forced(bench, [3], lease=5.0)
+    bench.step(3, partial(bench.parts[3].impose, given))
+    bench.restart(3)
+    news = bench.kit.frames.NewConfiguration(given)
+    bench.step(12, partial(bench.parts[12].receive, 3, news))
+    bench.acquire(12)
+    bench.run(70)  # each step holds that two never have the lock
     assert bench.holder() == 12
 
 

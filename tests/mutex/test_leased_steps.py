@@ -26,21 +26,33 @@ if TYPE_CHECKING:
 ONE = beginning(1, part(1))
 TWO = beginning(1, part(1, 2))
 THREE = beginning(1, part(1, 2, 3))
+BEGUN = after(ONE, part(1), part(2))
+JOINT = beginning(2, part(1), part(2))
 
 
-def explored(present: Configuration, following: Configuration, **options: Any) -> Verdict:
+def explored(
+    present: Configuration, following: Configuration, *, crashes: int = 0, **options: Any
+) -> Verdict:
     clients = options.get("clients", (None, None))
     processes = change(present, following, **options)
     requesters = range(len(processes) - len(clients) + 1, len(processes) + 1)
-    judged = (*properties(following), FENCING)
-    return check(processes, requesters=tuple(requesters), properties=judged, max_seconds=60)
+    return check(
+        processes,
+        requesters=tuple(requesters),
+        properties=(*properties(following), FENCING),
+        crashes=crashes,
+        max_states=2_000_000,
+    )
 
 
 @pytest.mark.parametrize(
     ("present", "parts", "states", "transitions"),
     [
         (ONE, (part(1),), 568, 2204),
-        (TWO, (part(1),), 76774, 534641),
+        pytest.param(TWO, (part(1),), 76774, 534641, marks=pytest.mark.slow),
+        pytest.param(ONE, (part(1), part(2)), 68660, 458973, marks=pytest.mark.slow),
+        pytest.param(JOINT, (part(2),), 76774, 534641, marks=pytest.mark.slow),
+        pytest.param(BEGUN, (part(1),), 76774, 534641, marks=pytest.mark.slow),
         pytest.param(TWO, (part(1, 2, 3),), 132438, 960557, marks=pytest.mark.slow),
         pytest.param(
             THREE, (part(1, 2, 3), part(1, 2, 4)), 397314, 3146547, marks=pytest.mark.slow
@@ -57,6 +69,24 @@ def test_a_number_that_is_finished_is_used_no_more(
 
 
 @pytest.mark.slow
+def test_a_step_is_taken_back_while_a_client_counts_by_the_number_before_it() -> None:
+    """Three numbers in one search: 1, the joint 2, and 3, by which number 1 is the rule again.
+
+    Voters have started with number 2, so they serve 1 no more.
+    """
+    verdict = explored(BEGUN, after(BEGUN, part(1)), clients=(ONE,))
+    assert is_fine(verdict), (verdict.reason, verdict.sometimes)
+    assert (verdict.states, verdict.transitions) == (151024, 1072909)
+
+
+@pytest.mark.slow
+def test_a_crash_of_a_client_or_of_a_voter_revives_no_finished_number() -> None:
+    verdict = explored(ONE, BEGUN, clients=(None,), watchful=True, crashes=1)
+    assert is_fine(verdict), (verdict.reason, verdict.sometimes)
+    assert (verdict.states, verdict.transitions) == (311053, 1963965)
+
+
+@pytest.mark.slow
 def test_two_clients_exclude_each_other_across_a_change() -> None:
     verdict = explored(ONE, after(ONE, part(1)))
     assert is_fine(verdict), (verdict.reason, verdict.sometimes)
@@ -68,7 +98,7 @@ def test_two_clients_exclude_each_other_across_a_change() -> None:
     [
         ({"lapses": (0,)}, 7378, 31531),
         ({"reboots": (1,)}, 2194, 9086),
-        ({"lapses": (0,), "reboots": (1,)}, 37850, 168568),
+        pytest.param({"lapses": (0,), "reboots": (1,)}, 37850, 168568, marks=pytest.mark.slow),
     ],
 )
 def test_a_lapse_or_a_restart_revives_no_finished_number(

@@ -104,7 +104,7 @@ def test_the_work_of_a_task_is_measured_where_it_is_done() -> None:
     assert batch.seconds > 0
 
 
-@pytest.mark.parametrize("workers", [1, 100])
+@pytest.mark.parametrize("workers", [1, pytest.param(100, marks=pytest.mark.slow)])
 def test_four_tasks_for_each_worker_are_pending(workers: int) -> None:
     executor, pending = Immediate(seconds_per_run=0.6), []
     campaign(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NAIMI, MAEKAWA = algorithm("naimi-trehel"), algorithm("maekawa")
 
 
+@pytest.mark.slow
 def test_a_mean_over_random_requesters_is_measured_with_random_requesters() -> None:
     found = compare(NAIMI, NAIMI.setup(13)).idle
     assert found.formula == "H(N - 1) · N/(N - 1)"
@@ -32,6 +33,7 @@ def test_a_mean_over_random_requesters_is_measured_with_random_requesters() -> N
     assert found.agrees
 
 
+@pytest.mark.slow
 def test_a_wrong_mean_is_noticed() -> None:
     """H(N - 1) counts the free entries of the holder, which are left out here."""
     costs = NAIMI.costs
@@ -47,6 +49,7 @@ def test_a_wrong_mean_is_noticed() -> None:
     assert comparison.agrees is False
 
 
+@pytest.mark.slow
 def test_entering_again_is_measured_for_each_requester_however_many_they_are() -> None:
     """Quorums differ in size: with half of the requesters the mean was another than that of all."""
     assert compare(MAEKAWA, MAEKAWA.setup(502)).again.agrees
@@ -138,6 +141,7 @@ CONTENDERS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_sweep_is_the_same_on_any_executor() -> None:
     here: list[AnyComparison] = list(compare_all(CONTENDERS, seed=2, seeds=3))
     with ProcessPoolExecutor(2) as executor:
@@ -151,6 +155,7 @@ def test_a_sweep_is_the_same_on_any_executor() -> None:
     assert last.seeds == 3
 
 
+@pytest.mark.slow
 def test_a_sweep_tells_of_its_progress() -> None:
     told: list[tuple[str, int, int]] = []
     sweep = compare_all(
@@ -162,6 +167,7 @@ def test_a_sweep_tells_of_its_progress() -> None:
     assert told[-1] == ("raymond", 25, 25)
 
 
+@pytest.mark.slow
 def test_comparisons_are_rows_for_a_data_frame() -> None:
     rows = [row for each in compare_all(CONTENDERS) for row in each.to_dicts()]
     assert len({tuple(row) for row in rows}) == 1

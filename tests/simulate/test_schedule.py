@@ -36,7 +36,9 @@ def take(schedule: Schedule, most: int) -> list[Item]:
 
 
 @pytest.mark.parametrize("delay", DELAYS.values(), ids=DELAYS)
-@pytest.mark.parametrize("broadcast", [1, 9, 300, 3 * NEAR_MAX])
+@pytest.mark.parametrize(
+    "broadcast", [1, 9, pytest.param(300, marks=pytest.mark.slow), 3 * NEAR_MAX]
+)
 def test_items_come_in_order(delay: Callable[[Random], float], broadcast: int) -> None:
     """The reference is a list of all that waits, sorted before each look."""
     random, schedule, now = Random(broadcast), Schedule(), 0.0

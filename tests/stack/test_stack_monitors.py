@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from coterie.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
+from coterie.mutex.quorum.leased.frames import Attempt, Proposal, SessionName
+from coterie.mutex.quorum.leased.sessions import Downlink
+from coterie.mutex.quorum.leased.settings import Settings
+from coterie.mutex.quorum.leased.succession import Succession
+from coterie.mutex.quorum.leased.voter import Voter
 from coterie.stack.monitors import (
     AccusationMonitor,
+    ConfigurationMonitor,
     HistoryMonitor,
     LockMonitor,
     OrderMonitor,
@@ -188,3 +195,64 @@ def test_a_lost_update_is_noticed(stage: Stage) -> None:
         monitor.add(stage.first, name, "commit")
     with pytest.raises(ViolationError, match="serializable"):
         monitor.judge()
+
+
+# Configurations
+
+
+def configuration(number: int, *, by: str = "", open_: tuple[Rule, ...] = ()) -> Configuration:
+    """Return one of three voters, whose disks are called after their seats."""
+    members = tuple(Member(seat, f"n{seat}", f"disk {seat}", by) for seat in (1, 2, 3))
+    return Configuration(rule(number), members, open=open_)
+
+
+def rule(number: int) -> Rule:
+    return Rule(number, (Part((1, 2, 3), Settings(3)),))
+
+
+def voter(seat: int, present: Configuration, *, counts_in: int | None = None) -> Voter:
+    made = Voter(present, identity=f"disk {seat}")
+    if counts_in is not None:
+        link = Downlink(SessionName("program", 1, "nonce"), 1)
+        link.number = counts_in
+        made.sessions["program"] = link
+    return made
+
+
+def test_what_a_voter_has_promised_outlasts_its_end(stage: Stage) -> None:
+    before, after = voter(1, configuration(1)), voter(1, configuration(1))
+    monitor = ConfigurationMonitor(stage.world)
+    before.succession = Succession(Attempt(1, "changer"))
+    monitor.kept("n1", before, before)
+    monitor.kept("n1", before, voter(1, configuration(2)))
+    assert not stage.verdict()
+    monitor.kept("n1", before, after)
+    assert stage.verdict() == "kept"
+
+
+def test_two_decisions_are_noticed_that_no_node_knows_of(stage: Stage) -> None:
+    monitor = ConfigurationMonitor(stage.world)
+    present = configuration(1)
+    monitor.saw("n1", present)
+    for seats, by in (((1, 2), "one"), ((3,), "other")):
+        for seat in seats:
+            accepting = voter(seat, present)
+            accepting.succession.accepted = Proposal(Attempt(1, by), configuration(2, by=by))
+            monitor.accepted(accepting)
+    assert not stage.verdict()
+    accepting = voter(2, present)
+    accepting.succession.accepted = Proposal(Attempt(1, "other"), configuration(2, by="other"))
+    monitor.accepted(accepting)
+    assert stage.verdict() == "one decision"
+
+
+def test_no_quorum_serves_a_number_that_is_over(stage: Stage) -> None:
+    monitor = ConfigurationMonitor(stage.world)
+    monitor.saw("n1", configuration(1))
+    still_open = configuration(2, open_=(rule(1),))
+    over = configuration(2)
+    monitor.served([voter(seat, still_open, counts_in=1) for seat in (1, 2, 3)])
+    monitor.served([voter(1, over, counts_in=1), voter(2, over), voter(3, over)])
+    assert not stage.verdict()
+    monitor.served([voter(seat, over, counts_in=1) for seat in (1, 2)])
+    assert stage.verdict() == "finished"

@@ -121,6 +121,7 @@ def judged(content: bytes) -> Report | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slips", [(), SLIPS, (*SLIPS, "odd")], ids=["plain", "slips", "odd"])
 @pytest.mark.parametrize("stale", [0.0, 0.3])
 def test_the_certificate_says_what_the_checker_says_or_nothing(

@@ -53,6 +53,7 @@ LIST_MUTANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEVEL_MUTANTS)
 def test_a_broken_rule_of_a_level_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     break_rule(LEVEL_MUTANTS[name], monkeypatch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from coterie.transactions.history import Event, History
 from coterie.transactions.isolation import GUARANTEES, LEVELS, judge_levels, levels
 from tests.transactions.level_oracle import kept
 from tests.transactions.serial_oracle import serializable
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 WEAKER = LEVELS[:-1]
 
@@ -54,18 +58,27 @@ def differing(seed: int, *, sessions: bool) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("hundred", range(15))
+def hundreds(count: int) -> list[ParameterSet]:
+    """Leave all but the first hundreds out of `make quick`."""
+    return [
+        pytest.param(hundred, marks=[pytest.mark.slow] if hundred > 1 else [])
+        for hundred in range(count)
+    ]
+
+
+@pytest.mark.parametrize("hundred", hundreds(15))
 def test_levels_are_judged_as_every_order_would(hundred: int) -> None:
     for seed in range(hundred * 100, hundred * 100 + 100):
         assert differing(seed, sessions=False) == [], f"seed {seed}"
 
 
-@pytest.mark.parametrize("hundred", range(6))
+@pytest.mark.parametrize("hundred", hundreds(6))
 def test_levels_and_guarantees_with_sessions_are_judged_as_every_order_would(hundred: int) -> None:
     for seed in range(hundred * 100, hundred * 100 + 100):
         assert differing(seed, sessions=True) == [], f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_the_histories_differ_at_every_level() -> None:
     """A level at which all or none of them pass would show nothing."""
     judged = [judge_levels(small(seed), sessions=True) for seed in range(300)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie import system
 from coterie.clocks import Stamp
 from coterie.errors import ConfigError, MisuseError, OutcomeUnknown, Unavailable
 from coterie.transactions import Store, Transaction
@@ -302,9 +302,8 @@ def test_a_store_does_not_go_through_a_fork(path: Path, monkeypatch: pytest.Monk
     async def main() -> None:
         async with Store(path=path) as store:
             await store.run(increment)
-            child = os.getpid() + 1
             with monkeypatch.context() as forked:
-                forked.setattr(os, "getpid", lambda: child)
+                forked.setattr(system, "pid", lambda: 1)
                 with pytest.raises(MisuseError, match="was opened before a fork"):
                     await store.run(increment)
             assert await store.run(increment) == 2

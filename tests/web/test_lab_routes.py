@@ -22,8 +22,8 @@ from tests.web.asgi import HOST, Answer, ask
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.lab.address import Refusal
     from coterie.lab.questions import Position, Question
+    from coterie.lab.runs.address import Refusal
 
 APP = Guard(make_app(LabPages(Laboratory()).routes()), [HOST])
 BASIC = "maekawa 3 variant=basic"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
-from coterie.lab.bound import Bound
+from coterie.lab.exploration.bound import Bound
 from coterie.lab.laboratory import Laboratory
 from coterie.lab.questions import Fates, Position, Question
 from coterie.scenario import perform

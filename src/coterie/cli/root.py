@@ -31,10 +31,10 @@ COMMANDS = {
     "compare": ("compare", "Measure algorithms beside their formulas."),
     "check": ("check", "Explore every interleaving of an algorithm."),
     "lab": ("lab", "Play an algorithm by hand in the browser."),
-    "compare-schemes": ("compare_schemes", "Measure schemes of concurrency control."),
+    "compare-schemes": ("transactions.compare_schemes", "Measure schemes of concurrency control."),
     "deadlock": ("deadlock", "Find the deadlocks in a wait-for graph."),
-    "history": ("history", "Check whether a history is serializable."),
-    "audit": ("audit", "Look for anomalies in another store."),
+    "history": ("transactions.history", "Check whether a history is serializable."),
+    "audit": ("transactions.audit", "Look for anomalies in another store."),
 }
 
 POSIX_COMMANDS = ("demo", "lock", "elect", "serve", "audit")  # they pass on or wait for signals
@@ -129,7 +129,12 @@ def _status_of(error: BaseException) -> int:
 
 
 def _complain(text: str, status: int) -> int:
-    click.echo(f"coterie: {text}", err=True)
+    try:
+        click.echo(f"coterie: {text}", err=True)
+    except OSError:
+        # The disk that is full has our log as well. What is left in the buffer would fail once more
+        # when the interpreter ends, and take the place of the status.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     return status
 
 

@@ -167,10 +167,9 @@ class AcceptErrors:
         if system.now() >= self._quiet_until:
             self._quiet_until = system.now() + QUIET_SECONDS
             logger.warning(
-                "connections have to wait: %s; at most %d files and connections may be open here"
+                "connections have to wait: %(reason)s; at most %(limit)d files and connections may be open here"
                 " (ulimit -n)",
-                error.strerror,
-                descriptors.limit(),
+                {"reason": error.strerror, "limit": descriptors.limit()},
                 extra={"event": "descriptors-exhausted"},
             )
 

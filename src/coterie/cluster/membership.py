@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,9 +17,13 @@ from coterie.mutex.quorum.leased.configuration import Configuration, Part, found
 from coterie.mutex.quorum.leased.configuration import Member as Voting
 from coterie.mutex.quorum.leased.settings import Settings
 
+if TYPE_CHECKING:
+    from coterie.mutex.quorum.leased.frames import Attempt
+
 PORT = 7420
 RESERVE_MAX = 1 << 40  # tokens that one write may be good for
 CONFIGURATIONS_MAX = 1 << 48  # so many can be decided
+ROUNDS_MAX = 1 << 48  # of attempts to decide one of them
 FLOOR_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
 
 
@@ -133,7 +138,7 @@ class Membership(msgspec.Struct, frozen=True, array_like=True):
 
 def check_times(settings: Settings) -> None:
     """Raise `ConfigError` if the times of a configuration make no sense together."""
-    if settings.lease < 0.1:
+    if not 0.1 <= settings.lease < float("inf"):
         raise ConfigError(f"lease must be at least 0.1 s, got {settings.lease:g} s")
     if not 0 <= settings.rate_error < 0.5:
         raise ConfigError(
@@ -193,6 +198,21 @@ def check_decided(configuration: Configuration) -> None:
             parse_address(member.address)
     except ConfigError as error:
         raise ProtocolError(f"its configuration makes no sense: {error}") from None
+
+
+def check_bound(bound: int) -> None:
+    """Raise `ProtocolError` if tokens cannot have gone that far: no floor may follow it (19.7)."""
+    if bound > clock.number() + FLOOR_LEAD_MAX:
+        raise ProtocolError(f"its bound is {bound}, which no cluster reaches")
+
+
+def check_attempt(attempt: Attempt) -> None:
+    """Raise `ProtocolError` if no changer can have made so many attempts.
+
+    One after it has to be possible, or nothing would be decided any more.
+    """
+    if attempt.round >= ROUNDS_MAX:
+        raise ProtocolError(f"attempt {attempt.round}, which no changer reaches")
 
 
 def objection_to_meaning(configuration: Configuration) -> str | None:

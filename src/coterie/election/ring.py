@@ -72,7 +72,7 @@ class Ring(Elector[Message]):
             self._pass_on(self._successor(self.me), first, out)
 
     def receive(self, sender: ProcessId, message: Message, out: Outbox[Message]) -> None:
-        """Handle a list of those who live, incomplete or complete."""
+        """Handle a list of those that live, incomplete or complete."""
         match message:
             case Election(name, members, returned) if self.me in members:
                 place = members.index(self.me)
@@ -188,7 +188,7 @@ def _build(setup: Setup) -> list[Ring]:
 
 
 def _one(setup: Setup) -> Cost:
-    """Count the hops of list and result among those who live, and one to the process that is down."""
+    """Count the hops of list and result among those that live, and one to the process that is down."""
     live = setup.size - 1
     if live < 2:
         return exactly(live, str(live))

@@ -15,21 +15,16 @@ import msgspec
 from coterie.catalogue import algorithm, every_algorithm
 from coterie.errors import UsageError
 from coterie.explore.budget import Budget
-from coterie.lab.address import (
-    MOVES_MAX,
-    TEXT_MAX,
-    Address,
-    Refusal,
-    code_of,
-    read_address,
-    write_address,
-)
-from coterie.lab.atlas import STATES_MAX, Searched, build, ended, horizon
-from coterie.lab.attempt import NOT_JUDGED, judge_attempt
 from coterie.lab.entries import Entry, entry_of
-from coterie.lab.judgement import judge
-from coterie.lab.map import STATES_MAX as MAP_STATES_MAX
-from coterie.lab.map import draw_map
+from coterie.lab.exploration.atlas import STATES_MAX, Searched, build, ended, horizon
+from coterie.lab.exploration.attempt import NOT_JUDGED, judge_attempt
+from coterie.lab.exploration.judgement import judge
+from coterie.lab.exploration.map import STATES_MAX as MAP_STATES_MAX
+from coterie.lab.exploration.map import draw_map
+from coterie.lab.exploration.review import find_blunder, point_of_no_return
+from coterie.lab.exploration.scope import is_timed, limits, unexplored
+from coterie.lab.exploration.time_bounds import time_fates
+from coterie.lab.exploration.violation import first_violation
 from coterie.lab.questions import (
     Enabled,
     Fates,
@@ -39,23 +34,28 @@ from coterie.lab.questions import (
     Way,
 )
 from coterie.lab.recent import Recent
-from coterie.lab.review import find_blunder, point_of_no_return
-from coterie.lab.run import Run, begin_run
-from coterie.lab.scope import is_timed, limits, unexplored
-from coterie.lab.time_bounds import time_fates
-from coterie.lab.violation import first_violation
+from coterie.lab.runs.address import (
+    MOVES_MAX,
+    TEXT_MAX,
+    Address,
+    Refusal,
+    code_of,
+    read_address,
+    write_address,
+)
+from coterie.lab.runs.run import Run, begin_run
 from coterie.lab.waits import explain_waits
 from coterie.trace import label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.lab.atlas import Atlas
-    from coterie.lab.attempt import Attempt, Task
-    from coterie.lab.bound import Bound
-    from coterie.lab.fate import Fate
-    from coterie.lab.goal import Goal
-    from coterie.lab.map import Map
+    from coterie.lab.exploration.atlas import Atlas
+    from coterie.lab.exploration.attempt import Attempt, Task
+    from coterie.lab.exploration.bound import Bound
+    from coterie.lab.exploration.fate import Fate
+    from coterie.lab.exploration.goal import Goal
+    from coterie.lab.exploration.map import Map
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from coterie.lab.address import Refusal
-from coterie.lab.atlas import Searched
-from coterie.lab.bound import Bound
-from coterie.lab.fate import Fate
-from coterie.lab.review import Blunder
-from coterie.lab.run import ProcessState, Step
+from coterie.lab.exploration.atlas import Searched
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.exploration.fate import Fate
+from coterie.lab.exploration.review import Blunder
+from coterie.lab.runs.address import Refusal
+from coterie.lab.runs.run import ProcessState, Step
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -34,7 +34,11 @@ def leave(held: Tokens) -> None:
     Not by `ContextVar.reset`: a generator, such as a fixture of a test, may end in another context
     than the one that it began in.
     """
-    _entered.set(tuple(each for each in _entered.get() if each is not held))
+    entered = _entered.get()
+    if entered and entered[-1] is held:
+        _entered.set(entered[:-1])
+    else:
+        _entered.set(tuple(each for each in entered if each is not held))
 
 
 def current_token(name: str | None = None) -> int | None:

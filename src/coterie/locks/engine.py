@@ -124,10 +124,13 @@ class Elector(Protocol):
 class Prompt(Protocol):
     """An engine that needs no event loop to take a lock, or to wait for one, in the thread of the caller."""
 
-    def place_now(self, name: str, *, owner: Owner, shared: bool) -> Claim | None:
-        """Return a claim that is granted; None if the lock is not free, and nothing is left behind.
+    def take_now(self, name: str, *, owner: Owner, shared: bool, until: float) -> Claim | None:
+        """Return a claim that is granted, at once or after a wait in this thread.
 
-        Its `release` may be called in any thread, and returns None.
+        Wait until then, by `system.monotonic()`, and not if the owner holds a lock, for it has to wait where
+        deadlocks are found. None if that was not long enough; then, and if it fails or is
+        interrupted, nothing is left behind. `release` of the claim may be called in any thread, and
+        returns None.
         """
 
     def join(self, name: str, *, owner: Owner, shared: bool) -> Claim:
@@ -137,14 +140,7 @@ class Prompt(Protocol):
         """Call back when a claim that is granted is lost; once for each claim."""
 
     def holds_any(self, owner: Owner) -> bool:
-        """Return True if an owner holds a lock: then it has to wait where deadlocks are found."""
-
-    def wait_now(self, name: str, *, owner: Owner, shared: bool, until: float) -> Claim | None:
-        """Wait in this thread, and return a claim that is granted; the owner holds nothing else.
-
-        None if that takes longer than `until`, by `system.monotonic()`; then, and if it fails or is
-        interrupted, nothing is left behind.
-        """
+        """Return True if an owner holds a lock."""
 
     def withdraw_now(self, name: str, owner: Owner) -> None:
         """Release what such a call has taken for an owner, if anything: the call was interrupted."""

@@ -276,7 +276,7 @@ class Held(Holding):
         self._session.check_process()
         if self._session.prompt is None or self._depth != 1 or owner is not self._owner:
             return False
-        if self._is_known_lost() or not self._claim.valid():
+        if (self._lost is not None and self._lost.is_set()) or not self._claim.valid():
             return False
         self._depth = 0
         self._callback = None  # or we would be in a circle with the body, for the garbage collector

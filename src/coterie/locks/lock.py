@@ -71,6 +71,7 @@ class Session:
         self._again = again
         self._use(engine)
         self.held: dict[tuple[Owner, str], Held] = {}
+        self.is_open = False  # locks can be acquired
         self._turned = 0.0  # when the event loop was last given a turn
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -90,6 +91,7 @@ class Session:
             raise MisuseError(f"the coordinator {self.url} is open already")
         await self.engine.open()
         self._loop = asyncio.get_running_loop()
+        self.is_open = True
 
     async def close(self) -> None:
         """Close the engine, cancelled or not; what is still held is lost to its holders."""
@@ -98,15 +100,11 @@ class Session:
             return
         self._check_loop()
         self._loop = None
+        self.is_open = False
         for held in self.held.values():
             held.note_end(lost=True)
         self.held.clear()  # after it is opened again nothing is held
         await to_the_end(self.engine.close())
-
-    @property
-    def is_open(self) -> bool:
-        """Whether locks can be acquired."""
-        return self._loop is not None
 
     def note_turn(self) -> None:
         """Take note that a task has waited, so that the event loop has run the others."""
@@ -315,8 +313,9 @@ class Acquirable(ABC, Generic[Kept_co]):
         """Release; raise `LockLost` if it was lost, unless the body raised something else."""
         task = asyncio.current_task()
         assert task is not None, "async with runs in a task"
-        body = self._bodies[task].pop()
-        if not self._bodies[task]:
+        bodies = self._bodies[task]
+        body = bodies.pop()
+        if not bodies:
             del self._bodies[task]
         gives_way = body.end(error)
         holding = body.holding
@@ -366,7 +365,7 @@ class Lock(Acquirable[Held]):
         session.check()
         held = None
         if (task, self.name) not in session.held:
-            held = self._hold_now(prompt, task, None)
+            held = self._hold_now(prompt, task, AT_ONCE)
         if held is None:
             held = await self._obtain(task, self.patience(), is_free=False)
         if held is None:
@@ -409,45 +408,38 @@ class Lock(Acquirable[Held]):
         """Whether `take_now` can succeed: the engine needs no event loop, nor does a callback."""
         return self.on_lost is None and self._session.prompt is not None
 
-    def take_now(self, owner: Owner) -> Held | None:
-        """Acquire without the event loop, in any thread, if the lock is free and not held already.
+    def take_now(self, owner: Owner, patience: Patience) -> Held | None:
+        """Acquire in the thread of the owner, without the event loop, waiting there if necessary.
 
-        None decides nothing: ask again, in the event loop or by `wait_now`.
+        Return None if it was not obtained in time, and if the event loop is needed for it.
         """
         session = self._session
         prompt = session.prompt
         if prompt is None or not session.is_open or (owner, self.name) in session.held:
             return None
-        return self._hold_now(prompt, owner, None)
-
-    def can_wait_now(self, owner: Owner) -> bool:
-        """Return True if the owner can wait without the event loop: no deadlock can come of it."""
-        session = self._session
-        return (
-            session.prompt is not None and session.is_open and not session.prompt.holds_any(owner)
-        )
-
-    def wait_now(self, owner: Owner, patience: Patience) -> Held | None:
-        """Wait without the event loop, in the thread of the owner, which holds nothing.
-
-        Return None if it was not obtained in time.
-        """
-        prompt = self._session.prompt
-        assert prompt is not None, "it was asked before"
         return self._hold_now(prompt, owner, patience)
 
-    def _hold_now(self, prompt: Prompt, owner: Owner, patience: Patience | None) -> Held | None:
+    def needs_loop(self, owner: Owner) -> bool:
+        """Return True if an owner that was not granted the lock has to ask in the event loop.
+
+        So it is if it holds a lock, since then deadlocks are possible, and if an error is to be raised.
+        """
+        session = self._session
+        return (
+            session.prompt is None
+            or not session.is_open
+            or (owner, self.name) in session.held
+            or session.prompt.holds_any(owner)
+        )
+
+    def _hold_now(self, prompt: Prompt, owner: Owner, patience: Patience) -> Held | None:
         session, key = self._session, (owner, self.name)
         asked_at = system.monotonic() if session.observers else 0.0
         try:
-            if patience is None or not patience.wait:
-                claim = prompt.place_now(self.name, owner=owner, shared=self._shared)
-            else:
-                claim = prompt.wait_now(
-                    self.name, owner=owner, shared=self._shared, until=patience.deadline
-                )
+            until = patience.deadline if patience.wait else -math.inf
+            claim = prompt.take_now(self.name, owner=owner, shared=self._shared, until=until)
             if claim is None:
-                if patience is not None:
+                if session.observers and patience is not AT_ONCE and not prompt.holds_any(owner):
                     self._note_missed(_outcome_of(patience), asked_at)
                 return None
             held = session.held[key] = Held(session, claim, self.name, owner, shared=self._shared)
@@ -522,32 +514,28 @@ class Lock(Acquirable[Held]):
 
     async def _is_granted(self, owner: Owner, claim: Claim, patience: Patience) -> bool:
         """Wait for the grant; if it does not come, no request is left behind."""
-        granted = None
+        waits, granted, token = self._session.engine.waits, claim.granted, None
         try:
-            await self._wait(owner, claim, patience)
-            granted = claim.granted.result() if claim.granted.done() else None
-            if granted is None and not patience.is_spoilt():
+            if patience.wait:
+                waits.begin(owner, claim)
+            try:
+                # Not wait_for: it may cancel a grant that has just arrived.
+                limit = patience.remaining() if patience.wait else None
+                if claim.wakes_at_once and limit is None and not patience.spoilt:
+                    await granted  # a task that is cancelled here cancels it, and then the claim
+                else:
+                    await first_done((granted, *patience.spoilt), limit)
+            finally:
+                waits.end(owner, claim)
+            token = granted.result() if granted.done() else None
+            if token is None and not patience.is_spoilt():
                 obstacle = claim.obstacle()
                 if obstacle is not None:
                     raise obstacle
         finally:
-            if granted is None:
+            if token is None:
                 await to_the_end(claim.release())
-        return granted is not None
-
-    async def _wait(self, owner: Owner, claim: Claim, patience: Patience) -> None:
-        waits = self._session.engine.waits
-        if patience.wait:
-            waits.begin(owner, claim)
-        try:
-            # Not wait_for: it may cancel a grant that has just arrived.
-            limit = patience.remaining() if patience.wait else None
-            if claim.wakes_at_once and limit is None and not patience.spoilt:
-                await claim.granted  # a task that is cancelled here cancels it, and then the claim
-            else:
-                await first_done((claim.granted, *patience.spoilt), limit)
-        finally:
-            waits.end(owner, claim)
+        return token is not None
 
 
 def _outcome(error: BaseException) -> Outcome:

@@ -235,7 +235,7 @@ def run_seed(
 
 
 def shrink(plan: Plan, violation: str) -> list[int]:
-    """Leave out faults for as long as the same promise is broken; give the numbers of the rest."""
+    """Leave out faults for as long as the same promise is broken; return the numbers of the rest."""
     kept = list(range(len(plan.faults)))
     if run_plan(plan.keeping([]))[0].violation == violation:
         return []

@@ -135,6 +135,12 @@ def kill_for_good(scene: Scene, fault: Fault) -> None:
         scene.counts["killed for good"] += 1
 
 
+def absence(scene: Scene, fault: Fault) -> None:
+    """Kill all programs; none of them is back before the end, so what they knew is forgotten."""
+    for number in range(1, scene.plan.programs + 1):
+        kill(scene, replace(fault, first=f"p{number}"))
+
+
 def kill_in_sync(scene: Scene, fault: Fault) -> None:
     """Kill a process while it syncs a file, just before that or just after."""
     process = scene.process(fault.first)
@@ -333,6 +339,7 @@ KINDS: dict[str, Callable[[Scene, Fault], None]] = {
     "hang": pause,
     "kill": kill,
     "kill-for-good": kill_for_good,
+    "absence": absence,
     "former-life": former_life,
     "kill-in-sync": kill_in_sync,
     "kill-in-send": kill_in_send,
@@ -366,7 +373,7 @@ OF_NODES = (
 OF_HOLDERS = ("pause", "sleep", "isolate", "hang")  # worst for a program that holds a lock
 SHORT = ("hang", "reset")
 # A site of a store must not lose its disk, nor a classic node return.
-ALL = tuple(kind for kind in KINDS if kind not in ("kill-for-good", "new-disk"))
+ALL = tuple(kind for kind in KINDS if kind not in ("kill-for-good", "absence", "new-disk"))
 LEASED = (*ALL, "new-disk")
 RESTARTS = (
     "kill",

@@ -16,13 +16,18 @@ from coterie.transactions.history import Event, History
 from coterie.transactions.serializability import check
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coterie.locks import Holding
     from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.mutex.quorum.leased.frames import Attempt
+    from coterie.mutex.quorum.leased.voter import Voter
     from coterie.stack.world import World
     from coterie.stack.world.machine import Process
 
 
 ACCUSATION = "refused: "  # how a node logs that it will not have a connection
+NUMBERS_WATCHED = 6  # of configurations, before the newest
 NO_ACCUSATIONS = (
     "did not prove itself",  # a caller that has died or given up
     "no handshake in",  # one whose frames are stuck
@@ -172,6 +177,7 @@ class ConfigurationMonitor:
         self._world = world
         self._decided: dict[int, Configuration] = {}
         self._adopted: dict[str, int] = {}  # by the identities of disks
+        self._accepting: dict[tuple[int, Attempt], set[str]] = {}  # the disks, by number
 
     def saw(self, who: str, configuration: Configuration) -> None:
         """Judge a configuration that a process takes for decided."""
@@ -184,6 +190,47 @@ class ConfigurationMonitor:
             text = f"{who} knows configuration {number} as {configuration}, and others as {known}"
             self._world.violate("one decision", text)
 
+    def accepted(self, voter: Voter) -> None:
+        """Take note of what a voter has accepted; by a quorum it is decided, if one knows it or not."""
+        proposal, present = voter.succession.accepted, self._decided.get(voter.number)
+        if proposal is None or present is None:
+            return
+        disks = self._accepting.setdefault((present.number, proposal.attempt), set())
+        if voter.identity in disks:
+            return
+        disks.add(voter.identity)
+        seats = [member.seat for member in present.members if member.identity in disks]
+        if present.deciders.contains_quorum(seats):
+            self.saw(f"a quorum with {proposal.attempt}", proposal.configuration)
+
+    def served(self, voters: Sequence[Voter]) -> None:
+        """Judge the sessions of all voters that run: none may be counted by a number that is over.
+
+        When one is noted as finished, a voter in each of its quorums has no session of it, and opens
+        none later. So no program has sessions of that number with a whole quorum, whatever clocks do.
+        """
+        numbers = [voter.number for voter in voters]
+        newest = max(numbers, default=0)
+        noted = [voter.configuration for voter in voters if voter.number == newest]
+        unfinished = [
+            {newest, *(rule.number for rule in each.open)} for each in noted if each is not None
+        ]
+        for number in range(max(1, newest - NUMBERS_WATCHED), newest):
+            if number in self._decided and not all(number in each for each in unfinished):
+                self._judge_finished(self._decided[number], voters)
+
+    def _judge_finished(self, configuration: Configuration, voters: Sequence[Voter]) -> None:
+        seats = {member.identity: member.seat for member in configuration.members}
+        backed: dict[str, list[int]] = {}
+        for voter in voters:
+            for participant, link in voter.sessions.items():
+                if link.number == configuration.number and voter.identity in seats:
+                    backed.setdefault(participant, []).append(seats[voter.identity])
+        for participant, by in backed.items():
+            if configuration.quorums.contains_quorum(by):
+                text = f"{participant} is served by {by}, and configuration {configuration} is over"
+                self._world.violate("finished", text)
+
     def adopted(self, disk: str, number: int) -> None:
         """Take note of what is on a disk."""
         self._adopted[disk] = max(number, self._adopted.get(disk, 0))
@@ -194,6 +241,25 @@ class ConfigurationMonitor:
         if max(number, 0) < before:
             text = f"{name} goes on by configuration {number}, and had adopted {before}"
             self._world.violate("adopted", text)
+
+    def kept(self, name: str, before: Voter, after: Voter) -> None:
+        """Judge what a voter knows after a start that it had to keep from its end on.
+
+        It has answered by all that it knew, so a changer may rest on a promise or an acceptance, and
+        a participant on a lease of so long.
+        """
+        lost = []
+        if after.number == before.number and before.number >= 0:
+            promised, accepted = before.succession.promised, before.succession.accepted
+            if promised is not None and promised != after.succession.promised:
+                lost.append(f"the promise of {promised}")
+            if accepted is not None and accepted != after.succession.accepted:
+                lost.append(f"that it has accepted {accepted.configuration}")
+            if after.abstention < before.abstention:
+                lost.append(f"that it has to abstain for {before.abstention} s")
+        if lost:
+            text = f"{name} has forgotten {' and '.join(lost)} (configuration {after.number})"
+            self._world.violate("kept", text)
 
 
 class AccusationMonitor(logging.Handler):

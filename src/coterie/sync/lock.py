@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
-from coterie import locks
 from coterie.errors import LockLost, NotHeld, UsageError
 from coterie.locks import current
+from coterie.locks.lock import FOREVER
 from coterie.sync.held import Held, Holding, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from coterie import locks
     from coterie.locks.lock import Patience
     from coterie.sync.loop import Loop
 
@@ -37,8 +37,7 @@ class Acquirable(Generic[Kept_co]):
         self.name = inner.name
         self._inner = inner
         self._running = running
-        self._prompt = inner if isinstance(inner, locks.Lock) and inner.is_prompt else None
-        self._entered: defaultdict[threading.Thread, list[Kept_co]] = defaultdict(list)
+        self._entered: dict[threading.Thread, list[Kept_co]] = {}
 
     def __repr__(self) -> str:
         """Show what it is and its name."""
@@ -50,16 +49,15 @@ class Acquirable(Generic[Kept_co]):
         `timeout` is how many seconds to wait, by default what the lock was made with; None is
         forever and 0 is one try, which `blocking=False` says as well.
         """
-        owner, patience = threading.current_thread(), self._inner.patience(blocking, timeout)
-        return self._take_now(owner) or self._take(owner, patience)
+        return self._take(threading.current_thread(), self._inner.patience(blocking, timeout))
 
     def __enter__(self) -> Kept_co:
         """Acquire, or raise `AcquireTimeout`: the body never runs without the lock."""
-        owner = threading.current_thread()
-        held = self._take_now(owner) or self._take(owner, self._inner.patience())
+        owner, inner = threading.current_thread(), self._inner
+        held = self._take(owner, FOREVER if inner.timeout is None else inner.patience())
         if held is None:
-            raise self._running().run(self._inner.timed_out)
-        self._entered[owner].append(held)
+            raise self._running().run(inner.timed_out)
+        self._entered.setdefault(owner, []).append(held)
         current.enter(held)
         return held
 
@@ -71,8 +69,9 @@ class Acquirable(Generic[Kept_co]):
     ) -> None:
         """Release; raise `LockLost` if it was lost, unless the body raised something else."""
         thread = threading.current_thread()
-        held = self._entered[thread].pop()
-        if not self._entered[thread]:
+        entered = self._entered[thread]
+        held = entered.pop()
+        if not entered:
             del self._entered[thread]
         current.leave(held)
         try:
@@ -98,21 +97,9 @@ class Acquirable(Generic[Kept_co]):
 
         return locked
 
-    def _take_now(self, owner: threading.Thread) -> Kept_co | None:
-        """Acquire in this thread, without the event loop, if that is possible at once."""
-        if self._prompt is None:
-            return None
-        loop = self._running()
-        loop.check()
-        held = self._prompt.take_now(owner)
-        return None if held is None else cast("Kept_co", Held(loop, held))
-
     def _take(self, owner: threading.Thread, patience: Patience) -> Kept_co | None:
-        """Acquire, waiting if necessary: in this thread if that is possible, else in the event loop."""
+        """Acquire in the event loop, waiting if necessary."""
         loop = self._running()
-        if self._prompt is not None and self._prompt.can_wait_now(owner):
-            held = self._prompt.wait_now(owner, patience)
-            return None if held is None else cast("Kept_co", Held(loop, held))
 
         async def take() -> tuple[locks.Holding, Holding] | None:
             inner = await self._inner.take(owner, patience)
@@ -131,6 +118,24 @@ class Lock(Acquirable[Held]):
     """A lock by name."""
 
     _inner: locks.Lock
+
+    def __init__(self, running: Callable[[], Loop], inner: locks.Lock) -> None:
+        """Stand for a lock; one whose engine needs no event loop is taken in the caller's thread."""
+        super().__init__(running, inner)
+        self._prompt = inner if inner.is_prompt else None
+
+    def _take(self, owner: threading.Thread, patience: Patience) -> Held | None:
+        """Acquire, waiting if necessary: in this thread if that is possible, else in the event loop."""
+        prompt = self._prompt
+        if prompt is not None:
+            loop = self._running()
+            loop.check()
+            held = prompt.take_now(owner, patience)
+            if held is not None:
+                return Held(loop, held)
+            if not prompt.needs_loop(owner):
+                return None
+        return super()._take(owner, patience)
 
     def release(self) -> None:
         """Release what this thread holds; `NotHeld` if it holds nothing of this name."""

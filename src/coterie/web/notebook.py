@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from coterie.lab.address import Refusal
-from coterie.lab.fork import address_of
+from coterie.lab.runs.address import Refusal
+from coterie.lab.runs.fork import address_of
 from coterie.web.lab.file import run_page
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from coterie.cli.cluster.state import show_state
 from coterie.cli.common.duration import duration
 from coterie.cli.common.output import output_option
 from coterie.cluster.change import plan
-from coterie.cluster.change.newcomer import identify
+from coterie.cluster.change.operation import goal_to_add, goal_to_replace, goal_to_set
 from coterie.cluster.change.plan import TIMES, Newcomer
-from coterie.cluster.change.survey import check_protocol
 from coterie.cluster.membership import parse_address
 from coterie.errors import UsageError
 
@@ -117,10 +116,7 @@ def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
     newcomers = [_newcomer(text, votes) for text in nodes]
 
     async def goal(standing: Standing) -> Goal:
-        plan.add(standing.configuration, newcomers)  # refuses before any node is asked
-        return plan.add(
-            standing.configuration, [await identify(each, standing) for each in newcomers]
-        )
+        return await goal_to_add(standing, newcomers)
 
     return run_change(Terms(**options), goal)
 
@@ -152,8 +148,7 @@ def replace(*, old: str, new: str | None, **options: Any) -> int:
     newcomer = _newcomer(new, 1)
 
     async def goal(standing: Standing) -> Goal:
-        plan.replace(standing.configuration, old, newcomer)  # as above
-        return plan.replace(standing.configuration, old, await identify(newcomer, standing))
+        return await goal_to_replace(standing, old, newcomer)
 
     return run_change(Terms(**options), goal)
 
@@ -171,10 +166,7 @@ def set_values(*, values: tuple[str, ...], **options: Any) -> int:
     chosen = dict(_setting(text) for text in values)
 
     async def goal(standing: Standing) -> Goal:
-        wanted = plan.change_settings(standing.configuration, chosen)
-        if wanted.protocol != standing.configuration.protocol:
-            check_protocol(standing, wanted.protocol)
-        return wanted
+        return goal_to_set(standing, chosen)
 
     return run_change(Terms(**options), goal, forms="protocol" in chosen)
 

@@ -13,8 +13,8 @@ from coterie.cli.common.progress import ProgressLine
 from coterie.cluster.change import plan
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
-from coterie.cluster.change.newcomer import identify
-from coterie.cluster.change.plan import Newcomer, Plan, make_plan
+from coterie.cluster.change.operation import check_end, check_quorum, replace_disk
+from coterie.cluster.change.plan import Plan, make_plan
 from coterie.cluster.change.survey import Standing, check_orders, look
 from coterie.cluster.url import make_visit
 from coterie.cluster.wire.frames import PROTOCOL
@@ -102,7 +102,7 @@ async def _change(
             )
         goal = await forming_goal(standing.membership, standing.security)
     intended = make_plan(standing.configuration, goal, standing.gone)
-    _check_quorum(standing, intended)
+    check_quorum(standing, intended)
     _show(standing, intended)
     _check(terms, standing, intended)
     if terms.dry_run or not intended.steps:
@@ -114,24 +114,16 @@ async def _change(
 async def _replace_disk(terms: Terms, name: str, address: str | None) -> int:
     """Remove the voter and add its successor: two of one name cannot stand side by side."""
     standing = await _look(terms, forms=False)
-    _check_quorum(standing)
-    present = standing.configuration
-    old = plan.member_named(present, name)
-    votes = plan.votes_of(present, old.seat)
-    first = plan.remove(present, [name])
-    newcomer = await identify(Newcomer(name, address or old.address, votes=votes), standing)
-    without = make_plan(present, first, standing.gone)
-    between = plan.expected(present, first)
-    second = make_plan(between, plan.add(between, [newcomer]), standing.gone)
+    without, second, newcomer = await replace_disk(standing, name, address)
     intended = Plan(
         second.goal, (*without.steps, *second.steps), without.before, without.after, second.after
     )
     _show(standing, intended)
     _check(terms, standing, without, agreed=intended)
     if terms.dry_run:
-        return _report(terms, standing, intended, present, done=False)
+        return _report(terms, standing, intended, standing.configuration, done=False)
     adding = f"coterie cluster add {name}={newcomer.address}"
-    between = await _carry_out(terms, standing, first, Rest(then=f", then {adding}"))
+    between = await _carry_out(terms, standing, without.goal, Rest(then=f", then {adding}"))
     rest = Rest(f"{name} is no voter now; make it one with {adding}")
     after = msgspec.structs.replace(standing, membership=standing.membership.after(between))
     reached = await _carry_out(terms, after, plan.add(between, [newcomer]), rest)
@@ -183,36 +175,10 @@ def _borne(failures: int) -> str:
     return str(failures) if failures >= 0 else "no quorum"
 
 
-def _check_quorum(standing: Standing, intended: Plan | None = None) -> None:
-    """Refuse where nothing can be decided; only what is begun may wait for voters that are down."""
-    present = standing.configuration
-    if present.number == 0 or present.deciders.contains_quorum(standing.up):
-        return
-    if standing.is_lost:
-        raise NoQuorum(
-            f"a quorum of the disks of cluster {standing.membership.cluster!r} is lost:"
-            f" {standing.missing}; if that is for good, go on with {standing.force}"
-        )
-    ends_another = intended and (intended.goal.part is None or intended.goal.takes_back)
-    if intended and intended.steps and ends_another:
-        return
-    raise NoQuorum(
-        f"no quorum of the voters answers, so nothing can be decided: {standing.missing}; start"
-        f" them, or if they are lost for good, go on with {standing.force}"
-    )
-
-
 def _check(terms: Terms, standing: Standing, intended: Plan, *, agreed: Plan | None = None) -> None:
     """Refuse what would stop half-way, and what makes the cluster weaker without consent."""
+    check_end(standing, intended)
     agreed = agreed or intended
-    part = intended.goal.part
-    if part is not None and standing.configuration.number > 0 and not intended.goal.takes_back:
-        there = [seat for seat in part.seats if seat not in standing.gone]
-        if not part.quorums.contains_quorum(there):
-            raise NoQuorum(
-                "no quorum of the voters that are to be answers, so the change could not end:"
-                f" {standing.missing}; start them, or choose others"
-            )
     if agreed.after < agreed.before and not terms.yes:
         raise UsageError(
             f"afterwards the cluster bears {_failures(agreed.after)} where it bears {agreed.before}"

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 DANGER = (
     "No quorum decides this. If a voter that is given up still runs, programs that reach it may hold\n"
     "the same locks as others until they hear of it. Tokens go on above all before only if no clock of\n"
-    "a lost voter ran more than a day ahead. Wipe the disks that are given up."
+    "a lost voter ran more than a day ahead. Wipe the disks that are given up.\n"
+    "A voter that was away while others were replaced does not know of those: name all nodes in --url."
 )
 
 

@@ -228,7 +228,7 @@ def sizes(text: str) -> list[int]:
 
 def _page(trace: Trace) -> str:
     from coterie.cli.lab import run_of  # noqa: PLC0415 - needs numpy
-    from coterie.lab.address import Refusal  # noqa: PLC0415 - as above
+    from coterie.lab.runs.address import Refusal  # noqa: PLC0415 - as above
     from coterie.web.lab.file import run_page  # noqa: PLC0415 - as above
 
     run = run_of(trace)

@@ -34,6 +34,7 @@ DISCOVERY_SECONDS_MAX = 5.0
 RETRY_SECONDS = 0.1
 QUERY_PROTOCOL = 7  # the first in which nodes tell where they stand
 OTHERS_SECONDS_MAX = 0.1  # for the nodes that are being asked when the first has answered
+VOTERS_SECONDS_MAX = 1.0  # the same, if that does not vote and so may know an old configuration
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -131,10 +132,16 @@ async def ask_membership(consultation: Consultation) -> Membership:
     return membership
 
 
-async def discover(addresses: Sequence[Address], cluster: str, security: Security) -> Membership:
+async def discover(
+    addresses: Sequence[Address],
+    cluster: str,
+    security: Security,
+    patience: float = OTHERS_SECONDS_MAX,
+) -> Membership:
     """Learn the newest configuration that any of these nodes knows.
 
-    The first answer is enough; the nodes that are being asked meanwhile get a short time for theirs.
+    The first answer is enough; the nodes that are being asked meanwhile get so many seconds for theirs,
+    and more if the first was of a node that does not vote.
     """
     credentials = Credentials(cluster, "", security.secret_bytes())
     tls = security.client_context()
@@ -155,9 +162,11 @@ async def discover(addresses: Sequence[Address], cluster: str, security: Securit
         # the first to answer. Besides, a node takes a caller that leaves in the middle of a
         # handshake for one with another secret.
         others = [task for address, task in zip(addresses, asking, strict=True) if address in asked]
+        if not any(task.result()[1] for task in asking if task.done()):
+            patience = max(patience, VOTERS_SECONDS_MAX)
         if others:
-            await asyncio.wait(others, timeout=OTHERS_SECONDS_MAX)
-        found = [task.result() for task in asking if task.done()]
+            await asyncio.wait(others, timeout=patience)
+        found = [task.result()[0] for task in asking if task.done()]
         return max(found, key=lambda membership: membership.configuration.number)
     finally:
         for task in asking:
@@ -171,13 +180,18 @@ async def _learn(
     tls: ssl.SSLContext | None,
     troubles: dict[Address, str],
     asked: set[Address],
-) -> Membership:
-    """Ask one node, again and again until it answers."""
+) -> tuple[Membership, bool]:
+    """Ask one node, again and again until it answers; tell also whether it votes, as far as it knows.
+
+    No process tells a spare of changes.
+    """
     while True:
         asked.add(address)
         try:
             async with consult(address, credentials, tls) as consultation:
-                return await ask_membership(consultation)
+                membership = await ask_membership(consultation)
+                voters = [member.name for member in membership.members]
+                return membership, consultation.node in voters
         except (OSError, *FAULTS) as error:
             troubles[address] = explain_at(address, error)
         finally:

@@ -10,9 +10,9 @@ import msgspec
 from coterie.cluster.admin.connection import consult
 from coterie.cluster.admin.status import inspect_lock
 from coterie.cluster.voter.frames import BreakHold, HoldBroken
-from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.handshake import Credentials, OtherSecretError
 from coterie.cluster.wire.trouble import explain
-from coterie.errors import CoterieError, UsageError
+from coterie.errors import ConfigError, CoterieError, UsageError
 from coterie.locks.engine import LockState
 
 if TYPE_CHECKING:
@@ -63,12 +63,14 @@ async def break_hold(visit: Visit, holding: Holding) -> list[NodeAnswer]:
     """Have all nodes tell the holders that were seen that their hold is over.
 
     A holder that is connected to one of them stops to count it, and gives all votes back at once. One
-    that is cut off from all loses it when its lease runs out, as always.
+    that is cut off from all loses it when its lease runs out, as always. Raises `ConfigError` if no
+    node takes the order, and one of them asks for another operator secret.
     """
     membership = await visit.learn()
     operator = visit.security.operator_bytes()
     credentials = Credentials(membership.cluster, "", operator=operator)
     order = BreakHold(holding.state.name, holding.participants, holding.token)
+    refusals: list[OtherSecretError] = []
 
     async def ask(member: Member) -> NodeAnswer:
         tls = visit.security.client_context()
@@ -78,7 +80,14 @@ async def break_hold(visit: Visit, holding: Holding) -> list[NodeAnswer]:
             ) as consultation:
                 answer = await consultation.ask(order, HoldBroken)
         except (OSError, CoterieError, msgspec.MsgspecError) as error:
+            if isinstance(error, OtherSecretError):
+                refusals.append(error)
             return NodeAnswer(member.name, trouble=explain(error))
         return NodeAnswer(member.name, answer.labels, answer.too_old)
 
-    return list(await asyncio.gather(*map(ask, membership.members)))
+    answers = list(await asyncio.gather(*map(ask, membership.members)))
+    if refusals and all(answer.trouble for answer in answers):
+        raise ConfigError(
+            f"no node takes orders from here: {refusals[0]}, or operator-secret-file in coterie.toml"
+        )
+    return answers

@@ -48,7 +48,9 @@ async def form(config: Config, voting: VoterHost) -> None:
             return
         except CoterieError as error:
             logger.debug(
-                "the cluster is not formed yet: %s", error, extra={"event": "cluster-not-formed"}
+                "the cluster is not formed yet: %(reason)s",
+                {"reason": error},
+                extra={"event": "cluster-not-formed"},
             )
 
 

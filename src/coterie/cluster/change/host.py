@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie import system
-from coterie.cluster.membership import check_decided, parse_address
+from coterie.cluster.membership import (
+    check_attempt,
+    check_bound,
+    check_decided,
+    parse_address,
+)
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
-from coterie.errors import ChangeConflict
+from coterie.errors import ChangeConflict, ProtocolError
 from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Phase, Settled, Stepped
 from coterie.mutex.quorum.leased.frames import (
     Accepted,
@@ -23,6 +28,7 @@ from coterie.mutex.quorum.leased.frames import (
     Refused,
     Tell,
 )
+from coterie.mutex.quorum.leased.succession import follows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +37,8 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.security import Security
     from coterie.mutex.quorum.leased.changer import Goal
     from coterie.mutex.quorum.leased.configuration import Configuration, Member
-    from coterie.process import Event, ProcessId
+    from coterie.mutex.quorum.leased.frames import Frame
+    from coterie.process import Event, Outbox, ProcessId
 
 _DOING = {
     Phase.INSTALL: "configuration {} goes to its voters",
@@ -41,6 +48,30 @@ _DOING = {
     Phase.OVER: "configuration {} is complete",
 }
 TELLS = (Accepted, Closed, Condition, Promise, Refused)
+
+
+def _check_promise(promise: Promise) -> None:
+    """Raise `ProtocolError` if no voter can have accepted what this one says.
+
+    It would be proposed again and again, as it may have been decided (19.8), and refused by the others.
+    """
+    accepted, present = promise.accepted, promise.configuration
+    is_sound = promise.number == present.number
+    if is_sound and accepted is not None:
+        is_sound = accepted.attempt <= promise.attempt and follows(accepted.configuration, present)
+    if not is_sound:
+        raise ProtocolError("its promise contradicts itself")
+
+
+def _check_answer(answer: Tell) -> None:
+    """Raise `ProtocolError` if what a voter answers would keep others from being heard."""
+    match answer:
+        case Closed(_, _, bound):
+            check_bound(bound)
+        case Promise():
+            _check_promise(answer)
+        case Refused(_, promised) if promised is not None:
+            check_attempt(promised)
 
 
 def _named_in(answer: Tell) -> Iterator[Configuration]:
@@ -53,6 +84,43 @@ def _named_in(answer: Tell) -> Iterator[Configuration]:
 
 def _listed(missing: dict[str, str]) -> str:
     return ", ".join(f"{name} ({why})" if why else name for name, why in missing.items())
+
+
+class HostedChanger:
+    """The changer as its host drives it: an error in a step ends the change.
+
+    Otherwise its timer would be gone with the wishes of that step, and nothing would ever happen again.
+    """
+
+    messages: ClassVar[Any] = Tell
+
+    def __init__(self, changer: Changer, fail: Callable[[Exception], None]) -> None:
+        """Prepare; `fail` hears of the error."""
+        self._changer = changer
+        self._fail = fail
+
+    def start(self, out: Outbox[Frame]) -> None:
+        """Begin to ask."""
+        self._changer.start(out)
+
+    def receive(self, voter: ProcessId, answer: Tell, out: Outbox[Frame]) -> None:
+        """Handle the answer of a voter."""
+        self._guard(self._changer.receive, voter, answer, out)
+
+    def ring(self, timer: str, out: Outbox[Frame]) -> None:
+        """Ask again."""
+        self._guard(self._changer.ring, timer, out)
+
+    def down(self, peer: ProcessId, out: Outbox[Frame]) -> None:
+        """Changers watch no process."""
+        self._changer.down(peer, out)
+
+    def _guard(self, handler: Callable[..., None], *arguments: Any) -> None:
+        try:
+            handler(*arguments)
+        except Exception as error:
+            self._fail(error)
+            raise
 
 
 class Change:
@@ -75,8 +143,10 @@ class Change:
         self._stepped = stepped
         self._identity = new_identity(name)
         self._links: dict[ProcessId, Link] = {}
+        self._places: dict[ProcessId, tuple[str, str]] = {}  # the names and addresses they lead to
+        self._left: list[Link] = []  # to nodes that other changes have put others in the place of
         self._outcome: asyncio.Future[Configuration] | None = None
-        self._host = Host(self.changer, self._send, self._hear)
+        self._host = Host(HostedChanger(self.changer, self._fail), self._send, self._hear)
 
     async def run(self) -> Configuration:
         """Bring the change to its end; raises `ChangeConflict` if another one came first."""
@@ -87,7 +157,8 @@ class Change:
             return await self._outcome
         finally:
             self._host.stop()
-            await asyncio.gather(*(link.stop() for link in self._links.values()))
+            links = [*self._links.values(), *self._left]
+            await asyncio.gather(*(link.stop() for link in links))
 
     def missing(self) -> dict[str, str]:
         """Return the voters that have not adopted the newest configuration, and why if it is known."""
@@ -177,14 +248,24 @@ class Change:
         for seat in self.changer.seats():
             if seat not in names:
                 continue
+            if self._places.get(seat, names[seat]) != names[seat]:
+                self._leave(seat)
             link = self._links.get(seat)
             is_new = link is None
             if link is None:
                 link = self._links[seat] = self._link(seat, *names[seat])
+                self._places[seat] = names[seat]
             if seat in disks:
                 link.insist_on(disks[seat])
             if is_new:
                 link.start()
+
+    def _leave(self, seat: ProcessId) -> None:
+        """Call a node no more whose seat another one has got: two changes may want to give the same."""
+        link = self._links.pop(seat)
+        link.abort("another node has got its seat")
+        link.give_up()
+        self._left.append(link)
 
     def _link(self, seat: ProcessId, name: str, address: str) -> Link:
         return Link(
@@ -206,6 +287,7 @@ class Change:
             for configuration in _named_in(answer):
                 if configuration != self._newest():  # that was checked when it came
                     check_decided(configuration)
+            _check_answer(answer)
             self._host.receive(seat, answer)
 
     def _send(self, seat: ProcessId, frame: Any) -> None:
@@ -213,13 +295,24 @@ class Change:
         if link is not None:
             link.send(frame)
 
+    def _fail(self, error: Exception) -> None:
+        if self._outcome is not None and not self._outcome.done():
+            self._outcome.set_exception(error)
+
+    def _report(self, configuration: Configuration) -> None:
+        """Tell of a step; a listener that fails ends the change, which another can finish."""
+        try:
+            self._stepped(configuration)
+        except Exception as error:  # noqa: BLE001 - it goes to the caller of `run`
+            self._fail(error)
+
     def _hear(self, event: Event) -> None:
         if self._outcome is None or self._outcome.done():
             return
         match event:
             case Stepped(configuration):
                 self._call()
-                self._stepped(configuration)
+                self._report(configuration)
             case Settled(configuration):
                 self._outcome.set_result(configuration)
             case Conflicted(configuration):

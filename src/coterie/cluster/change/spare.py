@@ -73,9 +73,8 @@ async def _membership(place: Place, visit: Visit, storage: Storage) -> Membershi
         if known is None:
             raise
         logger.warning(
-            "node %s goes by what it knew when it ended: %s",
-            place.node,
-            error,
+            "node %(node)s goes by what it knew when it ended: %(reason)s",
+            {"node": place.node, "reason": error},
             extra={"event": "membership-recalled"},
         )
         return known

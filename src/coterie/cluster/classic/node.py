@@ -278,11 +278,14 @@ class Classic:
             await self.stop()
             raise
         logger.warning(
-            "node %s runs %s: it assumes %s, and tolerates %s; there are no leases and no fence",
-            self.name,
-            self.algorithm.name,
-            ", ".join(self.algorithm.assumes) or "nothing",
-            ", ".join(self.algorithm.tolerates) or "nothing else",
+            "node %(node)s runs %(algorithm)s: it assumes %(assumes)s, and tolerates %(tolerates)s;"
+            " there are no leases and no fence",
+            {
+                "node": self.name,
+                "algorithm": self.algorithm.name,
+                "assumes": ", ".join(self.algorithm.assumes) or "nothing",
+                "tolerates": ", ".join(self.algorithm.tolerates) or "nothing else",
+            },
             extra={"event": "classic-node-starts"},
         )
         lease = self.membership.settings.lease
@@ -363,7 +366,9 @@ class Classic:
         if isinstance(event, Elected):
             leader = self.membership.members[event.leader - 1].name
             logger.info(
-                "node %s follows node %s", self.name, leader, extra={"event": "leader-followed"}
+                "node %(node)s follows node %(leader)s",
+                {"node": self.name, "leader": leader},
+                extra={"event": "leader-followed"},
             )
         self._program.event(lock, event)
 
@@ -392,7 +397,11 @@ class Classic:
         if peer in self._strangers:
             self._strangers.remove(peer)
             if not self._strangers:
-                logger.info("node %s has met all others", self.name, extra={"event": "nodes-met"})
+                logger.info(
+                    "node %(node)s has met all others",
+                    {"node": self.name},
+                    extra={"event": "nodes-met"},
+                )
         self._find(peer)  # it was connected before it was missed, and lets us in after that
         self._begin_if_able()
 
@@ -426,10 +435,8 @@ class Classic:
                 self._lose(peer)
         else:
             logger.warning(
-                "node %s waits: %s grants locks when all nodes have met, and %s",
-                self.name,
-                self.algorithm.name,
-                self.missing,
+                "node %(node)s waits: %(algorithm)s grants locks when all nodes have met, and %(missing)s",
+                {"node": self.name, "algorithm": self.algorithm.name, "missing": self.missing},
                 extra={"event": "node-waits"},
             )
 
@@ -437,7 +444,11 @@ class Classic:
         if peer in self.lost:
             return
         name = self.peers[peer].name
-        logger.error("node %s is lost to node %s", name, self.name, extra={"event": "node-lost"})
+        logger.error(
+            "node %(peer)s is lost to node %(node)s",
+            {"peer": name, "node": self.name},
+            extra={"event": "node-lost"},
+        )
         self.lost.add(peer)
         self._report(peer)
         self._program.lost(name)
@@ -473,9 +484,8 @@ class Classic:
         if peer not in self.lost or (self.tolerates(CRASH) and not self.elects):
             return
         logger.warning(
-            "node %s is back at node %s",
-            self.peers[peer].name,
-            self.name,
+            "node %(peer)s is back at node %(node)s",
+            {"peer": self.peers[peer].name, "node": self.name},
             extra={"event": "node-back"},
         )
         self.lost.discard(peer)
@@ -507,7 +517,9 @@ class Classic:
                 f" restarts{only}; restart all nodes"
             )
         logger.warning(
-            "node %s has returned to node %s", name, self.name, extra={"event": "node-returned"}
+            "node %(peer)s has returned to node %(node)s",
+            {"peer": name, "node": self.name},
+            extra={"event": "node-returned"},
         )
         self._report(peer)  # the start that was watched is over, whether it was missed or not
         was_lost = peer in self.lost
@@ -522,7 +534,11 @@ class Classic:
         if self.has_failed:
             return
         self.has_failed = True
-        logger.critical("node %s ends: %s", self.name, reason, extra={"event": "node-ends"})
+        logger.critical(
+            "node %(node)s ends: %(reason)s",
+            {"node": self.name, "reason": reason},
+            extra={"event": "node-ends"},
+        )
         for running in self.processes.values():
             running.host.stop()
         self._program.failure(Unavailable(reason))

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from coterie import system
-from coterie.cluster.admin.connection import discover
+from coterie.cluster.admin.connection import DISCOVERY_SECONDS_MAX, discover
 from coterie.cluster.client.participant import InsideLine, ParticipantHost
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import decode_from_voter
@@ -166,6 +166,15 @@ class Visit:
         """Ask for the configuration, and enter nothing."""
         return await discover(self.addresses, self._cluster, self.security)
 
+    async def _learn_newest(self) -> Membership:
+        """Ask once more, where the first answer has led nowhere, and wait for nodes that are far.
+
+        A near one that knows an old configuration, a spare for example, would be the first each time.
+        """
+        return await discover(
+            self.addresses, self._cluster, self.security, patience=DISCOVERY_SECONDS_MAX
+        )
+
     def enter(
         self, membership: Membership, upcalls: Upcalls, lease: float | None = None
     ) -> ParticipantHost:
@@ -175,14 +184,21 @@ class Visit:
         links = self._links.add(Links(self.security, identity, self._ways))
         home = system.random().choice(membership.seats)
         return ParticipantHost(
-            membership, identity, home, links, upcalls, lease=lease, ask_again=self.learn
+            membership, identity, home, links, upcalls, lease=lease, ask_again=self._learn_newest
         )
 
     def _ways(self, membership: Membership, voter: ProcessId) -> list[Address]:
-        """Try what the user wrote, in case nodes are seen at other addresses from here."""
+        """Try what the user wrote, in case nodes are seen at other addresses from here.
+
+        If one of the addresses is that of a voter, the voters are seen as they see each other.
+        """
         place = membership.seats.index(voter)
         known = membership.members[place].address
-        if len(self.addresses) != len(membership.members) or membership.decided is not None:
+        if len(self.addresses) != len(membership.members):
+            return [known]
+        if membership.decided is not None and any(
+            member.address in self.addresses for member in membership.members
+        ):
             return [known]
         return list(dict.fromkeys([self.addresses[place], known]))
 

@@ -160,6 +160,7 @@ class ParticipantHost:
         self.membership = membership
         self._ask_again = ask_again
         self._is_watched = False  # whether voters that are known are gone
+        self._is_over = False
         self.identity = identity
         self.participant = participant(membership.configuration, home, lease)
         self.received: Counter[str] = Counter()
@@ -234,6 +235,7 @@ class ParticipantHost:
 
     def stop(self) -> None:
         """Say goodbye; nothing may be held or waited for any more."""
+        self._is_over = True
         self._tasks.cancel()
         self._host.step(self.participant.close)
         self._host.stop()
@@ -386,6 +388,8 @@ class ParticipantHost:
         Nothing rests on when a participant hears of it, as long as its own number is served, and by
         that locks are granted meanwhile. Where it is refused, the participant hears of it at once.
         """
+        if self._is_over:
+            return  # lines end one after the other, and one that was made now would stay
         newest = self.participant.sessions.known
         if configuration.number <= max(newest, self._awaited.number if self._awaited else 0):
             return
@@ -413,8 +417,8 @@ class ParticipantHost:
                 self.membership = self.membership.after(configuration)
                 self._watch()
                 logger.info(
-                    "votes are counted by configuration %d",
-                    configuration.number,
+                    "votes are counted by configuration %(number)d",
+                    {"number": configuration.number},
                     extra={"event": "configuration-used"},
                 )
             case Forgotten(voter):

@@ -305,8 +305,8 @@ class Host:
                 # in doubt.
                 if not self._lacks_descriptors:
                     logger.warning(
-                        "cannot save now, and try again: %s",
-                        error,
+                        "cannot save now, and try again: %(reason)s",
+                        {"reason": error},
                         extra={"event": "save-postponed"},
                     )
                 self._lacks_descriptors = True

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
 import msgspec
 
 TEXT = "%(asctime)s %(levelname)s %(message)s [%(event)s]"
 
 
+def _plain(value: object) -> object:
+    return value if isinstance(value, str | int | float) else str(value)
+
+
 class JsonFormatter(logging.Formatter):
     """Writes a record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write time, level, logger, message, and the event and the traceback if there are such."""
+        """Write time, level, logger and message, the event and its values, and a traceback if any."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        fields = {
+        fields: dict[str, object] = {
             "time": f"{seconds}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -24,6 +29,8 @@ class JsonFormatter(logging.Formatter):
         }
         if event := getattr(record, "event", ""):
             fields["event"] = str(event)
+        if isinstance(record.args, Mapping):  # the values that the message names
+            fields |= {name: _plain(value) for name, value in record.args.items()}
         if record.exc_info:
             fields["error"] = self.formatException(record.exc_info)
         return msgspec.json.encode(fields).decode()

@@ -178,9 +178,8 @@ class StoreNode:
 
     def _lose(self, peer: ProcessId) -> None:
         logger.warning(
-            "site %s is lost to site %s",
-            self._peers[peer].name,
-            self.name,
+            "site %(peer)s is lost to site %(site)s",
+            {"peer": self._peers[peer].name, "site": self.name},
             extra={"event": "site-lost"},
         )
         self.lost.add(peer)
@@ -188,15 +187,17 @@ class StoreNode:
     def _meet_again(self, peer: ProcessId, incarnation: int) -> None:
         """Go on with a site that was restarted: it has what it promised on disk."""
         logger.warning(
-            "site %s has returned to site %s: start %d",
-            self._peers[peer].name,
-            self.name,
-            incarnation,
+            "site %(peer)s has returned to site %(site)s: start %(start)d",
+            {"peer": self._peers[peer].name, "site": self.name, "start": incarnation},
             extra={"event": "site-returned"},
         )
 
     def _note_refusal(self, reason: str) -> None:
-        logger.error("site %s is refused: %s", self.name, reason, extra={"event": "site-refused"})
+        logger.error(
+            "site %(site)s is refused: %(reason)s",
+            {"site": self.name, "reason": reason},
+            extra={"event": "site-refused"},
+        )
 
     def _send(self, peer: ProcessId, message: Any) -> None:
         """Send, unless the peer is away for long: sites ask again for what gets lost.
@@ -213,9 +214,8 @@ class StoreNode:
         content = encode(message)
         if len(content) > CONTENT_BYTES_MAX:  # it would end the link, and each one after it
             logger.error(
-                "site %s cannot send %s bytes at once",
-                self.name,
-                f"{len(content):,}",
+                "site %(site)s cannot send %(bytes)s bytes at once",
+                {"site": self.name, "bytes": f"{len(content):,}"},
                 extra={"event": "message-too-large"},
             )
             return
@@ -229,9 +229,8 @@ class StoreNode:
             raise
         except Exception as error:
             logger.exception(
-                "site %s cannot take what site %s has sent",
-                self.name,
-                self._peers[peer].name,
+                "site %(site)s cannot take what site %(peer)s has sent",
+                {"site": self.name, "peer": self._peers[peer].name},
                 extra={"event": "message-failed"},
             )
             raise ProtocolError(f"a message that makes no sense here: {error!r}") from error
@@ -242,9 +241,8 @@ class StoreNode:
 
     def _fail(self, error: OSError) -> None:
         logger.critical(
-            "site %s takes no more part: it cannot write its log: %s",
-            self.name,
-            error,
+            "site %(site)s takes no more part: it cannot write its log: %(reason)s",
+            {"site": self.name, "reason": error},
             extra={"event": "site-failed"},
         )
         self.has_ended = True
@@ -261,9 +259,8 @@ class StoreNode:
             return
         for name in sorted(doubted - self._doubted):
             logger.warning(
-                "site %s is in doubt about transaction %s",
-                self.name,
-                name,
+                "site %(site)s is in doubt about transaction %(transaction)s",
+                {"site": self.name, "transaction": name},
                 extra={"event": "transaction-in-doubt"},
             )
         self._doubted = doubted

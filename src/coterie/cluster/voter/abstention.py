@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SPARE = "it is a spare: coterie cluster add, or replace, makes it a voter"
 STARTED = "it has just started, and votes that it may have given before could still count"
+ALONE = "its data directory is empty, and no other node of its file can say what was there before"
 ADVICE = (
     "start the nodes that are missing; or, if this cluster is new and no program holds a lock of it,"
     " start those with an empty data directory with coterie serve --new-cluster"
@@ -29,6 +30,8 @@ def abstention(voting: VoterHost) -> Abstention:
         return Abstention(math.inf, SPARE)
     if not voter.abstains():
         return Abstention(0.0, "")
+    if voting.recovers and len(voting.membership.members) == 1:
+        return Abstention(math.inf, ALONE)
     if voting.recovers:
         awaited = ", ".join(voting.awaited) or "the others"
         reason = f"its data directory is empty, and it has to hear from {awaited} first"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import msgspec
 
 from coterie import system
-from coterie.cluster.membership import check_decided, objection_to_meaning
+from coterie.cluster.membership import check_attempt, check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import abstention
@@ -215,6 +215,7 @@ class VoterHost:
         self._storage = storage
         self._versions: dict[str, int] = {}  # of the protocol, that participants speak
         self._operators: dict[ProcessId, str] = {}  # their labels
+        self._told: dict[ProcessId, tuple[Configuration, float]] = {}  # what, and when
         self._hosted = HostedVoter(
             Voter(None if membership.decided else membership.configuration),
             self._after_ring,
@@ -281,17 +282,15 @@ class VoterHost:
         self._runs = True
         if self._hosted.resumed:
             logger.info(
-                "node %s goes on with %d sessions",
-                self.node,
-                len(self._numbers),
+                "node %(node)s goes on with %(sessions)d sessions",
+                {"node": self.node, "sessions": len(self._numbers)},
                 extra={"event": "node-resumes"},
             )
         elif self.voter.abstains() and not self.recovers:
             seconds = self.voter.abstains_until - self.started
             logger.info(
-                "node %s abstains from voting for %.2f s",
-                self.node,
-                seconds,
+                "node %(node)s abstains from voting for %(seconds).2f s",
+                {"node": self.node, "seconds": seconds},
                 extra={"event": "node-abstains"},
             )
 
@@ -352,9 +351,8 @@ class VoterHost:
             self._storage.remember(self.membership.digest, self.voter, self.labels)
         except OSError as error:
             logger.warning(
-                "node %s abstains after its next start: %s",
-                self.node,
-                error,
+                "node %(node)s abstains after its next start: %(reason)s",
+                {"node": self.node, "reason": error},
                 extra={"event": "state-not-saved"},
             )
 
@@ -402,6 +400,7 @@ class VoterHost:
     def enter(self, number: ProcessId, hello: Hello, line: Line) -> None:
         """Send what belongs to that number there from now on."""
         self.lines[number] = line
+        self._told.pop(number, None)  # it may have been lost with the connection before
         if hello.role == "operator":
             self._operators[number] = hello.label
         if hello.role == "participant":
@@ -414,10 +413,13 @@ class VoterHost:
     def _dismiss(self, number: ProcessId) -> None:
         self.lines.pop(number, None)
         self._operators.pop(number, None)
+        self._told.pop(number, None)
 
     def leave(self, identity: str, line: Line) -> None:
         """Forget a connection, unless a newer one of the same participant has taken its place."""
-        number = self._numbers[identity]
+        number = self._numbers.get(identity)
+        if number is None:  # the newer one has ended first, and left nothing to forget
+            return
         if self.lines.get(number) is line:
             self._dismiss(number)
             self._forget_stranger(identity)
@@ -499,20 +501,21 @@ class VoterHost:
             self.awaited = []
             named = any(member.name == self.node for member in configuration.members)
             logger.error(
-                "node %s does not vote: its data directory is not that of the voter of configuration"
-                " %d; after the loss of a disk, coterie cluster %s makes it one again",
-                self.node,
-                configuration.number,
-                f"replace {self.node}" if named else f"add {self.node}=ADDRESS",
+                "node %(node)s does not vote: its data directory is not that of the voter of"
+                " configuration %(number)d; after the loss of a disk, coterie cluster %(command)s makes"
+                " it one again",
+                {
+                    "node": self.node,
+                    "number": configuration.number,
+                    "command": f"replace {self.node}" if named else f"add {self.node}=ADDRESS",
+                },
                 extra={"event": "node-not-voter"},
             )
         if self.voter.number > before:
             names = ", ".join(member.name for member in configuration.members)
             logger.info(
-                "node %s has adopted configuration %d: %s",
-                self.node,
-                self.voter.number,
-                names,
+                "node %(node)s has adopted configuration %(number)d: %(voters)s",
+                {"node": self.node, "number": self.voter.number, "voters": names},
                 extra={"event": "configuration-adopted"},
             )
         if self.membership.configuration.number > shown_before:
@@ -535,9 +538,8 @@ class VoterHost:
             if isinstance(line, Connection) and self._versions.get(identity, required) < required:
                 reason = _too_old(self.labels[identity], required)
                 logger.warning(
-                    "node %s ends a connection: %s",
-                    self.node,
-                    reason,
+                    "node %(node)s ends a connection: %(reason)s",
+                    {"node": self.node, "reason": reason},
                     extra={"event": "program-too-old"},
                 )
                 line.close(reason)
@@ -585,9 +587,8 @@ class VoterHost:
                 self._end_old_connections()
                 self._announce(self._numbers.values())
                 logger.critical(
-                    "node %s goes on by configuration %d, which was not decided",
-                    self.node,
-                    configuration.number,
+                    "node %(node)s goes on by configuration %(number)d, which was not decided",
+                    {"node": self.node, "number": configuration.number},
                     extra={"event": "configuration-forced"},
                 )
             case BreakHold():
@@ -595,6 +596,8 @@ class VoterHost:
             case Reach(name, address):
                 self._reach(name, address, partial(self._send, number))
             case Query() | Close() | Prepare() | Accept():
+                if isinstance(frame, Prepare | Accept):
+                    check_attempt(frame.attempt)
                 if isinstance(frame, Accept):
                     check_decided(frame.configuration)
                 self._find_slowest()
@@ -613,11 +616,14 @@ class VoterHost:
         told = () if too_old else tuple(labels.values())
         if told:
             logger.warning(
-                "node %s: operator %s has ended the hold of lock %r by %s",
-                self.node,
-                self._operators[number],
-                lock,
-                ", ".join(told),
+                "node %(node)s: operator %(operator)s has ended the hold of lock %(lock)r by"
+                " %(holders)s",
+                {
+                    "node": self.node,
+                    "operator": self._operators[number],
+                    "lock": lock,
+                    "holders": ", ".join(told),
+                },
                 extra={"event": "hold-broken"},
             )
             self.host.step(self.voter.revoke, lock, tenures, order.token)
@@ -661,9 +667,23 @@ class VoterHost:
 
     def _send(self, to: ProcessId, frame: Any) -> None:
         line = self.lines.get(to)
-        if line is not None:
-            self.sent[type(frame).__name__] += 1
-            line.send(frame)
+        if line is None or (type(frame) is NewConfiguration and self._is_told(to, frame)):
+            return
+        self.sent[type(frame).__name__] += 1
+        line.send(frame)
+
+    def _is_told(self, program: ProcessId, news: NewConfiguration) -> bool:
+        """Return whether a program was told the same less than a heartbeat ago; else note it.
+
+        One that cannot reach the new voters counts by the number before as long as that is served,
+        and each of its frames asks for the news again. Nothing rests on it (19.3).
+        """
+        configuration, now = news.configuration, system.now()
+        told, since = self._told.get(program, (None, now))
+        if told is configuration and now < since + configuration.settings.heartbeat:
+            return True
+        self._told[program] = configuration, now
+        return False
 
     def _hear(self, event: Event) -> None:
         raise AssertionError(f"a voter has no user, and told {event}")

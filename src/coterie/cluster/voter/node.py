@@ -97,10 +97,9 @@ class Node:
         if self._storage is None:
             error = clock.error_borne(self.config.membership.settings.lease)
             logger.warning(
-                "node %s has no data directory: after a restart tokens grow only if the time of"
-                " day is right to %g s",
-                self.name,
-                error,
+                "node %(node)s has no data directory: after a restart tokens grow only if the time of"
+                " day is right to %(seconds)g s",
+                {"node": self.name, "seconds": error},
                 extra={"event": "node-without-disk"},
             )
 
@@ -110,7 +109,7 @@ class Node:
             self._tasks.run(recover(self.config, self.voting))
         if self._storage is not None and not self._storage.is_old and self._is_first:
             self._tasks.run(form(self.config, self.voting))
-        if self.voting.voter.number > 0:
+        if self._storage is not None and self.voting.voter.number >= 0:
             self._tasks.run(catch_up(self.config, self.voting))
         decided = self.voting.membership
         if not self.voting.votes:
@@ -119,12 +118,14 @@ class Node:
         names = {member.name for member in decided.members}
         if self.config.membership.decided is None and written != names:
             logger.warning(
-                "node %s goes by configuration %d, with the voters %s, and not by its file, which"
-                " names %s: write the voters there, or change them with coterie cluster",
-                self.name,
-                decided.configuration.number,
-                ", ".join(sorted(names)),
-                ", ".join(sorted(written)),
+                "node %(node)s goes by configuration %(number)d, with the voters %(voters)s, and not by"
+                " its file, which names %(written)s: write the voters there, or change them with coterie cluster",
+                {
+                    "node": self.name,
+                    "number": decided.configuration.number,
+                    "voters": ", ".join(sorted(names)),
+                    "written": ", ".join(sorted(written)),
+                },
                 extra={"event": "file-differs"},
             )
 
@@ -132,20 +133,16 @@ class Node:
         number = decided.configuration.number
         if self.name in [member.name for member in decided.members]:
             logger.warning(
-                "node %s is a spare: the voter %s of configuration %d has another disk; if that was"
-                " lost, coterie cluster replace %s puts this one in its place",
-                self.name,
-                self.name,
-                number,
-                self.name,
+                "node %(node)s is a spare: the voter %(node)s of configuration %(number)d has another disk; if that was"
+                " lost, coterie cluster replace %(node)s puts this one in its place",
+                {"node": self.name, "number": number},
                 extra={"event": "spare-of-voter"},
             )
         else:
             logger.info(
-                "node %s is a spare of configuration %d: coterie cluster add, or replace, makes it"
+                "node %(node)s is a spare of configuration %(number)d: coterie cluster add, or replace, makes it"
                 " a voter",
-                self.name,
-                number,
+                {"node": self.name, "number": number},
                 extra={"event": "node-is-spare"},
             )
 
@@ -188,9 +185,8 @@ class Node:
 
     def _fail(self, error: OSError) -> None:
         logger.critical(
-            "node %s votes no more: it cannot save its bound: %s",
-            self.name,
-            error,
+            "node %(node)s votes no more: it cannot save its bound: %(reason)s",
+            {"node": self.name, "reason": error},
             extra={"event": "node-failed"},
         )
         self._on_failure(Unavailable(f"node {self.name!r}: {error}"))

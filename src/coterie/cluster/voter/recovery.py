@@ -2,7 +2,8 @@
 
 Its disk may be a new one in the place of another that knew. Any token that was used with a vote of
 this node was supported by a whole quorum, so it lies below the bound of some node that is asked here:
-all others, or as many as it takes for no quorum to be without one of them.
+all others, or as many as it takes for no quorum to be without one of them. Where the file names no
+other, nothing but the word of the operator ends the wait.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from coterie.cluster.admin.connection import ask_membership, consult
-from coterie.cluster.runtime import clock
+from coterie.cluster.membership import check_bound
 from coterie.cluster.voter.frames import GetTokenBound, TokenBound
-from coterie.errors import ProtocolError
+from coterie.cluster.wire.connection import FAULTS
+from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
     from coterie.cluster.config import Config
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.host import VoterHost
 
 RETRY_SECONDS = 0.2
-BOUND_LEAD_MAX = 1 << 52  # above the number of the time of day: 34 years of numbers
+FIRST_PAUSE_SECONDS = 0.5
+PAUSE_SECONDS_MAX = 10.0
+# What keeps a node from being asked; certificates that are just being renewed are among it.
+TROUBLES = (OSError, CoterieError, *FAULTS)
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -37,6 +40,15 @@ async def recover(config: Config, voting: VoterHost) -> None:
         for voter, member in enumerate(membership.members, 1)
         if member.name != voting.node
     }
+    if not others:
+        # It may have been one of several voters since, which the file does not name.
+        logger.warning(
+            "node %(node)s has an empty data directory and abstains: no other node of its file can say"
+            " what was there before; --new-cluster vouches that it was nothing",
+            {"node": voting.node},
+            extra={"event": "node-recovers"},
+        )
+        return
     missing = dict(others)
     asking = {
         asyncio.ensure_future(_learn(config, voting, member)): voter
@@ -52,15 +64,16 @@ async def recover(config: Config, voting: VoterHost) -> None:
         ):
             voting.wait_for([member.name for member in missing.values()])
             logger.warning(
-                "node %s has an empty data directory and abstains until it has heard from %s;"
+                "node %(node)s has an empty data directory and abstains until it has heard from %(awaited)s;"
                 " --new-cluster vouches that there is nothing to hear",
-                voting.node,
-                ", ".join(voting.awaited),
+                {"node": voting.node, "awaited": ", ".join(voting.awaited)},
                 extra={"event": "node-recovers"},
             )
             done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                del missing[asking.pop(task)]
+                voter = asking.pop(task)
+                task.result()  # one that has failed has heard nothing
+                del missing[voter]
     finally:
         for task in asking:
             task.cancel()
@@ -79,32 +92,37 @@ async def _learn(config: Config, voting: VoterHost, member: Member) -> None:
                     # Which disks vote is decided, and this empty one is none of them.
                     voting.learn((await ask_membership(talk)).configuration)
             if answer.node == member.name:
-                voting.raise_floor(_believable(answer.bound))
+                check_bound(answer.bound)
+                voting.raise_floor(answer.bound)
                 return
-        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+        except TROUBLES as error:
             logger.debug(
-                "node %s cannot ask %s: %s",
-                voting.node,
-                member.name,
-                error,
+                "node %(node)s cannot ask %(peer)s: %(reason)s",
+                {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "recovery-delayed"},
             )
         await asyncio.sleep(RETRY_SECONDS)
 
 
-def _believable(bound: int) -> int:
-    """Return a bound that a cluster can have come to; refuse one that would use up the numbers."""
-    if bound > clock.number() + BOUND_LEAD_MAX:
-        raise ProtocolError(f"its bound is {bound}, which no cluster reaches")
-    return bound
-
-
 async def catch_up(config: Config, voting: VoterHost) -> None:
-    """Ask the voters once, at the start, whether there is a newer configuration.
+    """Ask the other voters for a newer configuration: once, and by number 0 again and again.
 
     A node that was removed, or whose change was taken back, while it was away would hear of it from
-    no program any more, and go on showing what is over.
+    no program any more, and go on showing what is over. By number 0 it may have lost the disk that
+    accepted number 1, and have heard from the others before they knew that this was decided: programs
+    and changers call the disk that number 1 names, and no other, so none of them tells this node.
+    What it learns makes no other disk a voter: number 1 is for those that it names alone (19.5).
     """
+    if voting.voter.number > 0:
+        await _ask_others(config, voting)
+    pause = FIRST_PAUSE_SECONDS
+    while voting.voter.number == 0:
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        await _ask_others(config, voting)
+
+
+async def _ask_others(config: Config, voting: VoterHost) -> None:
     membership, security = voting.membership, config.security
     credentials = membership.credentials(security.secret_bytes())
     for member in membership.members:
@@ -114,11 +132,9 @@ async def catch_up(config: Config, voting: VoterHost) -> None:
             async with consult(member.address, credentials, security.client_context()) as talk:
                 if talk.number > voting.membership.configuration.number:
                     voting.learn((await ask_membership(talk)).configuration)
-        except (OSError, ProtocolError, msgspec.MsgspecError) as error:
+        except TROUBLES as error:
             logger.debug(
-                "node %s cannot ask %s: %s",
-                voting.node,
-                member.name,
-                error,
+                "node %(node)s cannot ask %(peer)s: %(reason)s",
+                {"node": voting.node, "peer": member.name, "reason": error},
                 extra={"event": "node-unasked"},
             )

@@ -59,9 +59,8 @@ class Complaints:
             return
         self._lines[address] += 1
         logger.warning(
-            "connection with %s refused: %s",
-            connection.peer,
-            reason,
+            "connection with %(address)s refused: %(reason)s",
+            {"address": connection.peer, "reason": reason},
             extra={"event": "connection-refused"},
         )
 
@@ -69,10 +68,9 @@ class Complaints:
         """End a period: log how many lines were left out in it, and begin the next one."""
         if self._left_out:
             logger.warning(
-                "%d more connections were refused, which are not listed: at most %d lines a minute"
+                "%(refused)d more connections were refused, which are not listed: at most %(limit)d lines a minute"
                 " are logged for an address",
-                self._left_out,
-                LINES_PER_ADDRESS_MAX,
+                {"refused": self._left_out, "limit": LINES_PER_ADDRESS_MAX},
                 extra={"event": "refusals-left-out"},
             )
         self._since = system.now()

@@ -45,9 +45,8 @@ def _ignore(_: object) -> None:
 
 def _complain(connection: Connection, reason: str) -> None:
     logger.warning(
-        "connection with %s refused: %s",
-        connection.peer,
-        reason,
+        "connection with %(address)s refused: %(reason)s",
+        {"address": connection.peer, "reason": reason},
         extra={"event": "connection-refused"},
     )
 
@@ -177,8 +176,8 @@ class Connection(asyncio.Protocol):
             # A defect of ours that the peer has found. It costs the peer its connection, and nothing
             # else: an event loop whose protocol raises would do no more, and not say what came.
             logger.exception(
-                "connection with %s: a frame has made us stumble",
-                self.peer,
+                "connection with %(address)s: a frame has made us stumble",
+                {"address": self.peer},
                 extra={"event": "frame-failed"},
             )
             self.refuse(f"a frame that makes no sense here: {error!r}")

@@ -108,14 +108,29 @@ def _in_oldest_form(said: Hello | Welcome) -> list[object]:
     return whole[: OLDEST_FIELDS + 1]
 
 
+class OtherSecretError(ProtocolError):
+    """A node has another secret than we have, or one of the two has none."""
+
+    def __init__(self, role: Role) -> None:
+        """Say which secret it is about."""
+        if role == "operator":
+            text = (
+                "this command needs the operator secret of the cluster, and ours is another one or"
+                " none: see COTERIE_OPERATOR_SECRET_FILE"
+            )
+        else:
+            text = "the node does not know our secret, or knows one where we have none"
+        super().__init__(text)
+
+
 class OtherDiskError(ProtocolError):
     """A node has another disk than the voter of its name, and will for some time."""
 
     def __init__(self, node: str) -> None:
-        """Say what to do if the disk was lost."""
+        """Say what to do: which of the two disks is the one to keep is not known here."""
         super().__init__(
-            f"node {node!r} has another data directory than the voter of that name: after the loss of"
-            f" a disk, coterie cluster replace {node} makes it one again"
+            f"node {node!r} has another data directory than the voter of that name: start it with"
+            f" that one; if that is lost, coterie cluster replace {node} makes this one the voter"
         )
 
 
@@ -186,6 +201,10 @@ class Caller:
         if isinstance(welcome, Refusal):
             _fail(answer, legible(f"refused: {welcome.reason}"))
             return
+        expected = self._credentials.prove(b"node", self.hello, welcome)
+        if not hmac.compare_digest(welcome.proof, expected):
+            answer.set_exception(OtherSecretError(self.hello.role))
+            return
         reason = self._objection(welcome)
         if reason:
             _fail(answer, reason)
@@ -201,8 +220,6 @@ class Caller:
 
     def _objection(self, welcome: Welcome) -> str | None:
         mine = self._credentials
-        if not hmac.compare_digest(welcome.proof, mine.prove(b"node", self.hello, welcome)):
-            return _another_secret(self.hello.role)
         if self._node is not None and welcome.node != self._node:
             return legible(f"this is node {welcome.node!r} where {self._node!r} was expected")
         if mine.protocol > welcome.protocol:
@@ -350,15 +367,6 @@ def _versions(oldest: int, newest: int) -> str:
 def _common_protocol(hello: Hello) -> int:
     """Return the newest protocol that both ends speak."""
     return min(PROTOCOL, hello.highest)
-
-
-def _another_secret(role: Role) -> str:
-    if role != "operator":
-        return "the node does not know our secret, or knows one where we have none"
-    return (
-        "this command needs the operator secret of the cluster, and ours is another one or none:"
-        " see COTERIE_OPERATOR_SECRET_FILE"
-    )
 
 
 def _fail(answer: asyncio.Future[Welcome], reason: str) -> None:

@@ -214,7 +214,7 @@ class Link:
         self._connection = connection
         self._unanswered_since = None
         self.trouble = ""
-        logger.info("link to %s is up", self.node, extra={"event": "link-up"})
+        logger.info("link to %(peer)s is up", {"peer": self.node}, extra={"event": "link-up"})
         try:
             self._connected(welcome)
             self.tried.set()
@@ -235,7 +235,9 @@ class Link:
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
             logger.warning(
-                "link to %s is down: %s", self.node, trouble, extra={"event": "link-down"}
+                "link to %(peer)s is down: %(reason)s",
+                {"peer": self.node, "reason": trouble},
+                extra={"event": "link-down"},
             )
         self.trouble = trouble
         self.tried.set()

@@ -124,12 +124,14 @@ class Listener:
         except OSError as error:
             raise Unavailable(f"node {self._name!r} on {self._listen}: {error}") from None
         logger.info(
-            "node %s listens on %s", self._name, self._listen, extra={"event": "node-listens"}
+            "node %(node)s listens on %(address)s",
+            {"node": self._name, "address": self._listen},
+            extra={"event": "node-listens"},
         )
         if self._security.is_open and self._listen.host not in LOOPBACK:
             logger.warning(
-                "node %s has neither a secret nor TLS: any program that reaches it may lock",
-                self._name,
+                "node %(node)s has neither a secret nor TLS: any program that reaches it may lock",
+                {"node": self._name},
                 extra={"event": "node-unprotected"},
             )
 
@@ -204,10 +206,8 @@ class Listener:
         self._connections[connection] = hello
         logger.log(
             _level(hello),
-            "%s %r connected from %s",
-            hello.role,
-            hello.label,
-            connection.peer,
+            "%(role)s %(program)r connected from %(address)s",
+            {"role": hello.role, "program": hello.label, "address": connection.peer},
             extra={"event": "program-connected"},
         )
         self._admit(connection, hello)
@@ -218,10 +218,8 @@ class Listener:
         if hello is not None:
             logger.log(
                 _level(hello),
-                "%s %r disconnected: %s",
-                hello.role,
-                hello.label,
-                reason,
+                "%(role)s %(program)r disconnected: %(reason)s",
+                {"role": hello.role, "program": hello.label, "reason": reason},
                 extra={"event": "program-disconnected"},
             )
 

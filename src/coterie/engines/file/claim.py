@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.deadlock.service.lock_waits import Wanted
 from coterie.engines.file.directory.words import ReplacedError
+from coterie.engines.file.grant import Grant
 from coterie.errors import CoterieError, MisuseError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class FileClaim:
         self.token = token
         self._engine = engine
         self._seat = seat
-        self._granted: asyncio.Future[int | None] | None = None
+        self._granted: Grant | None = None
         self._lost: asyncio.Future[str] | None = None
         self._loss = ""
         self._on_loss: Callable[[], object] | None = None
@@ -77,10 +78,10 @@ class FileClaim:
         return Wanted(self.lock, self.shared)
 
     @property
-    def granted(self) -> asyncio.Future[int | None]:
+    def granted(self) -> Grant:
         """Becomes the token; None if there is nothing to wait for."""
         if self._granted is None:
-            self._granted = self._engine.loop.create_future()
+            self._granted = Grant(loop=self._engine.loop)
             if self.token is not None or self._seat is None:
                 self._granted.set_result(self.token)
         return self._granted
@@ -238,8 +239,9 @@ class FileClaim:
     def _grant(self, token: int) -> None:
         self.token = token
         self._end_wait()
-        if not self.granted.done():
-            self.granted.set_result(token)
+        granted = self._granted
+        if granted is not None and not granted.done():
+            granted.give(token)
 
     def _watch(self, seat: Seat, wait: Wait) -> None:
         """Watch the one before us in the line; without one, the holder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from pathlib import Path
 from threading import RLock
@@ -61,8 +62,10 @@ class FileEngine:
         self._blocked: set[Owner] = set()  # that began to wait since the last look
         self._search: DeadlockSearch | None = None  # made when a wait lasts for a while
         self._board: WaitBoard | None = None
-        self._guard = RLock()  # of the claims and the words, which threads use
-        self._claims: dict[str, dict[FileClaim, None]] = {}  # that have not ended, by lock
+        self._guard = (
+            RLock()
+        )  # held to put in what belongs to the open directory, and to change that
+        self._claims: dict[FileClaim, bool] = {}  # that have not ended
         self._threads: dict[ThreadWait, None] = {}  # that wait
 
     @property
@@ -74,8 +77,7 @@ class FileEngine:
 
     def claims(self) -> list[FileClaim]:
         """List the claims of this process that have not ended."""
-        with self._guard:
-            return [claim for claims in self._claims.values() for claim in claims]
+        return list(self._claims)
 
     async def open(self) -> None:
         """Open the directory, which is made unless it is there already."""
@@ -111,7 +113,7 @@ class FileEngine:
         self, name: str, *, owner: Owner, shared: bool, ttl: float | None, wait: bool
     ) -> FileClaim:
         """Ask for a lock. The lease does not matter: the system knows at once which process is dead."""
-        claim = self.place_now(name, owner=owner, shared=shared)
+        claim = self.take_now(name, owner=owner, shared=shared, until=-math.inf)
         if claim is not None:
             return claim
         if not wait:
@@ -132,72 +134,58 @@ class FileEngine:
                 return claim
         raise self._removed_again_and_again(name)
 
-    def place_now(self, name: str, *, owner: Owner, shared: bool) -> FileClaim | None:
-        """Take a lock if it is free and no task waits for it, else return None; in any thread."""
+    def take_now(self, name: str, *, owner: Owner, shared: bool, until: float) -> FileClaim | None:
+        """Take a lock in any thread; wait there until then if it is not free and the owner holds none."""
         number, task = self.waits.number(owner), task_name(owner).encode()
         for _ in range(TRIES):
-            words = self._current()
+            words, seat = self._current(), None
             try:
-                seat = words.try_acquire(name, shared=shared, owner=number, task=task)
-            except ReplacedError:
-                self._open_again(words)
-                continue
-            except OSError as error:
-                raise self.unavailable(name, error) from None
-            if seat is None:
-                return None
-            claim = FileClaim(self, seat, name, owner, shared=shared, token=seat.token)
-            if self._remember(claim, words):
-                return claim
-            # Another thread has closed the coordinator, or opened another directory, and has closed
-            # the seat, maybe before it took the lock.
-            seat.release()
-            seat.close()
-        raise self._removed_again_and_again(name)
-
-    def holds_any(self, owner: Owner) -> bool:
-        """Return True if an owner holds a lock; in any thread."""
-        with self._guard:
-            return any(
-                claim.owner is owner and claim.holds()
-                for claims in self._claims.values()
-                for claim in claims
-            )
-
-    def wait_now(self, name: str, *, owner: Owner, shared: bool, until: float) -> FileClaim | None:
-        """Wait for a lock in the thread of the caller, which holds none; None if time is over."""
-        number, task = self.waits.number(owner), task_name(owner).encode()
-        tries = 0
-        while tries < TRIES:
-            tries += 1
-            words = self._current()
-            try:
-                if tries > 1:
-                    words.check_place()
-                wait = ThreadWait(words, name, owner, shared=shared)
-            except ReplacedError:
-                self._open_again(words)
-                continue
-            try:
-                if not self._admit(wait):
-                    continue
-                token = wait.run(number, task, until)
+                seat = words.seat()
+                token = seat.try_acquire(words.word(name), shared=shared, owner=number, task=task)
                 if token is None:
-                    return None
-                seat = wait.take_seat()
+                    if until == -math.inf or self.holds_any(owner):
+                        words.give(seat)
+                        return None
+                    wait = ThreadWait(seat, name, owner, shared=shared)
+                    token = self._wait(wait, number, task, until)
+                    if token is None:
+                        return None
                 claim = FileClaim(self, seat, name, owner, shared=shared, token=token)
                 if self._remember(claim, words):
                     return claim
-                seat.release()  # as above
+                # Another thread has closed the coordinator, or opened another directory, and has
+                # closed the seat, maybe before it took the lock.
+                seat.release()
                 seat.close()
             except ReplacedError:
-                tries = 1  # it has stood in the line
+                self._open_again(words)
             except OSError as error:
                 raise self.unavailable(name, error) from None
-            finally:
-                wait.close()
-                self._threads.pop(wait, None)
+            except BaseException:
+                # An interruption may come at any point, also as the lock has just been taken.
+                if seat is not None:
+                    seat.close()
+                raise
         raise self._removed_again_and_again(name)
+
+    def _wait(self, wait: ThreadWait, owner: int, task: bytes, until: float) -> int | None:
+        """Wait in this thread, and return the token; None if time is over."""
+        try:
+            with self._guard:
+                if self._words is not wait.words:
+                    raise ReplacedError
+                self._threads[wait] = None
+            return wait.run(owner, task, until)
+        finally:
+            wait.close()
+            self._threads.pop(wait, None)
+
+    def holds_any(self, owner: Owner) -> bool:
+        """Return True if an owner holds a lock; in any thread."""
+        return bool(self._claims) and any(
+            claim.token is not None and claim.owner is owner and claim.holds()
+            for claim in self.claims()
+        )
 
     def stands(self, owner: Owner) -> bool:
         """Return True if an owner has a place in a line: whatever asks from now on comes later."""
@@ -230,22 +218,14 @@ class FileEngine:
 
     def withdraw_now(self, name: str, owner: Owner) -> None:
         """Release what an owner has taken of a lock: the call that took it was interrupted."""
-        with self._guard:
-            claims = [claim for claim in self._claims.get(name, ()) if claim.owner is owner]
-        for claim in claims:
-            claim.release()
+        for claim in self.claims():
+            if claim.owner is owner and claim.lock == name:
+                claim.release()
 
     def forget(self, claim: FileClaim) -> bool:
         """Take note that a claim has ended; False if another thread was faster."""
         self._watched.pop(claim, None)
-        with self._guard:
-            claims = self._claims.get(claim.lock)
-            if claims is None or claim not in claims:
-                return False
-            del claims[claim]
-            if not claims:
-                del self._claims[claim.lock]
-        return True
+        return self._claims.pop(claim, False)
 
     def unavailable(self, name: str, error: OSError) -> Unavailable:
         """Make the error for a lock that the directory does not let us have."""
@@ -278,15 +258,7 @@ class FileEngine:
         with self._guard:
             if self._words is not words:
                 return False
-            self._claims.setdefault(claim.lock, {})[claim] = None
-        return True
-
-    def _admit(self, wait: ThreadWait) -> bool:
-        """Take note of a thread that waits; False if its directory is not ours any more."""
-        with self._guard:
-            if self._words is not wait.words:
-                return False
-            self._threads[wait] = None
+            self._claims[claim] = True
         return True
 
     async def _end_threads(self) -> None:
@@ -352,9 +324,11 @@ class FileEngine:
 
     def _blockers(self, wanted: Wanted) -> list[FileClaim]:
         """List the claims of this process that hold a lock; sharers do not block each other."""
-        with self._guard:
-            claims = list(self._claims.get(wanted.lock, ()))
-        return [claim for claim in claims if claim.holds() and not (wanted.shared and claim.shared)]
+        return [
+            claim
+            for claim in self.claims()
+            if claim.lock == wanted.lock and claim.holds() and not (wanted.shared and claim.shared)
+        ]
 
     def _held(self) -> list[FileClaim]:
         """List the claims of this process that hold a lock."""

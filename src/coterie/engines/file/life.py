@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.engines.file.directory.board import ASKS, HOLDS, programs, read_board
-from coterie.engines.file.directory.words import lent
+from coterie.engines.file.directory.pipes import lent
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory.line import Waiter

@@ -17,21 +17,21 @@ from coterie.engines.file.directory.pipes import open_life
 from coterie.engines.file.life import life_to_watch
 
 if TYPE_CHECKING:
-    from coterie.engines.file.directory.words import Seat, Words
+    from coterie.engines.file.directory.words import Seat
     from coterie.locks.lock import Owner
 
 
 class ThreadWait:
     """One thread that waits for one lock."""
 
-    def __init__(self, words: Words, name: str, owner: Owner, *, shared: bool) -> None:
+    def __init__(self, seat: Seat, name: str, owner: Owner, *, shared: bool) -> None:
         """Prepare; `run` waits, and `close` ends the wait in any case."""
-        self.words = words
+        words = self.words = seat.words
         self.name = name
         self.owner = owner
         self._word = words.word(name)
         self._shared = shared
-        self._seat: Seat | None = words.seat()
+        self._seat: Seat | None = seat
         self._bell = words.thread_bell()
         self._error: Exception | None = None
         self._watched = ""  # the life that is watched
@@ -50,15 +50,20 @@ class ThreadWait:
         """
         seat = self._seat
         assert seat is not None, "it runs once"
-        if not self._join(seat, owner, task, until):
-            return None
+        word, shared, bell = self._word, self._shared, self._bell.number
+        request = next(self.words.requests)
+        while not seat.join(word, request, shared=shared, owner=owner, task=task, bell=bell):
+            if time.monotonic() >= until:
+                return None
+            time.sleep(JOIN_AGAIN_SECONDS)
         began = time.monotonic()
         tick = began + waiting_room.LOOK_AGAIN_SECONDS
         watches_at = began + waiting_room.WATCH_AFTER_SECONDS
         overtakes = rung = False
         while True:
-            token = seat.look(self._word, shared=self._shared, overtakes=overtakes)
+            token = seat.look(word, shared=shared, overtakes=overtakes)
             if token is not None:
+                self._seat = None  # the caller has it
                 return token
             if rung:
                 seat.pass_on()
@@ -83,14 +88,8 @@ class ThreadWait:
         self._error = error
         self._bell.wake()
 
-    def take_seat(self) -> Seat:
-        """Return the seat, which holds the lock, to be used for something else than this wait."""
-        seat, self._seat = self._seat, None
-        assert seat is not None, "it is taken once"
-        return seat
-
     def close(self) -> None:
-        """Leave the line, or give the lock back, unless the seat was taken."""
+        """Leave the line, or give the lock back, unless `run` has returned the token."""
         seat, self._seat = self._seat, None
         if seat is not None:
             if seat.token is None:
@@ -98,18 +97,9 @@ class ThreadWait:
             else:
                 seat.release()
             self.words.give(seat)
-        self._watch_nothing()
+        if self._watched:
+            self._watch_nothing()
         self.words.give_bell(self._bell)
-
-    def _join(self, seat: Seat, owner: int, task: bytes, until: float) -> bool:
-        request, bell = next(self.words.requests), self._bell.number
-        while not seat.join(
-            self._word, request, shared=self._shared, owner=owner, task=task, bell=bell
-        ):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(JOIN_AGAIN_SECONDS)
-        return True
 
     def _is_passed_over(self) -> bool:
         """Look after a second in which nothing may have told us anything; True to overtake the first."""

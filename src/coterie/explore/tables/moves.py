@@ -145,7 +145,7 @@ class Moves:
         return np.dtype(np.uint16 if most <= NARROW else np.uint32)
 
     def start(self) -> Rows:
-        """Let each process begin, in the order of ids, and give the one state they begin in."""
+        """Let each process begin, in the order of ids, and return the one state they begin in."""
         column = []
         contents: dict[tuple[int, int], tuple[int, ...]] = {}
         for place, seat in enumerate(self._examples):

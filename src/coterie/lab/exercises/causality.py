@@ -9,7 +9,7 @@ from coterie.trace import Delivered, Sent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.lab.run import Step
+    from coterie.lab.runs.run import Step
 
 
 def happened_before(steps: Sequence[Step], one: int, other: int) -> bool:

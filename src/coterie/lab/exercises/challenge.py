@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.lab.address import Address, Refusal, read_address
-from coterie.lab.attempt import Attempt, Task
 from coterie.lab.exercises.page import Page, parse_pages
-from coterie.lab.goal import parse_goal
+from coterie.lab.exploration.attempt import Attempt, Task
+from coterie.lab.exploration.goal import parse_goal
 from coterie.lab.questions import Question
+from coterie.lab.runs.address import Address, Refusal, read_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.deadlock.explanation import explain
-from coterie.lab.address import Refusal
 from coterie.lab.exercises.graph import read_graph
+from coterie.lab.exercises.quorums import judge_quorums
 from coterie.lab.exercises.schedule import judge_schedule
-from coterie.lab.quorums import judge_quorums
+from coterie.lab.runs.address import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coterie.deadlock.graph_file import parse_graph
 from coterie.errors import CoterieError
-from coterie.lab.address import Refusal
+from coterie.lab.runs.address import Refusal
 
 if TYPE_CHECKING:
     from coterie.deadlock.wait_for import Graph

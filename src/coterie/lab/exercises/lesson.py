@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from coterie.lab.address import Refusal
 from coterie.lab.exercises.editors import reaches
 from coterie.lab.exercises.page import Editor, Page, parse_pages
 from coterie.lab.exercises.quantity import measure
 from coterie.lab.exercises.requirement import kept
-from coterie.lab.goal import parse_goal
+from coterie.lab.exploration.goal import parse_goal
 from coterie.lab.questions import Question
+from coterie.lab.runs.address import Refusal
 
 if TYPE_CHECKING:
     from coterie.lab.laboratory import Laboratory

@@ -3,7 +3,7 @@
 A page is the part of a Markdown file below a heading: words, then a block. A block `run` has the first
 line of a scenario, moves, and directives:
 
-    @goal GOAL             what is to be brought about, as `coterie.lab.goal` lists it
+    @goal GOAL             what is to be brought about, as `coterie.lab.exploration.goal` lists it
     @limit 6               in at most so many moves, those that are given included
     @allow crashes 1       what could happen beside one entry of each process; several by commas
     @solution a; b; c      moves that reach the goal from where the page begins
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 import msgspec
 
 from coterie.errors import ConfigError
-from coterie.lab.bound import Bound
 from coterie.lab.exercises.editors import GOALS
 from coterie.lab.exercises.quantity import check_quantity
 from coterie.lab.exercises.requirement import REQUIREMENTS
-from coterie.lab.goal import parse_goal
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.exploration.goal import parse_goal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,14 +16,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError
-from coterie.lab.address import Refusal
-from coterie.lab.attempt import NOT_JUDGED
 from coterie.lab.exercises.causality import happened_before
+from coterie.lab.exploration.attempt import NOT_JUDGED
 from coterie.lab.questions import Question
+from coterie.lab.runs.address import Refusal
 from coterie.trace import Sent
 
 if TYPE_CHECKING:
-    from coterie.lab.bound import Bound
+    from coterie.lab.exploration.bound import Bound
     from coterie.lab.laboratory import Laboratory
     from coterie.lab.questions import Fates, Position, Way
 

@@ -9,8 +9,8 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from coterie.lab.exercises.quorums import parse_quorums
 from coterie.lab.exercises.schedule import parse_schedule
-from coterie.lab.quorums import parse_quorums
 
 if TYPE_CHECKING:
     from collections.abc import Callable

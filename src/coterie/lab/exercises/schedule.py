@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from coterie.errors import UsageError
-from coterie.lab.address import Refusal
+from coterie.lab.runs.address import Refusal
 from coterie.transactions.catalogue import schemes
 from coterie.transactions.history import Event, History
 from coterie.transactions.schemes.scheduler import BEGINNING

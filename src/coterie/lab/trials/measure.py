@@ -9,8 +9,8 @@ import msgspec
 from coterie.catalogue import Costs, algorithm
 from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError, UsageError
-from coterie.lab.address import Refusal
-from coterie.lab.quorums import LISTED_IDS_MAX
+from coterie.lab.exercises.quorums import LISTED_IDS_MAX
+from coterie.lab.runs.address import Refusal
 from coterie.lab.trials.trial import COSTS
 from coterie.scenario.play import read_first_line
 from coterie.simulate.compare import compare, compare_election

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.errors import CoterieError
-from coterie.lab.address import Refusal
-from coterie.lab.run import SIZE_MAX
+from coterie.lab.runs.address import Refusal
+from coterie.lab.runs.run import SIZE_MAX
 from coterie.lab.trials.columns import Columns, columns_of
 from coterie.lab.trials.trial import fork_trace
 from coterie.scenario.replay import replay

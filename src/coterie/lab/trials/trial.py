@@ -11,11 +11,11 @@ import msgspec
 from coterie.catalogue import Costs, algorithm
 from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError, UsageError
-from coterie.lab.address import TEXT_MAX, Address, Refusal, write_address
-from coterie.lab.fork import address_of
-from coterie.lab.quorums import LISTED_IDS_MAX
+from coterie.lab.exercises.quorums import LISTED_IDS_MAX
 from coterie.lab.recent import Recent
-from coterie.lab.run import SIZE_MAX
+from coterie.lab.runs.address import TEXT_MAX, Address, Refusal, write_address
+from coterie.lab.runs.fork import address_of
+from coterie.lab.runs.run import SIZE_MAX
 from coterie.lab.trials.columns import Columns, columns_of
 from coterie.lab.trials.outcome import explain_outcome
 from coterie.process import Channel

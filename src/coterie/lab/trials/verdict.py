@@ -11,10 +11,10 @@ from coterie.catalogue import algorithm
 from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError
 from coterie.explore import check, check_timed, needs_clock, refuse_with_clock
-from coterie.lab.address import Address, Refusal, write_address
-from coterie.lab.bound import Bound
-from coterie.lab.fork import address_of
-from coterie.lab.quorums import LISTED_IDS_MAX
+from coterie.lab.exercises.quorums import LISTED_IDS_MAX
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.runs.address import Address, Refusal, write_address
+from coterie.lab.runs.fork import address_of
 from coterie.lab.trials.columns import Columns, columns_of
 from coterie.scenario import from_trace
 from coterie.scenario.play import read_first_line

@@ -1,181 +1,176 @@
-"""An administrator: looks at a cluster, wants something else, and runs the change."""
+"""An administrator: wants something by chance, and has it done as the commands do.
+
+Looking at a cluster, making goals, refusing them and running the change are what `coterie cluster` calls;
+only the choice is made here.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from coterie.cluster.admin.connection import ask_membership, consult
+from coterie.cluster.change import plan
 from coterie.cluster.change.host import Change
-from coterie.cluster.membership import Address
-from coterie.cluster.wire.handshake import Credentials
-from coterie.errors import CoterieError
-from coterie.mutex.quorum.leased.changer import Goal
-from coterie.mutex.quorum.leased.configuration import Member, Part
-from coterie.mutex.quorum.leased.frames import Condition, Query
+from coterie.cluster.change.newcomer import identify
+from coterie.cluster.change.operation import (
+    check_end,
+    check_quorum,
+    goal_to_add,
+    goal_to_replace,
+    goal_to_set,
+    replace_disk,
+)
+from coterie.cluster.change.plan import Newcomer, failures_borne, make_plan
+from coterie.cluster.change.survey import look, look_for_spares
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
-    from coterie.cluster.membership import Membership
-    from coterie.cluster.wire.security import Security
+    from coterie.cluster.change.survey import SpareState, Standing
+    from coterie.cluster.client.access import Visit
+    from coterie.mutex.quorum.leased.changer import Goal
     from coterie.mutex.quorum.leased.configuration import Configuration
-    from coterie.mutex.quorum.leased.settings import Settings
+
+    MakeGoal: TypeAlias = Callable[[Standing], Awaitable[Goal]]
 
 VOTERS_MIN, VOTERS_MAX = 3, 5  # so that one disk may be lost
-WEIGHTS = {4: "weighted:2,1,1,1", 5: "weighted:2,1,1,1,1"}  # a quorum is left without any voter
 LEASE_SHARES = (0.6, 1.0, 1.5)
 
 
-@dataclass
-class Sight:
-    """What an administrator has found out about a cluster."""
+class Wish(NamedTuple):
+    """What is to be done about a cluster."""
 
-    membership: Membership | None = None  # the newest
-    conditions: dict[str, Condition] = field(default_factory=dict)  # of all nodes that answer
-
-    @property
-    def present(self) -> Configuration | None:
-        """The newest configuration, if it has a number."""
-        return None if self.membership is None else self.membership.decided
-
-    def learn(self, membership: Membership) -> None:
-        """Take over what a node knows, if it is newer or has something noted."""
-        newest = self.membership
-        if newest is None or membership.configuration.number > newest.configuration.number:
-            self.membership = membership
-        elif membership.configuration.number == newest.configuration.number > 0:
-            noted = newest.configuration.noted(membership.configuration)
-            self.membership = newest.after(noted)
-
-    def newcomers(self) -> list[str]:
-        """List the nodes that can become voters, those first whose voter has lost its disk."""
-        present = self.present
-        if present is None:
-            return []
-        disks = {member.identity for member in present.members}
-        free = [
-            name
-            for name, condition in self.conditions.items()
-            if condition.identity not in disks
-            and (condition.configuration is None or condition.configuration.is_same(present))
-        ]
-        voters = {member.name for member in present.members}
-        return sorted(free, key=lambda name: name not in voters)
+    name: str
+    goal: MakeGoal
+    lost: str = ""  # the voter whose new disk is to vote: that takes two changes
 
 
-async def look(names: Sequence[str], port: int, cluster: str, security: Security) -> Sight:
-    """Ask all nodes of these names where they stand."""
-    sight = Sight()
-    credentials = Credentials(cluster, "", security.secret_bytes())
+class Hearers(NamedTuple):
+    """What hears of a change."""
 
-    async def ask(name: str) -> None:
-        async with consult(Address(name, port), credentials, None, name) as consultation:
-            condition = await consultation.ask(Query(), Condition)
-            membership = await ask_membership(consultation)
-        sight.conditions[name] = condition
-        sight.learn(membership)
-
-    async def try_to_ask(name: str) -> None:
-        with contextlib.suppress(OSError, CoterieError, msgspec.MsgspecError):  # it may be away
-            await ask(name)
-
-    await asyncio.gather(*map(try_to_ask, names))
-    return sight
+    begins: Callable[[Goal], None]
+    stepped: Callable[[Configuration], None]
 
 
 class Administrator:
     """Wants something by chance."""
 
-    def __init__(self, random: Random, lease: float, port: int, seats: Callable[[], int]) -> None:
-        """Prepare; `seats` gives a number that no voter has had, `lease` is what it varies."""
+    def __init__(self, random: Random, lease: float, visit: Visit) -> None:
+        """Prepare; `lease` is what it varies."""
         self._random = random
         self._lease = lease
-        self._port = port
-        self._new_seat = seats
+        self._visit = visit
 
-    def wish(self, sight: Sight) -> tuple[str, Goal] | None:
-        """Choose what to do about a cluster, by name; None: nothing can be done now."""
-        present = sight.present
-        if present is None:
+    async def look(self) -> Standing:
+        """Look at the cluster, as `coterie cluster status` does."""
+        return await look(self._visit)
+
+    async def wish(self, standing: Standing) -> Wish | None:
+        """Choose what to do about a cluster; None: nothing can be done now."""
+        present = standing.configuration
+        if present.number == 0:
             return None
-        if present.open or present.is_joint:
-            if present.is_joint and self._random.random() < 0.4:
-                return "abort", _abort(present)
-            return "finish", Goal(present.number)
-        return self._change(present, sight.newcomers())
+        if present.is_joint:
+            return Wish("abort", _abort) if self._random.random() < 0.4 else Wish("finish", _finish)
+        if present.open and self._random.random() < 0.5:
+            return Wish("finish", _finish)
+        spares = await look_for_spares(self._visit, standing)
+        lost = [each.name for each in standing.voters if each.condition and not each.is_meant]
+        if lost and self._random.random() < 0.7:
+            return Wish("replace a lost disk", _finish, lost[0])
+        return self._choose(present, spares)
 
-    def _change(self, present: Configuration, newcomers: list[str]) -> tuple[str, Goal] | None:
-        members, voters = list(present.members), {member.name for member in present.members}
-        lost = [name for name in newcomers if name in voters]
-        free = [name for name in newcomers if name not in voters]
+    def _choose(self, present: Configuration, spares: Sequence[SpareState]) -> Wish:
+        names = [member.name for member in present.members]
+        free = [Newcomer(spare.name, spare.address) for spare in spares if spare.name not in names]
+        self._random.shuffle(free)
         wishes = ["lease", "weights", "majority"]
         wishes += ["replace"] * 3 if free else []
-        wishes += ["add"] * 2 if free and len(members) < VOTERS_MAX else []
-        wishes += ["remove"] * 2 if len(members) > VOTERS_MIN else []
+        wishes += ["add"] * 2 if free and len(names) < VOTERS_MAX else []
+        wishes += ["remove"] * 2 if len(names) > VOTERS_MIN else []
         wishes += ["replace all"] * 2 if len(free) >= VOTERS_MIN else []
-        wish = self._random.choice(wishes)
-        if lost and self._random.random() < 0.7:
-            wish = "replace a lost disk"
-            at = next(at for at, member in enumerate(members) if member.name == lost[0])
-            members[at] = self._newcomer(lost[0])
-        elif wish == "replace":
-            members[self._random.randrange(len(members))] = self._newcomer(free[0])
-        elif wish == "add":
-            members.append(self._newcomer(free[0]))
-        elif wish == "remove":
-            del members[self._random.randrange(len(members))]
-        elif wish == "replace all":
-            members = [self._newcomer(name) for name in free[:VOTERS_MAX]]
-        return wish, self._goal(present, members, wish)
+        wish, chosen = self._random.choice(wishes), self._random.choice(names)
+        lease = self._lease * self._random.choice(LEASE_SHARES)
+        makers: dict[str, Callable[[], MakeGoal]] = {
+            "lease": lambda: _setting({"lease": str(lease)}),
+            "weights": lambda: _setting({f"votes.{chosen}": "2"}),
+            "majority": lambda: _setting({"coterie": plan.MAJORITY}),
+            "replace": lambda: functools.partial(_replace, chosen, free[0]),
+            "add": lambda: functools.partial(_add, free[:1]),
+            "remove": lambda: functools.partial(_remove, [chosen]),
+            "replace all": lambda: functools.partial(_replace_all, free[:VOTERS_MAX]),
+        }
+        return Wish(wish, makers[wish]())
 
-    def _newcomer(self, name: str) -> Member:
-        return Member(self._new_seat(), name, "", f"{name}:{self._port}")
+    async def carry_out(
+        self, wish: Wish, standing: Standing, hearers: Hearers
+    ) -> Configuration | None:
+        """Do what is wished, as the command does; None: the result would endure no lost disk."""
+        if wish.lost:
+            return await self._replace_disk(wish.lost, standing, hearers)
+        goal = await wish.goal(standing)
+        if goal.part is not None and failures_borne(goal.part.quorums) < 1:
+            return None
+        intended = make_plan(standing.configuration, goal, standing.gone)
+        check_quorum(standing, intended)
+        check_end(standing, intended)
+        return await _run(standing, goal, hearers)
 
-    def _goal(self, present: Configuration, members: list[Member], wish: str) -> Goal:
-        size, settings = len(members), present.settings
-        coterie = "majority" if size != len(present.members) else settings.coterie
-        if wish in ("weights", "majority"):
-            coterie = WEIGHTS.get(size, "majority") if wish == "weights" else "majority"
-        settings = msgspec.structs.replace(settings, voters=size, coterie=coterie)
-        if wish == "lease":
-            settings = _with_lease(settings, self._lease * self._random.choice(LEASE_SHARES))
-        seats = tuple(member.seat for member in members)
-        ordered = tuple(sorted(members, key=lambda member: member.seat))
-        return Goal(present.number, Part(seats, settings), ordered, present.protocol)
-
-
-def identified(goal: Goal, sight: Sight) -> Goal:
-    """Fill in the identities of the disks of nodes that are to become voters."""
-    members = tuple(
-        member
-        if member.identity
-        else msgspec.structs.replace(member, identity=sight.conditions[member.name].identity)
-        for member in goal.members
-    )
-    return msgspec.structs.replace(goal, members=members)
+    async def _replace_disk(
+        self, name: str, standing: Standing, hearers: Hearers
+    ) -> Configuration | None:
+        replacement = await replace_disk(standing, name)
+        part = replacement.first.goal.part
+        if part is None or failures_borne(part.quorums) < 0:
+            return None
+        check_end(standing, replacement.first)
+        between = await _run(standing, replacement.first.goal, hearers)
+        after = msgspec.structs.replace(standing, membership=standing.membership.after(between))
+        return await _run(after, plan.add(between, [replacement.newcomer]), hearers)
 
 
-def change(
-    sight: Sight, security: Security, goal: Goal, stepped: Callable[[Configuration], None]
-) -> Change:
-    """Return the change that brings a goal about."""
-    assert sight.membership is not None, "an administrator that knows no cluster wishes nothing"
-    return Change(sight.membership, security, goal, stepped)
+async def _run(standing: Standing, goal: Goal, hearers: Hearers) -> Configuration:
+    hearers.begins(goal)
+    return await Change(standing.membership, standing.security, goal, hearers.stepped).run()
 
 
-def _abort(present: Configuration) -> Goal:
-    part = present.rule.parts[0]
-    members = tuple(member for member in present.members if member.seat in part.seats)
-    return Goal(present.number, part, members, present.protocol, takes_back=True)
+# Goals, as the commands make them
 
 
-def _with_lease(settings: Settings, lease: float) -> Settings:
-    return msgspec.structs.replace(
-        settings, lease=lease, heartbeat=lease / 4, hedge=lease / 5, unwind=lease
-    )
+async def _finish(standing: Standing) -> Goal:
+    return plan.finish(standing.configuration)
+
+
+async def _abort(standing: Standing) -> Goal:
+    return plan.abort(standing.configuration)
+
+
+def _setting(values: dict[str, str]) -> MakeGoal:
+    async def goal(standing: Standing) -> Goal:
+        return goal_to_set(standing, values)
+
+    return goal
+
+
+async def _add(newcomers: Sequence[Newcomer], standing: Standing) -> Goal:
+    return await goal_to_add(standing, newcomers)
+
+
+async def _remove(names: Sequence[str], standing: Standing) -> Goal:
+    return plan.remove(standing.configuration, names)
+
+
+async def _replace(name: str, newcomer: Newcomer, standing: Standing) -> Goal:
+    return await goal_to_replace(standing, name, newcomer)
+
+
+async def _replace_all(newcomers: Sequence[Newcomer], standing: Standing) -> Goal:
+    """Put all voters in the place of others at once: no command does it, and the protocol allows it."""
+    present = standing.configuration
+    identified = [await identify(each, standing) for each in newcomers]
+    more = plan.expected(present, plan.add(present, identified))
+    goal = plan.remove(more, [member.name for member in present.members])
+    return msgspec.structs.replace(goal, base=present.number)

@@ -9,24 +9,20 @@ over one administrator goes on, and no program may lose a hold by what it does.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from coterie.cluster.config import Config, NodeOptions
+from coterie.cluster.change.spare import Place, spare_config
 from coterie.cluster.membership import Address
+from coterie.cluster.url import make_visit
 from coterie.cluster.voter.node import Node
-from coterie.cluster.wire.security import Security
-from coterie.errors import ChangeConflict, CoterieError, Unavailable
+from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
 from coterie.locks.connection import connect
 from coterie.stack import faults
 from coterie.stack.monitors import ConfigurationMonitor
-from coterie.stack.workloads.administrator import (
-    LEASE_SHARES,
-    Administrator,
-    Sight,
-    change,
-    identified,
-    look,
-)
+from coterie.stack.plan import Fault
+from coterie.stack.workloads.administrator import LEASE_SHARES, Administrator, Hearers
 from coterie.stack.workloads.locks import LeasedLocks
 from coterie.stack.workloads.workload import PORT
 from coterie.stack.world import ViolationError
@@ -34,13 +30,25 @@ from coterie.stack.world import ViolationError
 if TYPE_CHECKING:
     from random import Random
 
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.client.access import Visit
+    from coterie.locks import Acquirable, Coordinator
+    from coterie.mutex.quorum.leased.changer import Goal
     from coterie.mutex.quorum.leased.configuration import Configuration
     from coterie.stack.scene import Scene
     from coterie.stack.world.machine import Process
 
 CALM_LEASES, CALM_SECONDS = 3, 2  # after the last fault, until the last administrator begins
 CALM_CHANGES = 2  # that have to succeed then
+MEETING_LEASES = 0.4  # between the times at which administrators begin together
+ROUND_TRIPS_LEAST = 3  # in the lease of a lock that is to be had
+LOOKS_PER_HOP, LOOKS_MOST = 2, 200  # for a voter to have a part in a decision, when it fails
+
+
+class Running(NamedTuple):
+    """A node in one of its lives."""
+
+    process: Process
+    node: Node
 
 
 class Changes(LeasedLocks):
@@ -52,15 +60,14 @@ class Changes(LeasedLocks):
     uses = ("exclusive", "exclusive", "exclusive", "shared", "try", "timeout", "short", "all")
     spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3", "s4")
     administrators: ClassVar[tuple[str, ...]] = ("admin1", "admin2")
+    aimed_share: ClassVar[float] = 0.2  # of changes in whose decision a voter fails
 
     def __init__(self, scene: Scene) -> None:
         """Prepare for one run."""
         super().__init__(scene)
         self._machines = [*self.nodes, *self.spares]
-        self._seats = self.plan.nodes  # that were given to voters so far
         self._installed: set[str] = set(self.spares)  # nodes that have joined a running cluster
-        self._remembered: dict[str, Membership] = {}  # on the disk of each of those
-        self._running: dict[str, Node] = {}
+        self._running: dict[str, Running] = {}
         self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
         self._decisions = ConfigurationMonitor(self.world)
         self._settled_at = float("inf")
@@ -96,16 +103,14 @@ class Changes(LeasedLocks):
 
         config = self.parsed
         if process.name in self._installed:
-            joined = await self._join(process, over)
-            if joined is None:
-                return
-            config = joined
+            data = process.machine.disk.folder / "data"
+            place = Place(process.name, Address(process.name, PORT), data)
+            config = await spare_config(place, self._visit())
         new = process.life == 1
         node = Node(config, process.name, new_cluster=new, on_failure=fail)
         await node.start()
-        self._running[process.name] = node
-        voter = node.voting.voter
-        self._decisions.started(process.name, voter.identity, voter.number)
+        self._judge_start(process, node)
+        self._running[process.name] = Running(process, node)
         try:
             await over.wait()
             if failures:
@@ -113,32 +118,33 @@ class Changes(LeasedLocks):
         finally:
             await node.stop()
 
-    async def _join(self, process: Process, over: asyncio.Event) -> Config | None:
-        """Find the cluster by what the disk remembers, or by asking; None: all is over before."""
-        name, data = process.name, process.machine.disk.folder / "data"
-        if not (data / "identity").exists():
-            self._remembered.pop(name, None)
-        while name not in self._remembered:
-            sight = await self._look()
-            if over.is_set():
-                return None
-            if sight.membership is not None and sight.present is not None:
-                self._remembered[name] = sight.membership
-                break
-            await asyncio.sleep(0.2)
-        options = NodeOptions(Address(name, PORT), None, data)
-        return Config(self._remembered[name], Security(), {name: options})
+    def _judge_start(self, process: Process, node: Node) -> None:
+        name, voter = process.name, node.voting.voter
+        self._decisions.started(name, voter.identity, voter.number)
+        before = self._running.get(name)
+        if before is None or before.process.died_in_turn or before.node.voting.host.failed:
+            return
+        earlier = before.node.voting.voter
+        if earlier.identity == voter.identity:
+            self._decisions.kept(name, earlier, voter)
 
-    async def _look(self) -> Sight:
-        return await look(self._machines, PORT, "stack", Security())
+    def _visit(self) -> Visit:
+        return make_visit("coterie://" + ",".join(f"{name}:{PORT}" for name in self._machines))
 
     def _look_at_nodes(self) -> None:
-        """Judge what the nodes have adopted."""
-        for name, node in self._running.items():
-            voter = node.voting.voter
-            if self.scene.process(name) is not None and voter.configuration is not None:
+        """Judge what the nodes have adopted, and which programs they serve."""
+        alive = {
+            name: running.node.voting.voter
+            for name, running in self._running.items()
+            # What it could not save is not on its disk; it answers nothing any more, and ends.
+            if running.process.is_alive and not running.node.voting.host.failed
+        }
+        self._decisions.served(list(alive.values()))
+        for name, voter in alive.items():
+            if voter.configuration is not None:
                 self._decisions.saw(name, voter.configuration)
                 self._decisions.adopted(voter.identity, voter.number)
+                self._decisions.accepted(voter)
 
     # Programs
 
@@ -159,11 +165,18 @@ class Changes(LeasedLocks):
     def _lease_of(self, use: str) -> float:
         return min(LEASE_SHARES) * super()._lease_of(use)
 
+    def _wanted(self, coordinator: Coordinator, use: str, random: Random) -> Acquirable[Any]:
+        # Where a round trip takes about as long as a short lease, such a lock is never obtained.
+        round_trip = 2 * (self.plan.delay + self.plan.spread)
+        if use == "short" and self._lease_of(use) < ROUND_TRIPS_LEAST * round_trip:
+            use = "exclusive"
+        return super()._wanted(coordinator, use, random)
+
     # Administrators
 
     async def _administer(self, process: Process) -> None:
         random, lease = self.scene.random(process), self.plan.lease
-        administrator = Administrator(random, lease, PORT, self._new_seat)
+        administrator = Administrator(random, lease, self._visit())
         calm_from = self.plan.quiet_from + CALM_LEASES * lease + CALM_SECONDS
         while self.world.now < self.plan.quiet_from:
             await asyncio.sleep(random.expovariate(1) * lease * 0.7)
@@ -185,37 +198,90 @@ class Changes(LeasedLocks):
         while made < CALM_CHANGES:
             try:
                 made += await self._change(process, administrator, random, dies=False)
-            except ChangeConflict as error:
-                self._note(process, f"comes late: {error}")
+            except (ChangeConflict, ConfigError, UsageError) as error:
+                self._note(process, f"has to look again: {error}")
             self._settled_at = min(self._settled_at, self.world.now)
             await asyncio.sleep(random.expovariate(1) * self.plan.lease)
-
-    def _new_seat(self) -> int:
-        self._seats += 1
-        return self._seats
 
     async def _change(
         self, process: Process, administrator: Administrator, random: Random, *, dies: bool = True
     ) -> bool:
         """Make one change from beginning to end; return False if there was nothing to do."""
-        sight = await self._look()
-        wished = administrator.wish(sight)
-        if wished is None:
+        standing = await administrator.look()
+        wish = await administrator.wish(standing)
+        if wish is None:
             return False
-        wish, goal = wished
-        self._note(process, f"wants to {wish}: {goal}")
-        if dies and random.random() < 0.2:
-            process.die_after_sends(random.randrange(60))
-            self.world.at(self.world.now + self.plan.lease, self._start_again, process.name)
-        goal = identified(goal, sight)
-        self._named |= {member.identity: goal.base for member in goal.members}
-        reached = await change(sight, Security(), goal, self._stepped).run()
+        self._note(process, f"wants to {wish.name} by {standing.configuration}")
+
+        def begins(goal: Goal) -> None:
+            self._note(process, f"begins: {goal}")
+            self._named |= {member.identity: goal.base for member in goal.members}
+            self._look_closely(LOOKS_MOST)
+            if dies:
+                self._aim(process, standing.configuration, random)
+            if dies and wish.name == "replace all" and random.random() < self.aimed_share:
+                fault = Fault("absence", self.world.now, 2 * self.plan.lease, "all programs")
+                faults.inject(self.scene, fault)
+
+        if dies:
+            await self._wait_for_others(random)
+        hearers = Hearers(begins, self._stepped)
+        reached = await administrator.carry_out(wish, standing, hearers)
+        if reached is None:
+            return False
         if process.is_alive:
             self._note(process, f"has reached configuration {reached.number}")
-            self.scene.counts[f"changes: {wish}"] += 1
+            self.scene.counts[f"changes: {wish.name}"] += 1
             self._decisions.saw(process.name, reached)
             self._treat_removed(reached, random)
         return True
+
+    async def _wait_for_others(self, random: Random) -> None:
+        """Begin together with others, at times that all know, in half of the cases."""
+        between = MEETING_LEASES * self.plan.lease
+        if random.random() < 0.5:
+            await asyncio.sleep(between - self.world.now % between)
+
+    def _aim(self, process: Process, present: Configuration, random: Random) -> None:
+        """Let an administrator fail while its change is decided, or voters, or both."""
+        lease = self.plan.lease
+        if random.random() < 0.2:
+            process.die_after_sends(random.randrange(60))
+            self.world.at(self.world.now + lease, self._start_again, process.name)
+        if random.random() >= self.aimed_share:
+            return
+        names = [member.name for member in present.members]
+        if random.random() < 0.3:
+            fault = Fault("kill", self.world.now, lease * random.random(), process.name)
+            self._strike(fault, names[0], LOOKS_MOST, accepts=True)
+        for name in random.sample(names, random.choice((1, 1, 2))):
+            kind = random.choice(("kill", "kill", "kill", "power", "pause"))
+            fault = Fault(kind, self.world.now, lease * random.choice((0.02, 0.2)), name)
+            self._strike(fault, name, LOOKS_MOST, accepts=random.random() < 0.5)
+
+    def _strike(self, fault: Fault, voter: str, looks: int, *, accepts: bool) -> None:
+        """Inject a fault when a voter has promised something, or accepted it, as soon as it is seen."""
+        running = self._running.get(voter)
+        if running is None or not running.process.is_alive or not looks:
+            return
+        succession = running.node.voting.voter.succession
+        if succession.accepted if accepts else succession.promised:
+            faults.inject(self.scene, replace(fault, at=self.world.now))
+            return
+        again = functools.partial(self._strike, fault, voter, looks - 1, accepts=accepts)
+        self.world.at(self._next_look(), again)
+
+    def _look_closely(self, looks: int) -> None:
+        """See what each voter accepts while a change is decided."""
+        for process, node in self._running.values():
+            if process.is_alive and not node.voting.host.failed:
+                self._decisions.accepted(node.voting.voter)
+        if looks:
+            self.world.at(self._next_look(), self._look_closely, looks - 1)
+
+    def _next_look(self) -> float:
+        hop = self.plan.delay + self.plan.spread + 0.0002
+        return self.world.now + hop / LOOKS_PER_HOP
 
     def _stepped(self, configuration: Configuration) -> None:
         self._decisions.saw("", configuration)
@@ -226,8 +292,8 @@ class Changes(LeasedLocks):
         """Install nodes again that vote no more, or have them start again with their disks."""
         if reached.open:
             return
-        for name, node in self._running.items():
-            if self.scene.process(name) is None or not self._is_removed(node, reached):
+        for name, (process, node) in self._running.items():
+            if not process.is_alive or not self._is_removed(node, reached):
                 continue
             share = random.random()
             if share < 0.4:
@@ -265,8 +331,8 @@ class Changes(LeasedLocks):
         self._look_at_nodes()
         if not self._decisions.newest:
             raise ViolationError("formed", "the cluster has no numbered configuration")
-        for name, node in self._running.items():
-            if node.voting.voter.number == 0:
+        for name, running in self._running.items():
+            if running.node.voting.voter.number == 0:
                 raise ViolationError(
                     "formed", f"{name} goes by its file, and not by what was decided"
                 )
@@ -275,10 +341,16 @@ class Changes(LeasedLocks):
 class ChangesAndCrashes(Changes):
     """Processes and machines that end and begin in every way while the cluster is changed."""
 
-    kinds: ClassVar[tuple[str, ...]] = (*faults.RESTARTS, "kill-in-send", "power-in-send", "kill")
+    kinds: ClassVar[tuple[str, ...]] = (
+        *faults.RESTARTS,
+        "kill-in-send",
+        "power-in-send",
+        "kill",
+    )
     faults_most = 16
     longest_leases = 0.8
     long_share = 0.5
+    aimed_share = 0.7
     wall_errors: ClassVar[tuple[float, ...]] = (30.0,)
 
 
@@ -287,6 +359,7 @@ class ChangesAndPauses(Changes):
 
     kinds: ClassVar[tuple[str, ...]] = faults.OF_HOLDERS
     faults_most = 16
+    longest_leases = 4.0  # so that they miss several numbers
     long_share = 0.5
 
 

@@ -127,6 +127,7 @@ class Process:
         self.syncs_left: int | None = None  # before it dies in the middle of a turn
         self.sends_left: int | None = None  # the same, counted in writes to sockets
         self.dies_with_power = False
+        self.died_in_turn = False  # so what it knew last may never have been on its disk
         self.at_end_of_turn: list[Callable[[], None]] = []
         self.loop = Loop(self)
         self.system = SimulatedSystem(self)
@@ -240,6 +241,7 @@ class Process:
 
     def die_in_turn(self) -> None:
         """Die now, while a turn runs: the rest of the turn has no effect on anything outside."""
+        self.died_in_turn = True
         if self.dies_with_power:
             self.machine.power_off()
         else:

@@ -9,10 +9,10 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from coterie.lab.address import Refusal
+from coterie.lab.exploration.violation import Stopped
 from coterie.lab.laboratory import SUPERSEDED
+from coterie.lab.runs.address import Refusal
 from coterie.lab.trials.verdict import CheckQuestion, run_check
-from coterie.lab.violation import Stopped
 from coterie.web.lab.exchange import answer, page_of, read
 
 if TYPE_CHECKING:

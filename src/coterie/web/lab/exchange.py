@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from coterie.lab.address import Refusal
 from coterie.lab.laboratory import SUPERSEDED
+from coterie.lab.runs.address import Refusal
 from coterie.web.app import Json
 
 if TYPE_CHECKING:

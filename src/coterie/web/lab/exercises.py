@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from starlette.routing import Route
 
-from coterie.lab.address import Refusal
 from coterie.lab.exercises.challenge import ChallengeQuestion, challenges, hint, score
 from coterie.lab.exercises.lesson import (
     AnswerQuestion,
@@ -17,8 +16,9 @@ from coterie.lab.exercises.lesson import (
     judge_goal,
     lessons,
 )
+from coterie.lab.exercises.quorums import judge_quorums
 from coterie.lab.exercises.schedule import judge_schedule
-from coterie.lab.quorums import judge_quorums
+from coterie.lab.runs.address import Refusal
 from coterie.web.app import Json
 from coterie.web.lab.exchange import answer, read
 from coterie.web.lab.graphs import judge_graph

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from coterie.diagram import space_time
-from coterie.lab.address import MOVES_MAX, Refusal
-from coterie.lab.bound import Bound
-from coterie.lab.run import begin_run
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.runs.address import MOVES_MAX, Refusal
+from coterie.lab.runs.run import begin_run
 from coterie.scenario import from_trace
 from coterie.trace import Trace
 from coterie.web.lab.file import map_page, run_page

@@ -17,13 +17,13 @@ from urllib.parse import quote
 import msgspec
 
 from coterie.catalogue import algorithm
-from coterie.lab.address import Refusal
-from coterie.lab.bound import Bound
 from coterie.lab.entries import Entry, entry_of
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.exploration.map import Map
 from coterie.lab.laboratory import SUPERSEDED, Laboratory
-from coterie.lab.map import Map
 from coterie.lab.questions import Fates, Position, Question
-from coterie.lab.run import Step
+from coterie.lab.runs.address import Refusal
+from coterie.lab.runs.run import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,8 +6,8 @@ import msgspec
 
 from coterie.deadlock.explanation import describe, explain
 from coterie.diagram.wait_for import draw_wait_for
-from coterie.lab.address import Refusal
 from coterie.lab.exercises.graph import read_graph
+from coterie.lab.runs.address import Refusal
 
 
 class NodeVerdict(msgspec.Struct, frozen=True):

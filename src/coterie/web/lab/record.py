@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from coterie.lab.address import Refusal
+from coterie.lab.runs.address import Refusal
 from coterie.lab.trials.recorded import UntilQuestion, show_recorded
 from coterie.lab.trials.trial import fork_trace
 from coterie.web.lab.exchange import answer, read

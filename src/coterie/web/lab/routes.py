@@ -9,8 +9,8 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coterie.lab.address import Refusal
 from coterie.lab.questions import Question
+from coterie.lab.runs.address import Refusal
 from coterie.web.app import Json, page
 from coterie.web.lab.check import CheckPages
 from coterie.web.lab.exchange import answer, page_of, read

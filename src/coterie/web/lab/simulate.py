@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from starlette.routing import Route
 
-from coterie.lab.address import Refusal
+from coterie.lab.runs.address import Refusal
 from coterie.lab.trials.measure import MeasureQuestion, measure
 from coterie.lab.trials.trial import ForkQuestion, TrialQuestion, Trials
 from coterie.web.lab.exchange import answer, read

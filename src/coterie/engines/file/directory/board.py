@@ -6,7 +6,10 @@ taken and cleared after it is given back, so the holder of a locked byte has a s
 waiter knows whose end to watch for. Exclusion and order do not rest on boards, since a user may write
 into its own whatever it likes.
 
-A slot counts as long as its descriptor is open: that keeps the life byte locked that the slot names.
+A slot counts as long as its program lives, which keeps the first byte of its board locked; the slot of a
+descriptor that was lent also as long as a child keeps the pipe open that goes with it. These locks are not
+in `words`: the kernel looks through all locks of a file at each call, and so a program that holds nothing
+costs the others nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import mmap
 import os
 import stat
 import struct
+import time
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.engines.file.directory import READ, byte_lock
+from coterie.engines.file.directory.pipes import lent, open_life
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory import Folder
@@ -28,17 +33,21 @@ SHARES, LENT = 1, 2  # flags: in shared mode; a child may have inherited the des
 SLOT_BYTES = 512
 PAGE_BYTES = max(4096, mmap.ALLOCATIONGRANULARITY)
 BOARD_BYTES_MAX = 1 << 26
-MAGIC = b"coterie board 1\n"
+MAGIC = b"coterie board 2\n"
+EARLIER = (
+    b"coterie board 1\n"  # of programs that lock a byte of `words` for each descriptor instead
+)
 # The state, flags, lengths of name and task, the word, the token, the time, the owner, the request,
-# the place in the line, the life byte.
+# the place in the line, the life of the descriptor.
 FIELDS = struct.Struct("<BBHHxxQQdQQQQ")
 NUMBER = struct.Struct("<Q")
-TOKEN, POSITION = 16, 48  # where these fields are
+TOKEN = 16  # where this field is
 NAME, NAME_BYTES_MAX = FIELDS.size, 256
 TASK = NAME + NAME_BYTES_MAX
 TASK_BYTES_MAX = SLOT_BYTES - TASK
-LIFE_OFFSET = 1 << 61  # of the life bytes in `words`
+LIFE_OFFSET = 1 << 61  # of the bytes that earlier programs lock in `words`
 LIFE_BITS = 60
+OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Slot:
@@ -54,45 +63,49 @@ class Slot:
         self._texts = (b"", b"")
         mapped[offset] = EMPTY
 
-    def ask(  # noqa: PLR0917 - on the way of every lock, where keywords cost
-        self, word: int, name: bytes, task: bytes, owner: int, request: int, now: float, flags: int
+    def write(  # noqa: PLR0917 - on the way of every lock, where keywords cost
+        self,
+        state: int,
+        flags: int,
+        word: int,
+        name: bytes,
+        task: bytes,
+        owner: int,
+        request: int,
+        position: int,
     ) -> None:
-        """Write that we are about to take the byte of a word."""
+        """Write that we are about to take the byte of a word, or wait at a place in its line."""
         offset = self._offset
+        if len(task) > TASK_BYTES_MAX:
+            task = task[:TASK_BYTES_MAX]
         if self._texts != (name, task):
             self._texts = (name, task)
-            task = task[:TASK_BYTES_MAX]
             self._map[offset + NAME : offset + NAME + len(name)] = name
             self._map[offset + TASK : offset + TASK + len(task)] = task
         FIELDS.pack_into(
             self._map,
             offset,
-            ASKS,
+            state,
             flags,
             len(name),
-            min(len(task), TASK_BYTES_MAX),
+            len(task),
             word,
             0,
-            now,
+            time.time(),
             owner,
             request,
-            0,
+            position,
             self._life,
         )
 
-    def wait(self, position: int) -> None:
-        """Write that we wait, at that place in the line."""
-        NUMBER.pack_into(self._map, self._offset + POSITION, position)
-        self._map[self._offset] = WAITS
+    def state(self, state: int) -> None:
+        """Write what we do now: wait, or try to take the byte after having waited."""
+        self._map[self._offset] = state
 
     def hold(self, token: int) -> None:
         """Write that we hold the lock."""
         NUMBER.pack_into(self._map, self._offset + TOKEN, token)
         self._map[self._offset] = HOLDS
-
-    def enter(self) -> None:
-        """Write that we are about to take the byte after having waited."""
-        self._map[self._offset] = ASKS
 
     def lend(self) -> None:
         """Write that a child may keep the lock when we end."""
@@ -111,18 +124,23 @@ class Board:
         self._guard = allocate_lock()
         self._maps: list[mmap.mmap] = []
         self._used = 1  # the first slot is the header
-        self._descriptor = boards.create(f"{program:016x}")
+        name = f"{program:016x}"
+        self._descriptor = boards.create(name)
+        self._life = -1
         try:
+            # One more, for the lock alone: a map has a copy of its descriptor, which a forked child keeps.
+            self._life = os.open(name, OPEN, dir_fd=boards.descriptor)
+            byte_lock.call(self._life, byte_lock.SET, _LIVES)
             page, _ = self._find(0)
         except BaseException:
             self.close()
-            boards.unlink(f"{program:016x}")
+            boards.unlink(name)
             raise
         text = f"{process}\n{participant}\n".encode()[: SLOT_BYTES - len(MAGIC)]
         page[: len(MAGIC) + len(text)] = MAGIC + text
 
     def slot(self, life: int) -> Slot:
-        """Return a slot that is not used yet, for a descriptor with that life byte."""
+        """Return a slot that is not used yet, for a descriptor of that life."""
         with self._guard:
             mapped, offset = self._find(self._used * SLOT_BYTES)
             self._used += 1
@@ -142,9 +160,10 @@ class Board:
 
     def close(self) -> None:
         """Close the file; the maps stay for the slots that have them. Safe to do twice."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        descriptors, self._descriptor, self._life = (self._descriptor, self._life), -1, -1
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 def _start(number: int) -> int:
@@ -187,7 +206,7 @@ def programs(boards: int) -> list[int]:
 def read_board(boards: int, program: int, words: int) -> list[Entry]:
     """Read what the board of a program says now; nothing if it has none.
 
-    `words` is a descriptor by which to see which slots still count; it must not be that of a slot.
+    `words` is a descriptor of the locks, of no seat, by which to see which slots of earlier programs count.
     """
     try:
         board = os.open(f"{program:016x}", READ, dir_fd=boards)
@@ -200,6 +219,7 @@ def read_board(boards: int, program: int, words: int) -> list[Entry]:
         size = min(found.st_size, BOARD_BYTES_MAX)
         # What is being written while we read differs, and is left out: it is about to change.
         first, second = os.pread(board, size, 0), os.pread(board, size, 0)
+        lives = byte_lock.blocked(board, _LIVES)
     except OSError:
         return []
     finally:
@@ -211,19 +231,30 @@ def read_board(boards: int, program: int, words: int) -> list[Entry]:
         if slot[0] == EMPTY or slot != second[offset : offset + SLOT_BYTES]:
             continue
         entry = _entry(slot, process, participant, program, found.st_uid)
-        if entry is not None and is_open(words, entry.life):
+        if entry is None:
+            continue
+        if first.startswith(EARLIER):
+            life = byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + entry.life)
+            counts = byte_lock.blocked(words, life)
+        else:
+            counts = lives or (entry.lent and is_kept(boards, program, entry.life))
+        if counts:
             entries.append(entry)
     return entries
 
 
-def is_open(words: int, life: int) -> bool:
-    """Return True if the descriptor with that life byte is open anywhere."""
-    return byte_lock.blocked(words, byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + life))
+def is_kept(boards: int, program: int, life: int) -> bool:
+    """Return True if a descriptor that was lent is open anywhere."""
+    pipe = open_life(boards, lent(program, life))
+    if pipe is None:
+        return False
+    os.close(pipe)
+    return True
 
 
 def _header(content: bytes) -> tuple[str, str]:
     lines = content[len(MAGIC) : SLOT_BYTES].split(b"\0")[0].decode("utf-8", "replace").split("\n")
-    if not content.startswith(MAGIC) or len(lines) < 2:
+    if not content.startswith((MAGIC, EARLIER)) or len(lines) < 2:
         return "unknown", ""
     return lines[0], lines[1]
 
@@ -256,3 +287,6 @@ def _entry(slot: bytes, process: str, participant: str, program: int, user: int)
         program=program,
         user=user,
     )
+
+
+_LIVES = byte_lock.request(byte_lock.ALONE, 0)

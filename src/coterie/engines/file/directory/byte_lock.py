@@ -25,10 +25,10 @@ ALONE, SHARED, FREE = fcntl.F_WRLCK, fcntl.F_RDLCK, fcntl.F_UNLCK
 # struct flock; its l_pid must be 0 for these locks.
 if sys.platform == "darwin":
     LAYOUT = struct.Struct("@qqihh")
-    TYPE = slice(20, 22)
+    START, TYPE = 0, slice(20, 22)
 else:
     LAYOUT = struct.Struct("@hhqqi0q")
-    TYPE = slice(0, 2)
+    START, TYPE = 2, slice(0, 2)
 IS_FREE = struct.pack("@h", FREE)
 
 call = fcntl.fcntl
@@ -62,9 +62,10 @@ def obstacle(descriptor: int, kind: int, start: int, end: int | None) -> int | N
     """
     if end is not None and end <= start:
         return None
-    length = 0 if end is None else end - start
-    answer = call(descriptor, ASK, request(kind, start, length))
-    if answer[TYPE] == IS_FREE:
-        return None
-    found = LAYOUT.unpack(answer)
-    return int(found[0] if sys.platform == "darwin" else found[2])
+    return found(descriptor, request(kind, start, 0 if end is None else end - start))
+
+
+def found(descriptor: int, wanted: bytes) -> int | None:
+    """Return where a lock begins that is in the way of this request, if there is one."""
+    answer = call(descriptor, ASK, wanted)
+    return None if answer[TYPE] == IS_FREE else int(LAYOUT.unpack(answer)[START])

@@ -55,13 +55,14 @@ class Line:
     It stays open for the next wait: programs that meet at a lock meet there again.
     """
 
-    __slots__ = ("_descriptor", "_folder", "_inode", "_kind", "name", "position")
+    __slots__ = ("_before", "_descriptor", "_folder", "_inode", "_kind", "name", "position")
 
     def __init__(self, lines: Folder, name: str) -> None:
         """Open the line of that name, or make it."""
         self.name = name
         self.position: int | None = None  # of our place, while we wait
         self._kind = byte_lock.ALONE
+        self._before = b""  # asks for all places before ours
         self._folder = lines.descriptor
         self._descriptor = _open(lines, name)
         self._inode = os.fstat(self._descriptor).st_ino
@@ -77,26 +78,29 @@ class Line:
             return False
         return found.st_ino == self._inode  # not used again for another file while ours is open
 
-    def join(self, waiter: Waiter, *, shared: bool) -> None:
-        """Take the last place; the caller shares the waiters' byte, and the file is in its place."""
+    def join(self, program: int, request: int, bell: int, *, shared: bool) -> int:
+        """Take the last place and return it.
+
+        The caller shares the waiters' byte, and the file is in its place.
+        """
         descriptor = self._descriptor
-        os.write(descriptor, RECORD.pack(*waiter))
+        os.write(descriptor, RECORD.pack(program, request, bell))
         # Where our own write has ended, whatever others have appended since.
         position = os.lseek(descriptor, 0, os.SEEK_CUR) - RECORD.size
-        self._kind = byte_lock.SHARED if shared else byte_lock.ALONE
+        kind = self._kind = byte_lock.SHARED if shared else byte_lock.ALONE
+        self._before = byte_lock.request(kind, 0, position)
         try:
-            byte_lock.call(descriptor, byte_lock.SET, byte_lock.request(self._kind, position))
+            byte_lock.call(descriptor, byte_lock.SET, byte_lock.request(kind, position))
             self.position = position  # not before: one that is not locked yet can be overtaken
         except BaseException:
             byte_lock.attempt(descriptor, _UNLOCK_ALL)
             raise
+        return position
 
     def is_next(self) -> bool:
         """Return True if no waiter is before us, or only such as we share with."""
-        if not self.position:
-            return True
-        before = byte_lock.request(self._kind, 0, self.position)
-        return not byte_lock.blocked(self._descriptor, before)
+        # A range of no length, before the first place, would be one without an end.
+        return not self.position or not byte_lock.blocked(self._descriptor, self._before)
 
     def give_back(self, margin: int) -> None:
         """Give the space of old places back; only for one that has had its turn alone.
@@ -127,7 +131,12 @@ class Line:
 
         One at the `likely` place is taken for the first without asking again whether any is before it.
         """
-        return first_waiter(self._descriptor, 0, likely)
+        found = byte_lock.found(self._descriptor, _ALL_PLACES)
+        if found is None:
+            return None
+        if found == likely:
+            return _read(self._descriptor, found)
+        return first_waiter(self._descriptor, 0)
 
     def obstacle(self) -> Waiter | None:
         """Return one before us that we do not share with, if there is any."""
@@ -177,16 +186,13 @@ def first_in(lines: Folder, name: str) -> Waiter | None:
         os.close(descriptor)
 
 
-def first_waiter(descriptor: int, start: int, likely: int | None = None) -> Waiter | None:
+def first_waiter(descriptor: int, start: int) -> Waiter | None:
     """Return the first waiter of an open line at or after an offset, if there is one."""
     first = byte_lock.obstacle(descriptor, byte_lock.ALONE, start, None)
     if first is None:
         return None
     # The kernel names a lock in the range, not always the first of them.
-    while (
-        first != likely
-        and (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None
-    ):
+    while (before := byte_lock.obstacle(descriptor, byte_lock.ALONE, start, first)) is not None:
         first = before
     return _read(descriptor, first)
 
@@ -232,3 +238,4 @@ def _checked(descriptor: int, name: str) -> int:
 
 
 _UNLOCK_ALL = byte_lock.request(byte_lock.FREE, 0, 0)
+_ALL_PLACES = byte_lock.request(byte_lock.ALONE, 0, 0)

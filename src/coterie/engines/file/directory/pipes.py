@@ -46,6 +46,11 @@ def bell_name(program: int, bell: int) -> str:
     return f"{program:016x}-{bell}.{BELL}" if bell else f"{program:016x}.{BELL}"
 
 
+def lent(program: int, life: int) -> str:
+    """Name the life of a seat that was lent."""
+    return f"{program:016x}-{life:015x}"
+
+
 def open_life(boards: int, name: str) -> int | None:
     """Open the life of another program to be watched; None if it has ended, or is none of ours."""
     try:
@@ -143,8 +148,10 @@ class ThreadBell:
         for descriptor, _ in self._poll.poll(int(seconds * 1000) + 1):
             if descriptor == self._descriptor:
                 rung = True
-                with suppress(BlockingIOError):
+                try:
                     os.read(descriptor, RINGS_AT_ONCE * MESSAGE.size)
+                except BlockingIOError:  # nothing after all
+                    rung = False
             else:
                 ended = True
         return rung, ended

@@ -30,16 +30,16 @@ import errno
 import hashlib
 import itertools
 import os
-import time
 import weakref
 from _thread import RLock
 from typing import TYPE_CHECKING, TypeVar
 
 from coterie.engines.file.directory import BOARDS, LINES, byte_lock, plain
 from coterie.engines.file.directory.board import (
+    ASKS,
     LIFE_BITS,
-    LIFE_OFFSET,
     SHARES,
+    WAITS,
     Board,
     programs,
     read_board,
@@ -51,6 +51,7 @@ from coterie.engines.file.directory.pipes import (
     Bells,
     ThreadBell,
     bell_name,
+    lent,
     make_pipe,
     open_life,
 )
@@ -211,9 +212,12 @@ class Words:
     def seat(self) -> Seat:
         """Return a seat that is free, or open another."""
         try:
-            return self._idle.pop()
+            while not (seat := self._idle.pop()).is_reusable:
+                pass  # closed by a thread that was interrupted as it gave it back
         except IndexError:
             pass
+        else:
+            return seat
         with _no_fork:
             seat = Seat(self)
             self._seats.add(seat)
@@ -362,14 +366,16 @@ class Seat:
         "_line_is_long",
         "_slot",
         "_word",
+        "is_reusable",
         "token",
         "words",
     )
 
     def __init__(self, words: Words) -> None:
-        """Open the file for this seat alone, and lock a byte that says that it is open."""
+        """Open the file for this seat alone."""
         self._lent = self._descriptor = -1
         self._is_closed = False
+        self.is_reusable = True  # no child can have a copy of the descriptor
         self._line: Line | None = None  # in which it waits, or waited last
         self.words = words
         self._descriptor = words.open_again()
@@ -381,17 +387,12 @@ class Seat:
             None  # where those are that waited when it entered through the line
         )
         self.token: int | None = None
-        byte_lock.attempt(
-            self._descriptor, byte_lock.request(byte_lock.ALONE, LIFE_OFFSET + self._life)
-        )
-
-    @property
-    def is_reusable(self) -> bool:
-        """Whether no child can have a copy of the descriptor, and it has not been closed."""
-        return self._lent < 0 and not self._is_closed
 
     def __del__(self) -> None:
         """Close what was dropped: a thread that is interrupted may not get to give it back."""
+        slot = getattr(self, "_slot", None)
+        if slot is not None and self._descriptor >= 0 and self._lent < 0:
+            slot.clear()
         self.abandon()
 
     def try_acquire(
@@ -404,7 +405,7 @@ class Seat:
         # Some task came before us: we do not overtake it, even if the lock is free just now.
         if byte_lock.blocked(self._descriptor, word.waiters_alone):
             return None
-        self._slot.ask(word.offset, word.text, task, owner, 0, time.time(), SHARES * shared)
+        self._slot.write(ASKS, SHARES * shared, word.offset, word.text, task, owner, 0, 0)
         token = self._enter(word, shared=shared)
         if token is None:
             self._slot.clear()
@@ -417,16 +418,16 @@ class Seat:
         # From here on newcomers queue, and the line is not removed.
         if not byte_lock.attempt(self._descriptor, word.waiters_shared):
             return False
-        self._slot.ask(word.offset, word.text, task, owner, request, time.time(), SHARES * shared)
         try:
             line = self._line
             if line is None or line.name != word.line or not line.is_in_place():
                 line = self._open_line(word)
-            line.join(Waiter(self.words.program, request, bell), shared=shared)
+            position = line.join(self.words.program, request, bell, shared=shared)
         except BaseException:
             self.withdraw(word)
             raise
-        self._slot.wait(line.position or 0)
+        flags = SHARES * shared
+        self._slot.write(WAITS, flags, word.offset, word.text, task, owner, request, position)
         return True
 
     def look(self, word: Word, *, shared: bool, overtakes: bool = False) -> int | None:
@@ -438,10 +439,10 @@ class Seat:
         if line is None or line.position is None or not (overtakes or line.is_next()):
             return None
         position = line.position
-        self._slot.enter()
+        self._slot.state(ASKS)
         token = self._enter(word, shared=shared)
         if token is None:
-            self._slot.wait(position)
+            self._slot.state(WAITS)
             return None
         self._line_is_long = position >= LINE_BYTES_MAX
         if shared or overtakes:
@@ -486,7 +487,13 @@ class Seat:
         byte_lock.call(self._descriptor, byte_lock.SET, free)
         self._slot.clear()
         # After the lock is unlocked: see the argument above.
-        first = self._first_waiter(word, behind)
+        if behind is not None:
+            assert self._line is not None, "it came through it"
+            first = self._line.first(likely=behind)
+        elif byte_lock.blocked(self._descriptor, word.waiters_alone):
+            first = self._first_waiter(word)
+        else:
+            first = None
         if first is not None:
             self.words.bells.ring(*first)
         elif self._line_is_long:
@@ -496,6 +503,7 @@ class Seat:
     def lend(self) -> tuple[int, ...]:
         """Return descriptors by which a child that inherits them keeps the lock if we are killed."""
         if self._lent < 0:
+            self.is_reusable = False
             self._lent = self.words.make_lent_pipe(self._life)
             self._slot.lend()
         return (self._descriptor, self._lent)
@@ -509,6 +517,7 @@ class Seat:
         if self._is_closed or self._descriptor < 0:
             return
         self._is_closed = True
+        self.is_reusable = False
         self._slot.clear()
         # Unlocked, not just closed: a child may have a copy.
         byte_lock.attempt(self._descriptor, _UNLOCK_ALL)
@@ -539,11 +548,10 @@ class Seat:
         except (BlockingIOError, PermissionError):
             self._word = None
             return None
+        words = self.words
         try:
-            self.words.check_place()
-            token = self.words.tokens.draw(
-                self._descriptor, word.cell, self.words.program, word.offset
-            )
+            words.check_place()
+            token = words.tokens.draw(self._descriptor, word.cell, words.program, word.offset)
         except BaseException:
             self.release()
             raise
@@ -567,14 +575,9 @@ class Seat:
         if after is not None:
             self.words.bells.ring(*after)
 
-    def _first_waiter(self, word: Word, behind: int | None) -> Waiter | None:
-        """Return the first in the line of a word, if any waits."""
+    def _first_waiter(self, word: Word) -> Waiter | None:
+        """Return the first in the line of a word in which we do not stand, if any waits."""
         line = self._line
-        if behind is not None:
-            assert line is not None, "it came through it"
-            return line.first(likely=behind)
-        if not byte_lock.blocked(self._descriptor, word.waiters_alone):
-            return None
         first = line.first() if line is not None and line.name == word.line else None
         # We have not waited, or the line was removed since.
         return first_in(self.words.lines, word.line) if first is None else first
@@ -586,11 +589,6 @@ def is_line(name: str) -> bool:
         return len(name) == 16 and int(name, 16) >> WORD_BITS == 0
     except ValueError:
         return False
-
-
-def lent(program: int, life: int) -> str:
-    """Name the pipe of a seat that was lent."""
-    return f"{program:016x}-{life:015x}"
 
 
 def open_words(folder: Folder, path: str) -> int:

@@ -487,13 +487,16 @@ class Voter(msgspec.Struct, array_like=True):
         # the configuration on meanwhile: whichever way it comes, votes of ours may count together with
         # those of lost voters (19.11). Half of the leap is far more than changes ever take: the
         # operator may not have known the newest number that we have. A spare has given no votes.
-        is_forced = mine is not None and configuration.number - mine.number >= FORCED_LEAP // 2
+        if mine is not None and configuration.number - mine.number >= FORCED_LEAP // 2:
+            # Of a number that is open, lost voters alone may support a hold. Here it may be closed,
+            # with no session left of it, so its lease is not among those of what is served.
+            rules = (configuration.rule, mine.rule, *mine.open)
+            self.abstention = max(self.abstention, *map(_abstention, rules))
+            self._abstain(out)
         self.configuration = configuration
         self.succession = Succession()
         self._merge(configuration.floor)
         self._save(out)
-        if is_forced:
-            self._abstain(out)
 
     def impose(self, configuration: Configuration, out: Outbox[Frame]) -> None:
         """19.11: go on by a configuration that was not decided, after a quorum was lost for good.

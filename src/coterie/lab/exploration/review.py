@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.lab.address import code_of
+from coterie.lab.runs.address import code_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.lab.atlas import Atlas
-    from coterie.lab.fate import Fate
+    from coterie.lab.exploration.atlas import Atlas
+    from coterie.lab.exploration.fate import Fate
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 

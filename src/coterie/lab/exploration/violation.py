@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.explore import check
-from coterie.lab.address import Refusal
-from coterie.lab.atlas import STATES_MAX, Searched
-from coterie.lab.fork import address_of
-from coterie.lab.scope import Scope, build
+from coterie.lab.exploration.atlas import STATES_MAX, Searched
+from coterie.lab.exploration.scope import Scope, build
+from coterie.lab.runs.address import Refusal
+from coterie.lab.runs.fork import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.explore import Progress, Verdict
-    from coterie.lab.bound import Bound
+    from coterie.lab.exploration.bound import Bound
     from coterie.scenario.play import Play
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.lab.address import Address, Refusal
+from coterie.lab.runs.address import Address, Refusal
 
 
 def read_scenario(text: str) -> Address | Refusal:

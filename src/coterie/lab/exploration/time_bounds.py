@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from coterie.lab.fate import Fate, fate
+from coterie.lab.exploration.fate import Fate, fate
 from coterie.trace import Delivered, Dropped, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.lab.run import Run
+    from coterie.lab.runs.run import Run
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 

@@ -10,7 +10,6 @@ import msgspec
 
 from coterie.cli.common.output import print_json, print_table
 from coterie.errors import CoterieError, UsageError
-from coterie.lab.address import Refusal
 from coterie.lab.exercises.challenge import (
     BUDGET_MILLISECONDS,
     ChallengeQuestion,
@@ -19,9 +18,10 @@ from coterie.lab.exercises.challenge import (
     read_answer,
     score,
 )
-from coterie.lab.fork import address_of
 from coterie.lab.laboratory import Laboratory
-from coterie.lab.scenario import read_scenario
+from coterie.lab.runs.address import Refusal
+from coterie.lab.runs.fork import address_of
+from coterie.lab.runs.scenario import read_scenario
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:

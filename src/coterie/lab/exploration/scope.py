@@ -12,7 +12,7 @@ from coterie.explore.properties import AGREEMENT, POSSIBLE, Always
 from coterie.explore.tables.faults import Faults
 from coterie.explore.tables.moves import Moves
 from coterie.explore.tables.step import Standing
-from coterie.lab.bound import spent_faults
+from coterie.lab.exploration.bound import spent_faults
 from coterie.process import Election, ElectionUser, Mutex, MutexUser, Seat, seat
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from coterie.explore.properties import Property
     from coterie.explore.tables.arrays import Rows
-    from coterie.lab.bound import Bound
+    from coterie.lab.exploration.bound import Bound
     from coterie.process import Payload, Process, ProcessId
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from coterie.explore.findings import DEADLOCK, NO_ERROR
 from coterie.explore.properties import Always, Sometimes, holds
+from coterie.lab.exploration.scope import limits, properties_of
 from coterie.lab.questions import Judgement
-from coterie.lab.scope import limits, properties_of
 from coterie.trace import Violated
 
 if TYPE_CHECKING:
     from coterie.explore.properties import Property
-    from coterie.lab.atlas import Searched
-    from coterie.lab.fate import Fate
+    from coterie.lab.exploration.atlas import Searched
+    from coterie.lab.exploration.fate import Fate
     from coterie.process import Seat
     from coterie.scenario.play import Play
 

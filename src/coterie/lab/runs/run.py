@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.errors import CoterieError, UsageError
-from coterie.lab.address import MOVES_MAX, Refusal, code_of
+from coterie.lab.runs.address import MOVES_MAX, Refusal, code_of
 from coterie.process import ElectionUser, MutexUser, plain
 from coterie.scenario.play import Play, read_first_line
 from coterie.trace import AnyRecord, Violated

@@ -12,8 +12,8 @@ from coterie import web
 from coterie.catalogue import is_reference, load
 from coterie.cli.common.output import output_option, write_file
 from coterie.errors import UsageError
-from coterie.lab.address import Address, Refusal
-from coterie.lab.scenario import read_scenario
+from coterie.lab.runs.address import Address, Refusal
+from coterie.lab.runs.scenario import read_scenario
 from coterie.scenario.play import read_first_line
 from coterie.trace import Trace, parse_trace
 
@@ -74,7 +74,7 @@ def command(
     moves over the fewest possible. Exits with 1 unless every answer reaches its goal.
     """
     if grade:
-        from coterie.cli.grade import grade as grade_answers  # noqa: PLC0415 - numpy
+        from coterie.cli.lab.grade import grade as grade_answers  # noqa: PLC0415 - numpy
 
         return grade_answers(runs, output)
     if len(runs) > 1:
@@ -99,7 +99,7 @@ def show_trace(trace: Trace) -> None:
 
 def run_of(trace: Trace) -> Address:
     """Return the run that leads through a trace; raise a `UsageError` if it cannot be played by hand."""
-    from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
+    from coterie.lab.runs.fork import address_of  # noqa: PLC0415 - as above
 
     found = address_of(trace)
     if isinstance(found, Refusal):
@@ -109,9 +109,9 @@ def run_of(trace: Trace) -> Address:
 
 def playable_run(trace: Trace) -> Address | None:
     """Return the run that leads through a trace, if it can be played by hand to its end."""
-    from coterie.lab.fork import address_of  # noqa: PLC0415 - as above
     from coterie.lab.laboratory import Laboratory  # noqa: PLC0415 - as above
     from coterie.lab.questions import Question  # noqa: PLC0415 - as above
+    from coterie.lab.runs.fork import address_of  # noqa: PLC0415 - as above
 
     found = address_of(trace)
     if isinstance(found, Refusal):

@@ -15,8 +15,8 @@ from coterie.explore.budget import Budget, Watch
 from coterie.explore.findings import DEADLOCK, NO_ERROR, name_processes
 from coterie.explore.graph import explore_all
 from coterie.explore.properties import MUTUAL_EXCLUSION, Always, CanAlwaysStill, Settles
-from coterie.lab.fate import OUTSIDE, SAFE, Fate, fate
-from coterie.lab.scope import Scope
+from coterie.lab.exploration.fate import OUTSIDE, SAFE, Fate, fate
+from coterie.lab.exploration.scope import Scope
 from coterie.trace import Violated
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from coterie.explore.graph import StateGraph
     from coterie.explore.tables.arrays import Numbers, Rows
-    from coterie.lab.bound import Bound
-    from coterie.lab.goal import Goal
+    from coterie.lab.exploration.bound import Bound
+    from coterie.lab.exploration.goal import Goal
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move
 

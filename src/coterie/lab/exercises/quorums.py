@@ -16,7 +16,7 @@ import msgspec
 from coterie.coteries import Coterie, parse_coterie
 from coterie.coteries.coterie import show
 from coterie.errors import CoterieError, UsageError
-from coterie.lab.address import Refusal
+from coterie.lab.runs.address import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

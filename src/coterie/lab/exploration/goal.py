@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from coterie.explore.graph import StateGraph
     from coterie.explore.properties import SeatPredicate
     from coterie.explore.tables.arrays import Flags
-    from coterie.lab.atlas import Searched
-    from coterie.lab.fate import Fate
+    from coterie.lab.exploration.atlas import Searched
+    from coterie.lab.exploration.fate import Fate
     from coterie.process import Seat
     from coterie.scenario.play import Play
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.errors import CoterieError
-from coterie.lab.address import MOVES_MAX, Address, Refusal
+from coterie.lab.runs.address import MOVES_MAX, Address, Refusal
 from coterie.scenario.script import Script
 from coterie.trace import Trace
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.lab.address import Refusal
-from coterie.lab.goal import Goal
+from coterie.lab.exploration.goal import Goal
+from coterie.lab.runs.address import Refusal
 
 if TYPE_CHECKING:
-    from coterie.lab.atlas import Atlas
-    from coterie.lab.run import Run
+    from coterie.lab.exploration.atlas import Atlas
+    from coterie.lab.runs.run import Run
     from coterie.scenario.play import Play
 
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
-from coterie.lab.address import Refusal
-from coterie.lab.atlas import Searched, ended
-from coterie.lab.bound import Bound
-from coterie.lab.fate import Fate
-from coterie.lab.judgement import judge
-from coterie.lab.run import ProcessState, Violation, state_of
+from coterie.lab.exploration.atlas import Searched, ended
+from coterie.lab.exploration.bound import Bound
+from coterie.lab.exploration.fate import Fate
+from coterie.lab.exploration.judgement import judge
+from coterie.lab.runs.address import Refusal
+from coterie.lab.runs.run import ProcessState, Violation, state_of
 from coterie.trace import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from coterie.lab.atlas import Atlas
+    from coterie.lab.exploration.atlas import Atlas
     from coterie.process import ProcessId
     from coterie.scenario.play import Play
     from coterie.scenario.world import Move

@@ -1,0 +1,1 @@
+"""The commands about transactions: histories, audits of other stores, schemes compared."""
