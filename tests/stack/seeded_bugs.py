@@ -150,7 +150,7 @@ BUGS: dict[str, Bug] = {
         "            file.truncate(len(sound))\n"
         "        sync_folder(self._folder)\n",
         "store-disks",
-        first=8,
+        first=9,
     ),
     "a log that was read is synced, as if no sync had failed before": Bug(
         StoreLog,
@@ -183,14 +183,14 @@ BUGS: dict[str, Bug] = {
         Link, "        while True:", "        for _ in range(1):", "resets"
     ),
     "letters are delivered twice": Bug(
-        Peer, "if letter.seq == self._delivered + 1:", "if letter.seq:", "classic", first=2
+        Peer, "if letter.seq == self._delivered + 1:", "if letter.seq:", "classic", first=6
     ),
     "letters are lost with their connection": Bug(
         Peer,
         "        self._waiting.extendleft(reversed(self._unconfirmed))",
         "        pass",
         "classic",
-        first=2,
+        first=9,
     ),
     "a restart of a peer is not noticed": Bug(
         Peer, "if self._life is not None and life != self._life:", "if False:", "classic-returns"
@@ -206,7 +206,7 @@ BUGS: dict[str, Bug] = {
         "return life != self._life and 0 < incarnation < self._incarnation",
         "return False",
         "store-lives",
-        first=218,
+        first=121,
     ),
     "a letter of a former life is taken": Bug(
         Peer,
@@ -222,7 +222,7 @@ BUGS: dict[str, Bug] = {
         first=3,
     ),
     "a classic node acts before the others let it in": Bug(
-        Classic, "return not self._strangers or", "return True or", "classic-returns", first=27
+        Classic, "return not self._strangers or", "return True or", "classic-returns", first=42
     ),
     "a node that is lost before all have met it is waited for": Bug(
         Classic,
@@ -256,7 +256,7 @@ BUGS: dict[str, Bug] = {
         "            self.voter.abstains_until = math.inf",
         "            self.voter.abstains_until = float('-inf')",
         "new-disks",
-        first=11,
+        first=12,
     ),
     "a new disk votes as soon as it has heard from others": Bug(
         VoterHost,
