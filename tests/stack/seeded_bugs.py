@@ -203,7 +203,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a call of a former life is taken for a restart": Bug(
         Peer,
-        "return life != self._life and 0 < incarnation < self._incarnation",
+        "return life != self._life and incarnation < self._incarnation",
         "return False",
         "store-lives",
         first=121,

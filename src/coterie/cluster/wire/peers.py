@@ -36,6 +36,7 @@ RECEIPTS_PER_WINDOW = 4  # at least, so that the sender does not come to wait fo
 RECEIPT_LETTERS = 256  # that are confirmed at once
 RECEIPT_SECONDS_MAX = 0.05  # that a receipt may be put off
 WAITS = 8  # one after another, of which the patience with a peer consists
+OVER = "a call of a start of the peer that is over, unless its data directory was lost"
 RECEIPTS_PER_LEASE = 16  # at least: a link that hears nothing for a lease is made again
 
 
@@ -85,7 +86,9 @@ class Peer:
         self._patience = lease
         self._handlers = handlers
         self._life: str | None = None  # of the peer: another one for each of its starts
-        self._incarnation = 0  # the number of that start; 0 where starts are not counted
+        self._incarnation = (
+            0  # the number of that start; 0 for the first, and where starts are not counted
+        )
         self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
         self._waiting: deque[Letter] = deque()
@@ -160,7 +163,7 @@ class Peer:
         successor, whose letters go on where they were.
         """
         if self._is_over(life, incarnation):
-            raise ProtocolError("a call of a start of the peer that is over")
+            raise ProtocolError(OVER)
         if self._life is not None and life != self._life:
             self._waiting.clear()
             self._unconfirmed.clear()
@@ -181,7 +184,8 @@ class Peer:
         self._incarnation = incarnation
 
     def _is_over(self, life: str, incarnation: int) -> bool:
-        return life != self._life and 0 < incarnation < self._incarnation
+        # The very first start has 0, as all have where starts are not counted; those are never over.
+        return life != self._life and incarnation < self._incarnation
 
     # To the peer
 
@@ -203,7 +207,7 @@ class Peer:
 
     def _connected(self, welcome: Welcome) -> None:
         if self._is_over(welcome.start, welcome.clock):
-            raise ProtocolError("a call of a start of the peer that is over")
+            raise ProtocolError(OVER)
         if self._timer is not None:
             self._timer.cancel()
         self._waiting.extendleft(reversed(self._unconfirmed))
