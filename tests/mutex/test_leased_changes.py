@@ -34,6 +34,12 @@ def test_no_hold_is_lost_where_nothing_goes_wrong(seed: int) -> None:
     assert world_of(seed, "calm").run().losses == 0
 
 
+@pytest.mark.parametrize(("profile", "seed"), [("pause", 30267), ("oneway", 30352)])
+def test_votes_from_before_a_force_are_not_counted_by_it(profile: str, seed: int) -> None:
+    """One program held a lock with votes of lost voters, another came to hold it with the one left."""
+    assert world_of(seed, profile).run().forced
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", CHANGING_PROFILES)
 def test_random_changes_hold_every_promise(profile: str) -> None:

@@ -492,6 +492,7 @@ class Voter(msgspec.Struct, array_like=True):
             # with no session left of it, so its lease is not among those of what is served.
             rules = (configuration.rule, mine.rule, *mine.open)
             self.abstention = max(self.abstention, *map(_abstention, rules))
+            self._forget_votes()
             self._abstain(out)
         self.configuration = configuration
         self.succession = Succession()
@@ -532,9 +533,18 @@ class Voter(msgspec.Struct, array_like=True):
         """Become a spare: the voter that this node was taken for is another one."""
         self.configuration = None
         self.abstains_until = NEVER
+        self._forget_votes()
+
+    def _forget_votes(self) -> None:
+        """Forget what was given, as a crash does; no participant gets it counted here again.
+
+        By a forced number the votes that are left may be a quorum, while another participant holds
+        the lock with those of lost voters until its lease is over.
+        """
         self.sessions.clear()
         self.ballots.clear()
         self.delayed.clear()
+        self.floor = max(self.floor, self.bound)
 
     def _note(self, noted: Configuration, out: Outbox[Frame]) -> None:
         if noted != self.configuration:
