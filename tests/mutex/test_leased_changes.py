@@ -28,9 +28,13 @@ COUNTED = (
 )
 
 
-@pytest.mark.parametrize("seed", [10223, 10495])
+@pytest.mark.parametrize("seed", [10223, 10495, 30653])
 def test_no_hold_is_lost_where_nothing_goes_wrong(seed: int) -> None:
-    """News that came before an answer, and a changer whose patience went by the new lease alone."""
+    """What went wrong once in these worlds.
+
+    News that came before an answer, a changer whose patience went by the new lease alone, and an
+    entry with what was left of a lease that no frame had renewed for long.
+    """
     assert world_of(seed, "calm").run().losses == 0
 
 

@@ -793,7 +793,8 @@ class Participant(msgspec.Struct, array_like=True):
             # becomes. So one that had to become shorter stays so.
             self.lease = self.settings.lease
         self.sessions.know(following.number, following.seats, following.seats)
-        self.sessions.move(self.settings, out.now)
+        in_use = {voter for bid in self.bids.values() for voter in bid.votes}
+        self.sessions.move(self.settings, in_use, out.now)
         for lock, bid in sorted(self.bids.items()):
             self._leave_voters(lock, bid)
             bid.cut(out.now + self.settings.lease)

@@ -40,7 +40,7 @@ from coterie.mutex.quorum.leased.votes import NEVER
 from coterie.process import Outbox, ProcessId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 CLOCK_MAX = 1 << 62  # that a voter is believed: as many numbers are left for requests above it
 
@@ -212,14 +212,20 @@ class Sessions(msgspec.Struct, array_like=True):
                 self.voters.append(voter)
                 self.uplinks.append(Uplink(voter, begun))
 
-    def move(self, settings: Settings, now: float) -> None:
-        """Count in the newest number from now on, by these settings."""
+    def move(self, settings: Settings, in_use: Collection[ProcessId], now: float) -> None:
+        """Count in the newest number from now on, by these settings; votes of `in_use` are in hand."""
         self.number = self.known
         self.settings = settings
         for uplink in self.uplinks:
             # What a longer lease of the number before has left counts no more: after a crash the
             # voter may abstain for the shorter one only (19.9).
             uplink.lease = min(uplink.lease, now + settings.lease)
+            # A session without votes sends no heartbeats, so its lease may be nearly over. A vote
+            # that is on its way comes with a frame of the number before, which renews nothing: an
+            # entry with it could be lost before the first answer of this number has come. Nothing
+            # rests on that lease, so it ends, and the vote counts as of that answer.
+            if uplink.voter not in in_use and uplink.is_open and not uplink.silent:
+                uplink.lease, uplink.resumed = NEVER, now
 
     def forget_strangers(self) -> list[ProcessId]:
         """Forget voters that vote no more and to which nothing is left to say; return them."""
