@@ -200,7 +200,8 @@ class ChangingWorld(World):
         """Let a voter return with a blank disk, if there are quorums without it."""
         lasting = [seat for seat in self.voters if seat not in self.wiped | self.gone]
         seats = [seat for seat in self.watch.newest.seats if seat in lasting]
-        if not seats or self.watch.newest.number == 0:
+        # Of those that an operator is about to keep none is lost: there would be no way on.
+        if not seats or self.watch.newest.number == 0 or self.orders.is_pending:
             return
         seat = self.chance.choice(seats)
         lasting.remove(seat)

@@ -51,6 +51,7 @@ class Orders:
         self.random = random
         self.ended: dict[tuple[str, str], int] = {}  # up to which token, by participant and lock
         self.revoked: dict[tuple[str, str], int] = {}  # the token of the hold that has ended
+        self.is_short = False  # voters are lost for good
         self.forced: Any = None
         self.runs_on = 0  # a voter that was given up; 0: none
         self.broken = 0  # holds
@@ -63,6 +64,7 @@ class Orders:
         often = {"calm": 0.0, "force": 1.0}.get(world.plan.profile, FORCED)
         if random.random() < often:
             world.at(random.uniform(5, FAULTS_END), self._lose_voters)
+            world.at(FAULTS_END + DELAY_MAX, self._force_again)
 
     # Ending a hold
 
@@ -149,12 +151,18 @@ class Orders:
         kept = [seat for seat in newest.seats if seat in lasting]
         if newest.number == 0 or not kept:
             return
+        self.is_short = True
         kept = sorted(random.sample(kept, random.randint(1, len(kept))))
         lost = sorted(self._in_play() - set(kept))
         if lost and random.random() < RUNS_ON:
             self.runs_on = random.choice(lost)
         self._give_up_all_but(kept)
         world.after(random.choice((0.0, 1.0, 20.0)), partial(self._force, kept))
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether voters are lost, and no voter has the order to go on without them."""
+        return self.is_short and self.world.watch.forced < 0
 
     def _in_play(self) -> set[int]:
         return {seat for part in self.world.parts_in_play() for seat in part.seats}
@@ -184,6 +192,12 @@ class Orders:
         for seat in kept:
             delay = random.choice((0.0, random.uniform(0, DELAY_MAX), random.uniform(0, 20)))
             world.after(delay, partial(self._deliver_force, world.voters[seat]))
+
+    def _force_again(self) -> None:
+        """Repeat an order that no voter has got, as an operator would that sees no quorum."""
+        if self.forced is not None and self.is_pending:
+            for seat in self.forced.seats:
+                self._deliver_force(self.world.voters[seat])
 
     def _forced(self, newest: Any, kept: list[int]) -> Any:
         world = self.world
