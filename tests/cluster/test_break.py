@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -438,7 +439,16 @@ sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
 """
 
 
+CTRL_C = "\x03"
+AGAIN_SECONDS = 1.0
+
+
 def type_at_the_prompt(command: list[str], typed: str) -> tuple[int, str]:
+    """Type when the prompt is there; press Ctrl-C again if that is not heard, as a person does.
+
+    Between writing a prompt and waiting for the answer the interpreter notes an interrupt, and acts
+    on it only when a line has come.
+    """
     with subprocess.Popen(
         [sys.executable, "-c", AT_A_TERMINAL, *command],
         stdin=subprocess.PIPE,
@@ -453,7 +463,13 @@ def type_at_the_prompt(command: list[str], typed: str) -> tuple[int, str]:
             shown += more
         process.stdin.write(typed.encode())
         process.stdin.flush()
-        shown += process.stdout.read()
+        while more:
+            if typed == CTRL_C and not select.select([process.stdout], [], [], AGAIN_SECONDS)[0]:
+                process.stdin.write(typed.encode())
+                process.stdin.flush()
+                continue
+            more = os.read(process.stdout.fileno(), 1000)
+            shown += more
     return process.returncode, shown.decode()
 
 
@@ -463,7 +479,7 @@ def type_at_the_prompt(command: list[str], typed: str) -> tuple[int, str]:
         ("x\n", 0, "told to stop"),
         ("y\n", 64, "nothing was done"),
         ("\n", 64, "nothing was done"),
-        ("\x03", 130, "Type the name"),  # Ctrl-C
+        (CTRL_C, 130, "Type the name"),
     ],
 )
 def test_at_a_terminal_the_name_has_to_be_typed(typed: str, status: int, said: str) -> None:
