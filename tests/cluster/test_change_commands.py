@@ -535,6 +535,8 @@ def test_force_goes_on_with_the_voters_that_are_left(tmp_path: Path, capsys: Cap
             await made.stop("b")
             assert await made.command("force", "--keep", "a,b", "--yes") == 69
             assert "every voter that is kept has to answer: b: " in capsys.readouterr().err
+            assert await made.command("force", "--keep", "a,c", "--yes") == 64
+            assert "nothing to force: coterie cluster remove b\n" in capsys.readouterr().err
             await made.stop("c")
             assert await made.command("force", "--keep", "a", "--dry-run") == 0
             assert await made.command("force", "--keep", "a") == 64
@@ -552,6 +554,7 @@ def test_force_goes_on_with_the_voters_that_are_left(tmp_path: Path, capsys: Cap
             async with coterie.connect(made.url) as program, program.lock("x") as again:
                 assert again.token > held.token
             assert await made.command("force", "--keep", "a", "--yes") == 64
+            assert "are a quorum, so there is nothing to force\n" in capsys.readouterr().err
 
     asyncio.run(main())
 

@@ -151,8 +151,13 @@ class Orders:
         kept = [seat for seat in newest.seats if seat in lasting]
         if newest.number == 0 or not kept:
             return
+        kept = random.sample(kept, random.randint(1, len(kept)))
+        while newest.deciders.contains_quorum(kept):
+            kept.pop()
+        if not kept:
+            return
+        kept.sort()
         self.is_short = True
-        kept = sorted(random.sample(kept, random.randint(1, len(kept))))
         lost = sorted(self._in_play() - set(kept))
         if lost and random.random() < RUNS_ON:
             self.runs_on = random.choice(lost)
@@ -187,6 +192,9 @@ class Orders:
             kept = [random.choice([seat for seat in newest.seats if seat not in world.wiped])]
             world.gone.discard(kept[0])
             world.restart(world.voters[kept[0]])
+        if newest.deciders.contains_quorum(kept):
+            self.is_short = False  # the command refuses: they decide by themselves
+            return
         self._give_up_all_but(kept)
         self.forced = self._forced(newest, kept)
         for seat in kept:

@@ -191,6 +191,13 @@ MUTANTS: dict[str, Switch] = {
         "force",
         first=164,
     ),
+    "votes from before a force are counted by it": off(
+        Voter,
+        "            self._forget_votes()\n            self._abstain(out)",
+        "            self._abstain(out)",
+        "force",
+        first=233,
+    ),
     "entries use tokens at or below the floor": Switch(
         (
             (

@@ -35,8 +35,6 @@ def run_force(
     voters = check_force(standing, kept)
     names = [voter.name for voter in voters]
     lost = [voter.name for voter in standing.voters if voter.name not in names]
-    if not lost:
-        raise UsageError("all voters are kept and answer: there is nothing to force")
     go = "goes" if len(names) == 1 else "go"
     click.echo(
         f"{', '.join(lost)} will be given up, {', '.join(names)} {go} on.\n{DANGER}", err=True

@@ -28,7 +28,10 @@ DAY_SECONDS = 86_400.0
 
 
 def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
-    """Return the voters that are kept; raise an error while another answers, or one of them does not."""
+    """Return the voters that are kept.
+
+    Raises an error while another voter answers, or one of them does not, or if they are a quorum.
+    """
     newest = standing.configuration
     if newest.number == 0:
         raise NotFormed(
@@ -49,6 +52,16 @@ def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
         raise UsageError(
             f"{', '.join(alive)} still {answers}: a voter that is given up must not run; keep {it},"
             f" or stop {it} for good"
+        )
+    # What they decide while the order is under way could have voters that nobody has given up, and
+    # programs would hold locks by those. A quorum has no need of it: it can be without the others
+    # by a change, or take the joint step back, and no hold is lost.
+    if newest.deciders.contains_quorum(seats):
+        others = ",".join(voter.name for voter in standing.voters if voter.seat not in seats)
+        change = "abort" if newest.is_joint else f"remove {others}"
+        raise UsageError(
+            "the voters that are kept are a quorum, so there is nothing to force"
+            + (f": coterie cluster {change}" if others else "")
         )
     return [voter for voter in standing.voters if voter.seat in seats]
 
