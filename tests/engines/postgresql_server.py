@@ -128,7 +128,12 @@ class PostgresqlServer:
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill the server with no chance to tidy up."""
+        """Kill the server with no chance to tidy up.
+
+        Its sessions would end by themselves, but one that is just asked something may answer first.
+        """
+        if self._process is not None:
+            self._signal_all(signal.SIGKILL)
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
