@@ -164,3 +164,9 @@ def test_a_trace_has_messages_grants_and_faults() -> None:
     assert {"Sent", "Delivered", "Called", "Told"} <= kinds
     assert any("FAULT" in line for line in lines)
     assert outcome.command == "coterie simulate-stack --seed 8 --workload exclusive"
+
+
+def test_a_node_that_is_away_at_the_end_is_not_started_any_more() -> None:
+    """It would not hear that all is over, and be taken for one that does not end."""
+    outcome = run_seed(700039, "changes")
+    assert not outcome.violation, f"{outcome.command}: {outcome.text}"

@@ -61,7 +61,8 @@ class Scene:
         role = self.roles[name]
         role.is_away = False
         running = role.process is not None and role.process.is_alive
-        if running or role.is_done or not self.world.machines[name].is_up:
+        is_over = role.is_done or self.is_closing  # what was only away would not hear of the end
+        if running or is_over or not self.world.machines[name].is_up:
             return
         self.lives[name] += 1
         life = self.lives[name]
