@@ -13,7 +13,12 @@ import msgspec
 import pytest
 
 from coterie.cluster.wire import connection as wire_connection
-from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX, HANDSHAKE_BYTES_MAX, Connection
+from coterie.cluster.wire.connection import (
+    BACKLOG_BYTES_MAX,
+    HANDSHAKE_BYTES_MAX,
+    Connection,
+    at_end_of_turn,
+)
 from coterie.cluster.wire.frames import Refusal
 
 if TYPE_CHECKING:
@@ -127,6 +132,49 @@ def test_what_a_turn_sends_leaves_in_one_write() -> None:
     on_a_connection(test)
 
 
+class Speaker:
+    """Says something at the end of a turn, or fails."""
+
+    def __init__(self, end: End | None = None) -> None:
+        self.end = end
+        self.loop = asyncio.get_running_loop()
+        self.itself = self  # so it is there until garbage is collected
+
+    def speak(self) -> None:
+        assert self.end is not None, "it has nothing to speak over"
+        self.end.connection.send(Refusal("at the end"))
+
+
+def test_what_is_said_at_the_end_of_a_turn_leaves_with_it() -> None:
+    async def test(end: End) -> None:
+        speaker = Speaker(end)
+        at_end_of_turn(speaker.speak)
+        end.connection.send(Refusal("before"))
+        await asyncio.sleep(0)
+        (written,) = end.wire.written
+        assert written.index(b"before") < written.index(b"at the end")
+
+    on_a_connection(test)
+
+
+def test_one_that_fails_at_the_end_of_a_turn_keeps_no_other_waiting() -> None:
+    async def test(end: End) -> None:
+        failures: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+        speakers = Speaker(), Speaker(end)
+        for speaker in speakers:
+            at_end_of_turn(speaker.speak)
+        end.connection.send(Refusal("before"))
+        for _ in range(2):
+            await asyncio.sleep(0)
+        (written,) = end.wire.written
+        assert b"at the end" in written
+        assert [type(failure) for failure in failures] == [AssertionError]
+
+    on_a_connection(test)
+
+
 def test_an_event_loop_that_ends_before_its_turn_does_is_forgotten() -> None:
     """So a program ends that is killed in the middle of a turn, in a simulated world of many lives."""
     loop = asyncio.new_event_loop()
@@ -135,6 +183,7 @@ def test_an_event_loop_that_ends_before_its_turn_does_is_forgotten() -> None:
         one = Connection()
         one.connection_made(Wire())
         one.send(Refusal("last words"))
+        at_end_of_turn(Speaker().speak)
         asyncio.get_running_loop().stop()
 
     loop.call_soon(send_and_stop)

@@ -88,8 +88,8 @@ def test_a_lock_that_another_program_keeps_costs_two_round_trips_at_most() -> No
     in_world(test, programs=2, lease=4.0)
 
 
-def test_under_load_an_entry_costs_three_frames_with_each_voter() -> None:
-    """Release, Request and Grant; votes that are displaced cost more, and those are few."""
+def test_under_load_an_entry_costs_two_frames_with_each_voter() -> None:
+    """Release and the next Request together, and Grant; few votes are displaced, which cost more."""
     rounds, programs = 50, 4
 
     async def work(program: locks.Coordinator) -> None:
@@ -101,7 +101,7 @@ def test_under_load_an_entry_costs_three_frames_with_each_voter() -> None:
         before = sent(made)
         await asyncio.gather(*map(work, made.programs))
         cost = (sent(made) - before) / (rounds * programs)
-        assert 2 * VOTERS <= cost <= 4 * VOTERS
+        assert 1.5 * VOTERS <= cost < 3 * VOTERS
 
     in_world(test, programs=programs, lease=20.0)
 

@@ -184,7 +184,7 @@ class Orders:
             world.resume(world.voters[seat])
             world.restart(world.voters[seat])
         known = [world.voters[seat].part.configuration for seat in kept]
-        newest = max(filter(None, known), key=lambda each: each.number, default=None)
+        newest: Any = max(filter(None, known), key=lambda each: each.number, default=None)
         # Some may have been removed since, or none has heard of the number that made it a voter.
         kept = [seat for seat in kept if newest is not None and seat in newest.seats]
         if not kept:

@@ -16,6 +16,7 @@ from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.abstention import no_votes
 from coterie.cluster.voter.frames import Abstention, GetAbstention
+from coterie.cluster.wire.connection import at_end_of_turn
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.errors import CoterieError, NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
@@ -171,6 +172,7 @@ class ParticipantHost:
         self._awaited: Configuration | None = None  # that voters have told of, and is not passed on
         self._makes_lines = lines
         self._tasks = Tasks()
+        self._leaving: list[str] = []  # locks that are given back at the end of this turn
         hosted = HostedParticipant(self.participant, identity.name)
         self._host = Host(hosted, self._send, self._hear, counts_sleep=True)
         self._host.start(clock.number())
@@ -237,6 +239,7 @@ class ParticipantHost:
         """Say goodbye; nothing may be held or waited for any more."""
         self._is_over = True
         self._tasks.cancel()
+        self._give_back()
         self._host.step(self.participant.close)
         self._host.stop()
 
@@ -259,16 +262,30 @@ class ParticipantHost:
 
     def acquire(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
         """Ask for a lock, alone or shared, in the name of a task of some age; 0: it asks now."""
+        if lock in self._leaving:
+            self._leaving.remove(lock)
+            self.reenter(lock, shared=shared, age=age, writer=writer)
+            return
         self.age()
         acquire = partial(self.participant.acquire, shared=shared, age=age, writer=writer)
         self._host.step(acquire, lock)
 
     def release(self, lock: str) -> None:
-        """Give a lock back."""
-        self._host.step(self.participant.release, lock)
+        """Give a lock back, at the end of this turn: frames leave no earlier anyway.
+
+        A program that asks for it again at once, behind those that wait, does both in one frame.
+        """
+        if not self._leaving:
+            at_end_of_turn(self._give_back)
+        self._leaving.append(lock)
+
+    def _give_back(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        for lock in leaving:
+            self._host.step(self.participant.release, lock)
 
     def reenter(self, lock: str, *, shared: bool, age: int = 0, writer: int = 0) -> None:
-        """Give a lock back and ask for it again, for another task, in one frame to each voter."""
+        """Give a lock back and ask for it again, in one frame to each voter."""
         self.age()
         reenter = partial(self.participant.reenter, shared=shared, age=age, writer=writer)
         self._host.step(reenter, lock)

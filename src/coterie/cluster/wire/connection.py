@@ -13,8 +13,9 @@ import contextlib
 import logging
 import socket
 import struct
+from collections import deque
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakMethod, ref
 
 import msgspec
 
@@ -57,28 +58,47 @@ class EndOfTurn:
     def __init__(self) -> None:
         """Begin with nothing to write."""
         # By reference: a connection knows its event loop, and one that is closed before the end of its
-        # turn would be kept alive by its own entry below.
-        self._waiting: list[ref[Connection]] = []
+        # turn would be kept alive by its own entry below. So does whatever sends over connections.
+        self._waiting: deque[ref[Connection]] = deque()
+        self._calls: deque[WeakMethod[Callable[[], None]]] = deque()
+        self._is_due = False
 
     def add(self, connection: ref[Connection], loop: asyncio.AbstractEventLoop) -> None:
         """Have a connection write what it has gathered until then."""
-        if not self._waiting:
-            loop.call_soon(self._flush, loop)
         self._waiting.append(connection)
+        self._schedule(loop)
+
+    def call(self, act: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        """Have a method called before connections write, if its object is still there."""
+        self._calls.append(WeakMethod(act))
+        self._schedule(loop)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._is_due:
+            self._is_due = True
+            loop.call_soon(self._flush, loop)
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        waiting, self._waiting = self._waiting, []
-        for place, connection in enumerate(waiting, 1):
-            try:
-                if (alive := connection()) is not None:
-                    alive.flush()
-            except BaseException:  # the others must not wait for it
-                for other in waiting[place:]:
-                    self.add(other, loop)
-                raise
+        try:
+            while self._calls:
+                if (act := self._calls.popleft()()) is not None:
+                    act()
+            while self._waiting:
+                if (connection := self._waiting.popleft()()) is not None:
+                    connection.flush()
+        finally:
+            self._is_due = False
+            if self._calls or self._waiting:  # one has failed, and the others must not wait for it
+                self._schedule(loop)
 
 
 _ends: WeakKeyDictionary[asyncio.AbstractEventLoop, EndOfTurn] = WeakKeyDictionary()
+
+
+def at_end_of_turn(act: Callable[[], None]) -> None:
+    """Call a method when all that is ready has run, before connections of this event loop write."""
+    loop = asyncio.get_running_loop()
+    _ends.setdefault(loop, EndOfTurn()).call(act, loop)
 
 
 class Connection(asyncio.Protocol):
