@@ -87,7 +87,7 @@ def loops() -> str:
     """Say which event loops run on uvloop: it is our servers that take it where it is installed."""
     with contextlib.closing(new_event_loop()) as loop:
         ours = type(loop).__module__.partition(".")[0]
-    return f"event loops: {ours}'s in the voters that are servers, asyncio's in all clients"
+    return f"event loops: {ours}'s in the voters that are servers, asyncio's in clients unless their row says so"
 
 
 def measure_peer(key: str, workloads: list[Workload], folder: Path, pace: Pace) -> Iterator[Result]:

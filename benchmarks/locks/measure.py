@@ -60,11 +60,16 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 class WorkerProcess:
-    def __init__(self, folder: Path, index: int) -> None:
+    def __init__(self, folder: Path, index: int, *, on_uvloop: bool) -> None:
         self.samples = folder / f"samples-{index}"
         with (folder / f"worker-{index}.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.locks.worker"],
+                [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.locks.worker",
+                    *(["uvloop"] if on_uvloop else []),
+                ],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -115,7 +120,10 @@ class Measurement:
         self._pace = pace
         self._window = pace.before_kill + pace.after_kill if workload.is_killing else pace.window
         self._clients = layout(peer, workload)
-        self._workers = [WorkerProcess(folder, index) for index in range(len(self._clients))]
+        self._workers = [
+            WorkerProcess(folder, index, on_uvloop=peer.is_on_uvloop)
+            for index in range(len(self._clients))
+        ]
         self._tally: Path | None = None
         if workload.is_contended and workload.names == 1:
             self._tally = folder / "tally"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import msgspec
 
 from benchmarks.locks.peers import make
+from coterie.aio import new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,4 +195,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    on_uvloop = sys.argv[1:] == ["uvloop"]
+    with asyncio.Runner(loop_factory=new_event_loop if on_uvloop else None) as runner:
+        runner.run(main())

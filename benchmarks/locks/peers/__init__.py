@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 PEERS = {
     "coterie-3": "ours.Served",
+    "coterie-3-uvloop": "ours.ServedOnUvloop",
     "coterie-embedded": "ours.Embedded",
     "table": "table.Table",
     "redis": "redis_lock.Redis",

@@ -71,6 +71,7 @@ class Peer:
     members: ClassVar[int] = 0  # above 0: no servers, that many workers are the cluster
     is_blocking: ClassVar[bool] = False  # its clients are `BlockingClient`
     has_failover: ClassVar[bool] = False
+    is_on_uvloop: ClassVar[bool] = False  # its clients run on uvloop, not on asyncio's event loop
     settling_seconds: ClassVar[float] = 0.0  # of load before anything is measured
 
     def __init__(self) -> None:

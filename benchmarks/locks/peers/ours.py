@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import coterie
 from benchmarks.locks.machine import HOST, Server, free_ports, is_listening, wait_until
-from benchmarks.locks.peers.base import Peer
+from benchmarks.locks.peers.base import Need, Peer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +55,12 @@ class Served(Ours):
         self._shared = coterie.connect("coterie://" + ",".join(settings["addresses"]))
         await self._shared.open()
         return OurClient(self._shared)
+
+
+class ServedOnUvloop(Served):
+    label = "the same, the client on uvloop as well"
+    needs = (Need("uvloop", module="uvloop"),)
+    is_on_uvloop = True
 
 
 class Embedded(Ours):
