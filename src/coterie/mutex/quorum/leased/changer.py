@@ -295,8 +295,10 @@ class Changer(msgspec.Struct, array_like=True):
         return self.phase is Phase.CLOSE or not lagging or now >= self.since + patience
 
     def _close(self, out: Outbox[Frame]) -> None:
+        # Only voters of a number decide whether it is finished. The others serve it until that is
+        # noted: a participant that has entered by it just now needs their votes to move.
         for rule in self.configuration.open:
-            out.broadcast(self.configuration.all_seats(), Close(rule.number))
+            out.broadcast(rule.seats, Close(rule.number))
 
     def _note_finished(self, out: Outbox[Frame]) -> None:
         """19.10: note which numbers no participant can count by any more."""
