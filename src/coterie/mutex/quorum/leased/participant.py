@@ -538,6 +538,11 @@ class Participant(msgspec.Struct, array_like=True):
             self._start_request(lock, out, shared=shared, age=age, writer=writer)
 
     def _fit(self, lock: str, out: Outbox[Frame]) -> int | None:
+        # 19.7: a number that the next configuration does not leave open uses no token above the floor
+        # of that. Our clock may be there since we know it. Such a number is finished, or a voter that
+        # was given up by force still runs (19.11).
+        if self.next is not None and self.next.rule_of(self.configuration.number) is None:
+            return None
         used = max(self.bids[lock].token, self.configuration.floor)
         return fit(self._leased_votes(lock, out), used, self.quorums)
 
