@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DELAY_MAX = 2.0  # of an order
 LOST = 0.2  # of the orders, where anything goes wrong
+LOOK_AGAIN = 20.0  # after an order that was refused
 REPEATS = 3  # after which a hold has to be over in a calm world
 SILENT = 0.2  # holders whose token is not known
 FORCED = 0.25  # of the runs, where the profile says nothing else
@@ -193,13 +194,23 @@ class Orders:
             world.gone.discard(kept[0])
             world.restart(world.voters[kept[0]])
         if newest.deciders.contains_quorum(kept):
-            self.is_short = False  # the command refuses: they decide by themselves
+            # The command refuses: they decide by themselves. But a step may be decided that they have
+            # not heard of, and that one lack a quorum.
+            world.after(LOOK_AGAIN, partial(self._force_if_stuck, kept))
             return
         self._give_up_all_but(kept)
         self.forced = self._forced(newest, kept)
         for seat in kept:
             delay = random.choice((0.0, random.uniform(0, DELAY_MAX), random.uniform(0, 20)))
             world.after(delay, partial(self._deliver_force, world.voters[seat]))
+
+    def _force_if_stuck(self, kept: list[int]) -> None:
+        world = self.world
+        lasting = set(world.voters) - world.wiped - world.gone
+        if world.watch.newest.deciders.contains_quorum(lasting):
+            self.is_short = False
+        else:
+            self._force(kept)
 
     def _force_again(self) -> None:
         """Repeat an order that no voter has got, as an operator would that sees no quorum."""
