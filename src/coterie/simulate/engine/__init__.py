@@ -64,6 +64,40 @@ class Engine:
             left to do.
     """
 
+    # Objects with so many attributes share no table of them, and every message would look some up.
+    __slots__ = (
+        "_armed",
+        "_background",
+        "_clocks",
+        "_constant",
+        "_dead",
+        "_delay_max",
+        "_detection",
+        "_detector",
+        "_doomed",
+        "_faults",
+        "_forward",
+        "_hear",
+        "_is_over",
+        "_links",
+        "_logs",
+        "_mail",
+        "_observer",
+        "_out",
+        "_receivers",
+        "_schedule",
+        "_storage",
+        "_timers",
+        "_wake",
+        "faults_due",
+        "held",
+        "initial",
+        "lives",
+        "now",
+        "seats",
+        "size",
+    )
+
     def __init__(
         self,
         processes: Sequence[Process[Any]],
