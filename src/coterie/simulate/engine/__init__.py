@@ -4,8 +4,9 @@ What makes it fast is what it leaves out. A message to many receivers that arriv
 once is one event; where each has a time of its own, all times are drawn in one go. Each process has
 an entry in a table of receivers: its own handler while nothing stands in the way, one that tells
 the observer if it follows messages, and a careful one if its process is held, has a clock of its
-own, or links are cut. Messages leave in one of four ways, chosen in the same manner. So faults,
-traces and drifting clocks cost nothing unless they are there.
+own, or links are cut. Messages leave in one of four ways, chosen in the same manner, and are weighed
+before if their bytes are asked for. So faults, traces and drifting clocks cost nothing unless they are
+there.
 """
 
 from __future__ import annotations
