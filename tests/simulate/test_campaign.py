@@ -31,6 +31,7 @@ from coterie.simulate import (
     random_crashes,
 )
 from coterie.simulate.campaign import Batch, run_batch, run_trials
+from coterie.trace import Header
 from tests.simulate.toys import Careless, Forgetful, Note, OrderedPostman, Postman, Server, state
 
 if TYPE_CHECKING:
@@ -172,28 +173,44 @@ def test_not_everybody_can_crash() -> None:
 # What a campaign relies on
 
 
-def test_a_process_can_die_half_way_through_a_broadcast() -> None:
-    class Herald(Process[Note]):
-        """Tells everybody, twice, when its timer rings."""
+class Herald(Process[Note]):
+    """Tells everybody, twice, when its timer rings."""
 
-        got: list[int] = []
+    got: list[int] = []
 
-        def start(self, out: Outbox[Note]) -> None:
-            if self.me == 1:
-                out.set_timer("NOW", 5.0)
-
-        def ring(self, timer: str, out: Outbox[Note]) -> None:
-            out.broadcast([2, 3, 4], Note(1))
-            out.broadcast([2, 3, 4], Note(2))
+    def start(self, out: Outbox[Note]) -> None:
+        if self.me == 1:
             out.set_timer("NOW", 5.0)
 
-        def receive(self, sender: int, message: Note, out: Outbox[Note]) -> None:
-            self.got.append(message.number)
+    def ring(self, timer: str, out: Outbox[Note]) -> None:
+        out.broadcast([2, 3, 4], Note(1))
+        out.broadcast([2, 3, 4], Note(2))
+        out.set_timer("NOW", 5.0)
 
+    def receive(self, sender: int, message: Note, out: Outbox[Note]) -> None:
+        self.got.append(message.number)
+
+
+def test_a_process_can_die_half_way_through_a_broadcast() -> None:
     simulation = Simulation([Herald(me) for me in range(1, 5)], faults=[Crash(1, 1.0, 4)], until=50)
     result = simulation.run()
     assert [state(simulation, me).got for me in (2, 3, 4)] == [[1, 2], [1], [1]]
     assert result.messages == 4
+
+
+@pytest.mark.parametrize("messages", [0, 4])
+def test_who_dies_in_the_middle_of_a_step_wishes_no_more_in_it(messages: int) -> None:
+    """The timer that the step set is not armed: not even one who returns with memory hears it."""
+    faults: list[Fault] = [Crash(1, 1.0, messages), Restart(1, 8.0, memory=True)]
+    header = Header(algorithm="herald", size=4)
+    simulation = Simulation(
+        [Herald(me) for me in range(1, 5)], faults=faults, header=header, until=50
+    )
+    result = simulation.run()
+    assert result.messages == messages
+    assert result.trace is not None
+    kinds = [type(record).__name__ for record in result.trace.records if record.time == 5.0]
+    assert kinds == ["Rang", *["Sent"] * messages, "Crashed"]
 
 
 def test_that_fault_is_read_and_written() -> None:

@@ -96,6 +96,9 @@ def test_looking_on_changes_nothing(name: str, latency: Latency) -> None:
     seen = {"trace": None, "overtakings": None, "bytes": None, "events": bare.events}
     assert msgspec.structs.replace(watched, **seen) == bare
     replay(watched.trace)
+    weighed = run(measure_bytes=True)
+    assert weighed.bytes == watched.bytes
+    assert msgspec.structs.replace(weighed, bytes=None) == bare
 
 
 def test_a_simulation_runs_once() -> None:

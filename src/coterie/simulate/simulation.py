@@ -89,7 +89,7 @@ class Simulation:
         self._when_inside: dict[ProcessId, Action] = {}
         self._when_silent: list[Action] = []
         self._when_quiet: list[Action] = []
-        self._wants: dict[ProcessId, int] = {}  # requests not served yet
+        self._wants = [0] * (self.size + 1)  # requests of each process not served yet; none is 0
 
     def run(self) -> Result:
         """Run once: to the end, to a limit or to the first violation."""
@@ -179,12 +179,12 @@ class Simulation:
         """Let its user acquire: now, or as soon as it can."""
         if not isinstance(self._engine.seats[process].user, MutexUser):
             raise ConfigError(f"process {process} is not a mutex, so its user cannot ask to enter")
-        self._wants[process] = self._wants.get(process, 0) + 1
+        self._wants[process] += 1
         self._ask_if_possible(process)
 
     def _ask_if_possible(self, process: ProcessId) -> None:
         engine = self._engine
-        if not self._wants.get(process) or process in engine.held:
+        if not self._wants[process] or process in engine.held:
             return
         if "acquire" in engine.seats[process].user.calls():
             self._observer.asked(engine.now, process)
@@ -192,15 +192,16 @@ class Simulation:
 
     def leave(self, process: ProcessId) -> None:
         """Let its user release: now, or when it takes steps again."""
-        if process in self._engine.held:
-            self._engine.postpone(process, partial(self.leave, process))
+        engine, observer = self._engine, self._observer
+        if process in engine.held:
+            engine.postpone(process, partial(self.leave, process))
             return
-        if process not in self._observer.section.inside:  # a crash has ended its stay
+        if process not in observer.section.inside:  # a crash has ended its stay
             return
-        self._observer.left(self._engine.now, process)
-        self._engine.call(process, "release")
+        observer.left(engine.now, process)
+        engine.call(process, "release")
         self._workload.left(self, process)
-        if process not in self._observer.section.waiting:
+        if process not in observer.section.waiting:
             self._ask_if_possible(process)
 
     def entries(self, process: ProcessId) -> int:

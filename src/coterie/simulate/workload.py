@@ -74,7 +74,7 @@ class Workload:
         """Hear what a process tells its user; one that entered leaves in due time."""
         if isinstance(event, Entered):
             stay = _draw(self.hold, world, process) if self.hold else 0.0
-            world.after(stay, partial(world.leave, process), of=process)
+            world.after(stay, partial(world.leave, process), process)
 
     def left(self, world: World, process: ProcessId) -> None:
         """Hear that a user has left, or has come back from a crash inside without memory."""

@@ -4,8 +4,9 @@ What makes it fast is what it leaves out. A message to many receivers that arriv
 once is one event; where each has a time of its own, all times are drawn in one go. Each process has
 an entry in a table of receivers: its own handler while nothing stands in the way, one that tells
 the observer if it follows messages, and a careful one if its process is held, has a clock of its
-own, or links are cut. Messages leave in one of four ways, chosen in the same manner. So faults,
-traces and drifting clocks cost nothing unless they are there.
+own, or links are cut. Messages leave in one of four ways, chosen in the same manner, and are weighed
+before if their bytes are asked for. So faults, traces and drifting clocks cost nothing unless they are
+there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coterie import trace
 from coterie.errors import ProtocolError
-from coterie.process import Channel, SeatCodec, encode, line_of, seat
+from coterie.process import Channel, SeatCodec, line_of, seat
 from coterie.simulate.engine.detector import Detector
 from coterie.simulate.engine.outbox import GroupOutbox
 from coterie.simulate.engine.schedule import Schedule
@@ -63,6 +64,40 @@ class Engine:
         is_over: called when all is silent: sets new things going, or returns True if nothing is
             left to do.
     """
+
+    # Objects with so many attributes share no table of them, and every message would look some up.
+    __slots__ = (
+        "_armed",
+        "_background",
+        "_clocks",
+        "_constant",
+        "_dead",
+        "_delay_max",
+        "_detection",
+        "_detector",
+        "_doomed",
+        "_faults",
+        "_forward",
+        "_hear",
+        "_is_over",
+        "_links",
+        "_logs",
+        "_mail",
+        "_observer",
+        "_out",
+        "_receivers",
+        "_schedule",
+        "_storage",
+        "_timers",
+        "_wake",
+        "faults_due",
+        "held",
+        "initial",
+        "lives",
+        "now",
+        "seats",
+        "size",
+    )
 
     def __init__(
         self,
@@ -278,6 +313,8 @@ class Engine:
             self._forward = partial(self._send_as_one, self._constant)
         else:
             self._forward = None
+        if self._observer.bytes is not None:
+            self._forward = partial(self._weigh, self._forward or self._dispatch)
 
     # Steps of a process, and what comes of them
 
@@ -327,21 +364,44 @@ class Engine:
                 self.seats[process].settle(out)
             except Exception as error:
                 raise self._raised(error, process, doing) from error
+            if out.durable:
+                self._store(process)
         out.used = False
-        if out.durable:
-            self._store(process)
         if out.groups:
             if process in self._doomed:
                 self._cut_short(process)
-            self._transmit(process)
+            observer, forward, schedule = self._observer, self._forward, self._schedule
+            for receivers, message in out.groups:
+                count = len(receivers)
+                observer.sent[process] += count
+                observer.kinds[type(message)] += count
+                if forward is not None:
+                    forward(process, receivers, message)
+                elif count > 1:
+                    mail = self._links.mail
+                    schedule.add_many(mail(process, receivers, message, self.now))
+                else:
+                    to = receivers[0]
+                    time = self._links.arrival(process, to, self.now)
+                    schedule.add((time, process, to, message))
+            out.groups.clear()
         if out.beyond:
-            out.beyond = False
-            if out.timers:
-                self._arm(process)
-            if out.watches:
-                self._watch(process)
-            if out.events:
-                self._tell(process)
+            self._fulfil(process)
+
+    def _fulfil(self, process: ProcessId) -> None:
+        """Do what a step wishes beyond messages, after those have left."""
+        out, observer, hear = self._out, self._observer, self._hear
+        out.beyond = False
+        if out.timers:
+            self._arm(process)
+        if out.watches:
+            self._watch(process)
+        if out.events:
+            events, out.events = out.events, []
+            for event in events:
+                if observer.trace is not None:
+                    observer.record(trace.told(self.now, process, event))
+                hear(process, event)
 
     def _store(self, process: ProcessId) -> None:
         out = self._out
@@ -363,31 +423,21 @@ class Engine:
             if leaving:
                 out.groups.append((leaving, message))
             if len(leaving) < len(receivers):
-                if out.groups:
-                    self._transmit(process)
                 for wishes in (out.timers, out.watches, out.events):
                     wishes.clear()
+                out.beyond = False
+                del self._doomed[process]
+                self._carry_out(process)
                 self.crash(process)
                 self._choose_paths()
                 return
 
-    def _transmit(self, sender: ProcessId) -> None:
-        observer, groups, forward = self._observer, self._out.groups, self._forward
-        for receivers, message in groups:
-            count = len(receivers)
-            observer.sent[sender] += count
-            observer.kinds[type(message)] += count
-            if observer.bytes is not None:
-                observer.bytes += count * len(encode(message))
-            if forward is not None:
-                forward(sender, receivers, message)
-            elif count > 1:
-                self._schedule.add_many(self._links.mail(sender, receivers, message, self.now))
-            else:
-                to = receivers[0]
-                time = self._links.arrival(sender, to, self.now)
-                self._schedule.add((time, sender, to, message))
-        groups.clear()
+    def _weigh(
+        self, forward: Forwarder, sender: ProcessId, receivers: Sequence[ProcessId], message: Any
+    ) -> None:
+        """Send, and add up the sizes of what is sent."""
+        self._observer.weighed(len(receivers), message)
+        forward(sender, receivers, message)
 
     def _send_as_one(
         self, delay: float, sender: ProcessId, receivers: Sequence[ProcessId], message: Any
@@ -489,13 +539,6 @@ class Engine:
             self._observer.record(trace.Noticed(self.now, process, peer))
             down = self.seats[process].process.down
             self._step(process, f"the crash of {peer}", partial(down, peer))
-
-    def _tell(self, process: ProcessId) -> None:
-        events, self._out.events = self._out.events, []
-        for event in events:
-            if self._observer.trace is not None:
-                self._observer.record(trace.told(self.now, process, event))
-            self._hear(process, event)
 
     # Faults: what a script may do
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from coterie import trace
-from coterie.process import Payload
+from coterie.process import Payload, encode
 from coterie.simulate.metrics import Costs, Delays, Outages, Result, load_of, summarise
 from coterie.simulate.monitors import (
     CausalOrder,
@@ -74,6 +74,10 @@ class Observer:
             self.trace.notes.append(record)
 
     # Messages
+
+    def weighed(self, count: int, message: Payload) -> None:
+        """See so many messages that are sent, where their sizes are asked for."""
+        self.bytes = (self.bytes or 0) + count * len(encode(message))
 
     def posted(
         self, now: float, sender: ProcessId, receivers: Sequence[ProcessId], message: Any

@@ -58,12 +58,12 @@ class Schedule:
     def add(self, item: Item) -> None:
         """Put in one item; one whose time has passed is due at once."""
         self.added += 1
-        time = item[0]
+        near, time = self.near, item[0]
         if time < self._horizon:
-            if not self.near or self.near[-1][0] <= time:  # always so if all take equally long
-                self.near.append(item)
+            if not near or near[-1][0] <= time:  # always so if all take equally long
+                near.append(item)
             else:
-                insort_right(self.near, item, self.head, key=time_of)
+                insort_right(near, item, self.head, key=time_of)
         else:
             self._bins[bisect_right(self._edges, time)].append(item)
             self._look_at_bins(1)
@@ -73,10 +73,11 @@ class Schedule:
         self.added += len(items)
         if self._edges:
             items = self._put_into_bins(items)
-        left = self.near[self.head :]
+        near, head = self.near, self.head
+        left = near[head:]
         left += items
         left.sort(key=time_of)
-        self.near[self.head :] = left
+        near[head:] = left
         if len(left) > NEAR_MAX:
             self._spill()
 
