@@ -53,7 +53,7 @@ def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
             f"{', '.join(alive)} still {answers}: a voter that is given up must not run; keep {it},"
             f" or stop {it} for good"
         )
-    # What they decide while the order is under way could have voters that nobody has given up, and
+    # What they decide while the order is under way could have voters that the operator does not know, and
     # programs would hold locks by those. A quorum has no need of it: it can be without the others
     # by a change, or take the joint step back, and no hold is lost.
     if newest.deciders.contains_quorum(seats):
