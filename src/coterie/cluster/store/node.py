@@ -18,6 +18,7 @@ from coterie.cluster.wire.peers import Handlers, Peers
 from coterie.errors import ConfigError, ProtocolError, Unavailable
 from coterie.process import encode, seat
 from coterie.transactions.catalogue import scheme
+from coterie.transactions.site.messages import Inquire
 from coterie.transactions.site.site import Site, typed
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class StoreNode:
         self.has_ended = False
         self._on_failure = on_failure
         self._doubted: set[str] = set()
+        self._has_asked = False  # what has become of a transaction: it may be in doubt
         self._peers = Peers(
             self._config,
             name,
@@ -206,6 +208,8 @@ class StoreNode:
         thousands that wait for each other, which is asked about again when it has become smaller.
         """
         self.sent += 1
+        if type(message) is Inquire:
+            self._has_asked = True
         link = self._peers[peer]
         if peer in self.lost:
             if not link.is_up:
@@ -234,7 +238,7 @@ class StoreNode:
                 extra={"event": "message-failed"},
             )
             raise ProtocolError(f"a message that makes no sense here: {error!r}") from error
-        if self._doubted or self.site.journal.ready:
+        if self._has_asked:
             self._report_doubt()
 
     # Disk
@@ -253,8 +257,12 @@ class StoreNode:
     # What people should know
 
     def _report_doubt(self) -> None:
-        """Log once whatever stays in doubt while its coordinator does not answer."""
+        """Log once whatever stays in doubt while its coordinator does not answer.
+
+        A site that is in doubt for so long has asked about it, so there is nothing to find before.
+        """
         doubted = self.site.in_doubt(rings=2)
+        self._has_asked = bool(doubted)
         if doubted == self._doubted:
             return
         for name in sorted(doubted - self._doubted):
