@@ -11,6 +11,7 @@ coordinator and then the other sites what has become of the transaction.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -253,7 +254,9 @@ class Resource(msgspec.Struct, array_like=True):
         del self.parts[name]
         self.ended[name] = aborted
         if len(self.ended) > ENDED_MAX:
-            del self.ended[next(iter(self.ended))]
+            # Many at a time: a dict looks for its first entry among all that were deleted before it.
+            for oldest in list(islice(self.ended, ENDED_MAX // 4)):
+                del self.ended[oldest]
 
     # Votes
 
