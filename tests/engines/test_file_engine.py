@@ -278,6 +278,26 @@ async def test_followers_see_every_leader(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_followers_see_each_term_of_the_same_leader(tmp_path: Path) -> None:
+    """A program that leads again and again draws tokens ahead, which the file does not show."""
+    async with coterie.connect(f"file:{tmp_path}") as c, coterie.connect(f"file:{tmp_path}") as d:
+        leaders = d.observe("a")
+        assert await anext(leaders) is None
+        for _ in range(4):
+            held = await acquired(c, "a")
+            leader = await anext(leaders)
+            assert leader is not None
+            assert leader.token == held.token
+            await held.release()
+            again = await acquired(c, "a")
+            leader = await anext(leaders)
+            assert leader is not None
+            assert leader.token == again.token
+            await again.release()
+            assert await anext(leaders) is None
+
+
+@in_loop
 async def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Unavailable, match="locks: Not a directory") as caught:
