@@ -141,13 +141,13 @@ class FileEngine:
         for _ in range(TRIES):
             words, seat = self._current(), None
             try:
-                seat = words.seat()
-                token = seat.try_acquire(words.word(name), shared=shared, owner=number, task=task)
+                seat, word = words.seat(), words.word(name)
+                token = seat.try_acquire(word, shared=shared, owner=number, task=task)
                 if token is None:
                     if until == -math.inf or self.holds_any(owner):
                         words.give(seat)
                         return None
-                    wait = ThreadWait(seat, name, owner, shared=shared)
+                    wait = ThreadWait(seat, word, owner, shared=shared)
                     token = self._wait(wait, number, task, until)
                     if token is None:
                         return None

@@ -34,7 +34,7 @@ import weakref
 from _thread import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from coterie.engines.file.directory import BOARDS, LINES, byte_lock, plain
+from coterie.engines.file.directory import BOARDS, LINES, byte_lock, plain, read_quietly
 from coterie.engines.file.directory.board import (
     ASKS,
     LIFE_BITS,
@@ -241,7 +241,7 @@ class Words:
         except FileNotFoundError:
             raise ReplacedError from None
         if _identity(descriptor) == (self._inode, self._device):
-            return descriptor
+            return read_quietly(descriptor)
         os.close(descriptor)
         raise ReplacedError
 
@@ -553,7 +553,8 @@ class Seat:
             return None
         words = self.words
         try:
-            words.check_place()
+            if not words.in_place():
+                raise ReplacedError  # noqa: TRY301 - the lock is given back below
             token = words.tokens.draw(
                 self._descriptor, word.cell, words.program, word.offset, ahead=ahead
             )
