@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shutil
 import stat
@@ -14,7 +15,7 @@ import pytest
 import coterie
 from coterie import LockLost, MisuseError, Unavailable
 from coterie.engines.file import waiting_room
-from coterie.engines.file.directory import Directory, byte_lock, words
+from coterie.engines.file.directory import Directory, byte_lock, read_quietly, words
 from coterie.engines.file.directory.line import Line
 from coterie.engines.file.directory.words import Word, Words
 from tests.locks.memory import in_loop
@@ -278,6 +279,26 @@ async def test_followers_see_every_leader(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_followers_see_each_term_of_the_same_leader(tmp_path: Path) -> None:
+    """A program that leads again and again draws tokens ahead, which the file does not show."""
+    async with coterie.connect(f"file:{tmp_path}") as c, coterie.connect(f"file:{tmp_path}") as d:
+        leaders = d.observe("a")
+        assert await anext(leaders) is None
+        for _ in range(4):
+            held = await acquired(c, "a")
+            leader = await anext(leaders)
+            assert leader is not None
+            assert leader.token == held.token
+            await held.release()
+            again = await acquired(c, "a")
+            leader = await anext(leaders)
+            assert leader is not None
+            assert leader.token == again.token
+            await again.release()
+            assert await anext(leaders) is None
+
+
+@in_loop
 async def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Unavailable, match="locks: Not a directory") as caught:
@@ -298,6 +319,28 @@ async def test_the_directory_is_private_unless_it_was_there(tmp_path: Path) -> N
     (tmp_path / "open").mkdir(mode=0o755)
     async with coterie.connect(f"file:{tmp_path}/open"):
         assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOATIME"), reason="only Linux has it")
+def test_files_of_ours_are_read_without_noting_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").touch()
+    flags = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK
+    ours, theirs = (os.open(tmp_path / "a", flags) for _ in range(2))
+    assert read_quietly(ours) == ours
+    assert fcntl.fcntl(ours, fcntl.F_GETFL) & (flags | os.O_NOATIME) == flags | os.O_NOATIME
+    real = fcntl.fcntl
+
+    def refused(descriptor: int, command: int, *arguments: Any) -> Any:
+        if command == fcntl.F_SETFL:
+            raise PermissionError
+        return real(descriptor, command, *arguments)
+
+    monkeypatch.setattr(fcntl, "fcntl", refused)
+    assert read_quietly(theirs) == theirs, "one of another user is read as ever"
+    for descriptor in (ours, theirs):
+        os.close(descriptor)
 
 
 @in_loop

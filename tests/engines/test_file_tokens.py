@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from coterie import ConfigError
 from coterie.engines.file.directory import Directory, byte_lock, tokens
 from coterie.engines.file.directory.tokens import (
+    AHEAD_MAX,
     CELL,
     HEADER,
     MAGIC,
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 class Drawer:
     """A program that draws tokens from one cell, or from another."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, program: int = 1) -> None:
+        self._program = program
         self._folder = Directory(str(folder)).open()
         flags = os.O_RDWR | os.O_CREAT
         self.words = os.open("words", flags, dir_fd=self._folder.descriptor)
@@ -37,8 +40,8 @@ class Drawer:
             self.close()
             raise
 
-    def draw(self, cell: Cell | None = None) -> int:
-        token = self._tokens.draw(self.words, cell or self.cell, 1, 2)
+    def draw(self, cell: Cell | None = None, word: int = 2, *, ahead: bool = False) -> int:
+        token = self._tokens.draw(self.words, cell or self.cell, self._program, word, ahead=ahead)
         assert token is not None
         return token
 
@@ -223,3 +226,111 @@ def test_a_cell_at_which_another_process_is_stopped_is_not_waited_for(
         assert Tokens(drawer.words, folder, "words").draw(drawer.words, drawer.cell, 1, 2) is None
     other.close()
     drawer.draw()
+
+
+def test_one_that_draws_alone_and_ahead_writes_seldom_and_leaves_out_few(
+    tmp_path: Path, drawer: Drawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[bytes] = []
+    real = os.pwrite
+
+    def noted(descriptor: int, content: bytes, offset: int) -> int:
+        written.append(content)
+        return real(descriptor, content, offset)
+
+    monkeypatch.setattr(os, "pwrite", noted)
+    first = drawer.draw(ahead=True)
+    given = [first, *(drawer.draw(ahead=True) for _ in range(1000))]
+    assert given == list(range(first, first + 1001))
+    assert len(written) < 2 * 1000 / AHEAD_MAX
+    other = Drawer(tmp_path, 2)
+    assert given[-1] < other.draw(ahead=True) <= given[-1] + AHEAD_MAX
+    other.close()
+
+
+def test_what_is_drawn_ahead_is_reserved(
+    tmp_path: Path, drawer: Drawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "RESERVED_AT_ONCE", 100)
+    os.pwrite(drawer.words, CELL.pack(reserve(tmp_path) - 500, 0, 0), drawer.cell.offset)
+    for _ in range(1000):
+        assert drawer.draw(ahead=True) <= reserve(tmp_path)
+    assert CELL.unpack(os.pread(drawer.words, CELL.size, drawer.cell.offset))[0] <= reserve(
+        tmp_path
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tokens_of_each_lock_grow_whoever_draws_ahead_from_its_cell(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    drawers = [Drawer(tmp_path, program) for program in (1, 2, 3)]
+    words = (5, 6)  # two locks of one cell
+    cells = {(drawer, word): Cell(7) for drawer in drawers for word in words}
+    last = dict.fromkeys(words, 0)
+    drawer = drawers[0]
+    given = 0
+    for _ in range(500):
+        if chance.random() < 0.1:
+            drawer = chance.choice(drawers)
+        if chance.random() < 0.01:  # as when a program has known too many names
+            cells[drawer, words[0]] = Cell(7)
+        word = chance.choice(words) if chance.random() < 0.1 else words[0]
+        token = drawer.draw(cells[drawer, word], word, ahead=chance.random() < 0.9)
+        assert token > last[word], f"seed {seed}"
+        last[word] = token
+        given += 1
+    left = os.pread(drawer.words, CELL.size, cells[drawer, words[0]].offset)
+    assert (
+        CELL.unpack(left)[0] - int((tmp_path / "reserve").read_text()) + RESERVED_AT_ONCE
+        <= 2 * given
+    )
+    for each in drawers:
+        each.close()
+
+
+def test_another_lock_of_the_cell_may_draw_while_one_takes_what_it_has_drawn_ahead(
+    tmp_path: Path, drawer: Drawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, third = Drawer(tmp_path, 2), Drawer(tmp_path, 3)
+    for _ in range(10):
+        drawer.draw(ahead=True)
+    real = os.pread
+    meanwhile: list[int] = []
+
+    def late(*arguments: Any) -> bytes:
+        found = real(*arguments)
+        monkeypatch.undo()
+        meanwhile.extend(other.draw(Cell(7), 3) for _ in range(100))
+        return found
+
+    monkeypatch.setattr(os, "pread", late)
+    given = drawer.draw(ahead=True)
+    assert len(meanwhile) == 100
+    assert other.draw(Cell(7), 3) > meanwhile[-1]
+    assert third.draw(ahead=True) > given
+    assert drawer.draw(ahead=True) > given + 1
+    for each in (other, third):
+        each.close()
+
+
+def test_one_that_is_interrupted_as_it_draws_ahead_repeats_nothing(
+    drawer: Drawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [drawer.draw(ahead=True) for _ in range(8)]
+    real = byte_lock.call
+
+    def interrupted(*arguments: Any) -> Any:
+        result = real(*arguments)
+        if arguments[2] == drawer.cell.unlock:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(byte_lock, "call", interrupted)
+    for _ in range(100):
+        try:
+            given.append(drawer.draw(ahead=True))
+        except KeyboardInterrupt:
+            continue
+    assert given == sorted(set(given))

@@ -13,6 +13,7 @@ from coterie.deadlock.service.waits import Waits, task_name
 from coterie.engines.file.claim import FileClaim
 from coterie.engines.file.directory import Directory, byte_lock, directory_at, folder_of
 from coterie.engines.file.directory.words import ReplacedError, Words
+from coterie.engines.file.life import last_drawn
 from coterie.engines.file.parties import line_of, party
 from coterie.engines.file.thread_wait import ThreadWait
 from coterie.engines.file.waiting_room import WaitingRoom
@@ -140,13 +141,13 @@ class FileEngine:
         for _ in range(TRIES):
             words, seat = self._current(), None
             try:
-                seat = words.seat()
-                token = seat.try_acquire(words.word(name), shared=shared, owner=number, task=task)
+                seat, word = words.seat(), words.word(name)
+                token = seat.try_acquire(word, shared=shared, owner=number, task=task)
                 if token is None:
                     if until == -math.inf or self.holds_any(owner):
                         words.give(seat)
                         return None
-                    wait = ThreadWait(seat, name, owner, shared=shared)
+                    wait = ThreadWait(seat, word, owner, shared=shared)
                     token = self._wait(wait, number, task, until)
                     if token is None:
                         return None
@@ -381,14 +382,14 @@ class FileEngine:
     ) -> AsyncGenerator[Party | None, None]:
         """Follow the holder; a change is noticed within a tenth of a second."""
         seen: Party | None = None
-        known: tuple[int, bool] | None = None
+        known: tuple[int, int, bool] | None = None
         while True:
             check()
             words = self._current()
             word = words.word(name)
             # As long as no token is drawn and the lock stays locked, or free, nothing has changed.
             busy = byte_lock.blocked(words.descriptor, word.alone)
-            now = (word.cell.read(words.descriptor)[0], busy)
+            now = (*last_drawn(words, word), busy)
             if now != known or not words.in_place():
                 holders = await self.holders(name)
                 found = holders[0] if holders else None
@@ -396,7 +397,7 @@ class FileEngine:
                     yield found
                 seen = found
                 # A holder that was about to write its token is looked at again.
-                known = now if bool(holders) == busy else (0, busy)
+                known = now if bool(holders) == busy else (0, 0, busy)
             await asyncio.sleep(FOLLOW_SECONDS)
 
 

@@ -17,19 +17,18 @@ from coterie.engines.file.directory.pipes import open_life
 from coterie.engines.file.life import life_to_watch
 
 if TYPE_CHECKING:
-    from coterie.engines.file.directory.words import Seat
+    from coterie.engines.file.directory.words import Seat, Word
     from coterie.locks.lock import Owner
 
 
 class ThreadWait:
     """One thread that waits for one lock."""
 
-    def __init__(self, seat: Seat, name: str, owner: Owner, *, shared: bool) -> None:
+    def __init__(self, seat: Seat, word: Word, owner: Owner, *, shared: bool) -> None:
         """Prepare; `run` waits, and `close` ends the wait in any case."""
         words = self.words = seat.words
-        self.name = name
         self.owner = owner
-        self._word = words.word(name)
+        self._word = word
         self._shared = shared
         self._seat: Seat | None = seat
         self._bell = words.thread_bell()
@@ -37,6 +36,11 @@ class ThreadWait:
         self._watched = ""  # the life that is watched
         self._pause = FIRST_PAUSE_SECONDS
         self._vacant = 0  # the last token drawn, if the lock was free a second ago
+
+    @property
+    def name(self) -> str:
+        """The name of the lock."""
+        return self._word.name
 
     @property
     def stands(self) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 import time
@@ -267,6 +268,18 @@ def folder_of(url: str) -> str:
 def directory_at(path: str) -> Directory:
     """Use the directory at a path; that of all users is for all of them if it has to be made."""
     return Directory(path, COMMON if path == DEFAULT_FOLDER else PRIVATE)
+
+
+def read_quietly(descriptor: int) -> int:
+    """Let reads of an open file not note their time, which would be a write for each; return the descriptor.
+
+    Only the owner of a file may; others read it as ever.
+    """
+    if hasattr(os, "O_NOATIME"):
+        with contextlib.suppress(OSError):
+            flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_NOATIME)
+    return descriptor
 
 
 def plain(descriptor: int, path: str) -> int:

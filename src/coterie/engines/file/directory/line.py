@@ -29,7 +29,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from coterie.engines.file.directory import byte_lock, hole
+from coterie.engines.file.directory import byte_lock, hole, read_quietly
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory import Folder
@@ -64,7 +64,7 @@ class Line:
         self._kind = byte_lock.ALONE
         self._before = b""  # asks for all places before ours
         self._folder = lines.descriptor
-        self._descriptor = _open(lines, name)
+        self._descriptor = read_quietly(_open(lines, name))
         self._inode = os.fstat(self._descriptor).st_ino
 
     def is_in_place(self) -> bool:

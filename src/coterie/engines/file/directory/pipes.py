@@ -16,6 +16,8 @@ from contextlib import suppress
 from select import POLLIN, poll
 from typing import TYPE_CHECKING
 
+from coterie.engines.file.directory import read_quietly
+
 if TYPE_CHECKING:
     from coterie.engines.file.directory import Folder
 
@@ -25,6 +27,7 @@ READ_END = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 WRITE_END = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 MESSAGE = struct.Struct("<Q")
 RINGS_AT_ONCE = 512
+THREAD_RINGS_AT_ONCE = 32  # there is one, most often, and a small buffer costs less
 
 
 def make_pipe(boards: Folder, path: str, name: str) -> int:
@@ -38,7 +41,7 @@ def make_pipe(boards: Folder, path: str, name: str) -> int:
         os.mkfifo(f"{path}/{name}", 0o666)
     descriptor = os.open(name, KEEP, dir_fd=boards.descriptor)
     boards.sharing.admit(descriptor, to_write=name.endswith(BELL))
-    return descriptor
+    return read_quietly(descriptor)
 
 
 def bell_name(program: int, bell: int) -> str:
@@ -149,7 +152,7 @@ class ThreadBell:
             if descriptor == self._descriptor:
                 rung = True
                 try:
-                    os.read(descriptor, RINGS_AT_ONCE * MESSAGE.size)
+                    os.read(descriptor, THREAD_RINGS_AT_ONCE * MESSAGE.size)
                 except BlockingIOError:  # nothing after all
                     rung = False
             else:

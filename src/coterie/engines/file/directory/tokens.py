@@ -3,6 +3,16 @@
 A lock draws its tokens from one of 65,536 cells, chosen by the hash of its name, under a byte lock of
 the cell. Locks that share a cell draw from one sequence, so the tokens of each still only grow.
 
+A program that takes a lock alone, again and again, draws several tokens at once: the cell gets the last
+of them, and as long as it says the same, the program gives the next one without a lock of the cell.
+
+Argument for that. What is written into a cell only grows, and it is at or above each token of those that wrote
+it. Let H be the hold before ours, of the same lock, and E the end of the draw that its token came from. E was
+written before H ended, and so before we look, since we hold the lock and look after that. If the
+cell says what our last draw has written, E is below that draw, or it is that draw and our token is the next of
+it. If it says anything else, ours is above all that it says, and so above E. Other locks of the same cell
+may draw at any moment: they begin above what is ours.
+
 The cells are not synced: after a power failure they may hold anything. So the header of the file says
 in which boot of the kernel it was written, above which floor the tokens of this boot are, and how far
 they are reserved; and a file `reserve` holds the end of the reservation, synced before any of these
@@ -34,6 +44,7 @@ MAGIC = b"coterie words 1\n"
 HEADER = struct.Struct("<16s40sQQ")  # the magic, the boot, the floor, the end of the reservation
 CELL = struct.Struct("<QQQ")  # the last token, and by which program for which word it was drawn
 CELLS, CELL_BYTES, FIRST_CELL = 1 << 16, 32, 4096
+AHEAD_MAX = 64  # tokens that are drawn at once
 SPINS = 64
 STUCK_AFTER_SECONDS = 10.0
 PAUSE_SECONDS = 0.001
@@ -57,11 +68,16 @@ class Tokens:
         finally:
             byte_lock.attempt(descriptor, _UNLOCK_HEADER)
 
-    def draw(self, descriptor: int, cell: Cell, program: int, word: int) -> int | None:
+    def draw(
+        self, descriptor: int, cell: Cell, program: int, word: int, *, ahead: bool = False
+    ) -> int | None:
         """Draw the next token of a cell; None if another process is at it for too long.
 
-        The caller holds the lock, so its token is above those of all holders before it.
+        The caller holds the lock, so its token is above those of all holders before it. One that draws
+        `ahead` holds it alone, and may leave the cell as it is: see the argument above.
         """
+        if ahead and (drawn := cell.drawn_ahead(descriptor)) is not None:
+            return drawn
         try:
             byte_lock.call(descriptor, byte_lock.SET, cell.lock)
         except (BlockingIOError, PermissionError):
@@ -73,7 +89,11 @@ class Tokens:
             token = max(last, self._floor) + 1
             if token > self._reserved:
                 token = self._beyond(descriptor, last)
-            os.pwrite(descriptor, CELL.pack(token, program, word), cell.offset)
+            end = min(token + cell.ahead(content) - 1, self._reserved) if ahead else token
+            written = CELL.pack(end, program, word)
+            os.pwrite(descriptor, written, cell.offset)
+            if ahead:
+                cell.keep(token + 1, end, written)
         finally:
             byte_lock.call(descriptor, byte_lock.SET, cell.unlock)
         return token
@@ -133,15 +153,41 @@ class Tokens:
 
 
 class Cell:
-    """Where the tokens of a word are."""
+    """Where the tokens of a word are, and those that are drawn ahead for it.
 
-    __slots__ = ("lock", "offset", "unlock")
+    Only the one that holds the lock alone draws ahead, so no two threads do at the same time.
+    """
+
+    __slots__ = ("_count", "_end", "_next", "_written", "lock", "offset", "unlock")
 
     def __init__(self, digest: int) -> None:
         """Choose the cell by a hash."""
         self.offset = FIRST_CELL + CELL_BYTES * (digest % CELLS)
         self.lock = byte_lock.request(byte_lock.ALONE, self.offset)
         self.unlock = byte_lock.request(byte_lock.FREE, self.offset)
+        self._next, self._end = 1, 0
+        self._count = 1  # that were drawn last
+        self._written = b""  # into the cell, by our last draw
+
+    def drawn_ahead(self, descriptor: int) -> int | None:
+        """Return the next token that is drawn already; None if there is none, or another has drawn since."""
+        token = self._next
+        if token > self._end or os.pread(descriptor, CELL.size, self.offset) != self._written:
+            return None
+        self._next = token + 1
+        return token
+
+    def ahead(self, content: bytes) -> int:
+        """Return how many to draw where the cell says this: more and more if no other has drawn since."""
+        # Doubled, from one: so no more tokens are left out than are given.
+        return min(2 * self._count, AHEAD_MAX) if content == self._written else 1
+
+    def keep(self, following: int, end: int, written: bytes) -> None:
+        """Keep what was drawn beyond the token that is given now."""
+        self._count = end - following + 2
+        self._next, self._end = following, end
+        # Last: if this thread is interrupted, what the cell says is not taken for an earlier draw.
+        self._written = written
 
     def read(self, descriptor: int) -> tuple[int, int, int]:
         """Return the last token, the program that drew it, and the word for which it did."""

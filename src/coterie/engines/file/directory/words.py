@@ -34,7 +34,7 @@ import weakref
 from _thread import RLock
 from typing import TYPE_CHECKING, TypeVar
 
-from coterie.engines.file.directory import BOARDS, LINES, byte_lock, plain
+from coterie.engines.file.directory import BOARDS, LINES, byte_lock, plain, read_quietly
 from coterie.engines.file.directory.board import (
     ASKS,
     LIFE_BITS,
@@ -241,7 +241,7 @@ class Words:
         except FileNotFoundError:
             raise ReplacedError from None
         if _identity(descriptor) == (self._inode, self._device):
-            return descriptor
+            return read_quietly(descriptor)
         os.close(descriptor)
         raise ReplacedError
 
@@ -406,7 +406,7 @@ class Seat:
         if byte_lock.blocked(self._descriptor, word.waiters_alone):
             return None
         self._slot.write(ASKS, SHARES * shared, word.offset, word.text, task, owner, 0, 0)
-        token = self._enter(word, shared=shared)
+        token = self._enter(word, shared=shared, ahead=not shared)
         if token is None:
             self._slot.clear()
         return token
@@ -540,8 +540,11 @@ class Seat:
             if descriptor >= 0:
                 os.close(descriptor)
 
-    def _enter(self, word: Word, *, shared: bool) -> int | None:
-        """Lock the byte and draw a token; None if it is locked, or if the cell is for too long."""
+    def _enter(self, word: Word, *, shared: bool, ahead: bool = False) -> int | None:
+        """Lock the byte and draw a token; None if it is locked, or if the cell is for too long.
+
+        One that comes through the line does not draw `ahead`: waiters see by the cell that it was there.
+        """
         self._word = word
         try:
             byte_lock.call(self._descriptor, byte_lock.SET, word.shared if shared else word.alone)
@@ -550,8 +553,11 @@ class Seat:
             return None
         words = self.words
         try:
-            words.check_place()
-            token = words.tokens.draw(self._descriptor, word.cell, words.program, word.offset)
+            if not words.in_place():
+                raise ReplacedError  # noqa: TRY301 - the lock is given back below
+            token = words.tokens.draw(
+                self._descriptor, word.cell, words.program, word.offset, ahead=ahead
+            )
         except BaseException:
             self.release()
             raise
