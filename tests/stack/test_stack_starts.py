@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cluster.store.log import StoreLog
+from coterie.cluster.voter.storage import Storage
 from coterie.stack.world import World
 from tests.stack.echo import run_alone
 
@@ -150,3 +151,42 @@ def replace_log(syncs: int, process: Process) -> None:
 def begin_and_die(seed: int, process: Process) -> None:
     process.die_after_syncs(seed % 3, with_power=seed % 2 == 0)
     StoreLog(process.machine.disk.folder).close()
+
+
+@pytest.mark.parametrize("syncs", range(4))
+def test_what_a_voter_reads_from_its_disk_is_not_lost_with_the_power(syncs: int) -> None:
+    """A start that finds a bound hands tokens out up to it, and one that finds a number serves it."""
+    read = set()
+    for seed in SEEDS:
+        with World(seed) as world:
+            world.machine("m")
+            in_another_life(world, partial(save_twice, syncs))
+            before = load_voter(world)
+            lose_power(world)
+            assert load_voter(world) == before
+            read.add(before[1])
+    assert read <= {b"", b"1", b"2"}
+
+
+def save_twice(syncs: int, process: Process) -> None:
+    """Save a value, and die after so many syncs of the next one."""
+    storage = Storage(process.machine.disk.folder)
+    storage.open()
+    storage.save(b"1")
+    process.die_after_syncs(syncs)
+    storage.save(b"2")
+    storage.close()
+
+
+def load_voter(world: World) -> tuple[str, bytes]:
+    """Start on what is there; return the identity of the disk and what was saved."""
+    found: list[tuple[str, bytes]] = []
+
+    def read(process: Process) -> None:
+        storage = Storage(process.machine.disk.folder)
+        storage.open()
+        found.append((storage.identity, storage.load()[0]))
+        storage.close()
+
+    assert in_another_life(world, read).error is None
+    return found[0]

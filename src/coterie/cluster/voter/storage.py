@@ -68,6 +68,9 @@ class Storage:
         self._lock.take()
         try:
             self._reserve.fill()
+            # A start that was killed may have given a file its name, and not have synced the name. What
+            # we read we go by: tokens up to a bound, a number that is served. So it has to last first.
+            sync_folder(self._folder)
             self._read_identity(was_used=was_used)
         except OSError as error:
             self.close()
