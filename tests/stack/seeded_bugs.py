@@ -263,7 +263,7 @@ BUGS: dict[str, Bug] = {
         "self.voter.abstains_until = self.started + self.voter.abstention",
         "self.voter.abstains_until = float('-inf')",
         "new-disks",
-        first=733,
+        first=271,
     ),
     "those that share pass those that waited before": Bug(
         Claim,
