@@ -166,7 +166,17 @@ def test_a_trace_has_messages_grants_and_faults() -> None:
     assert outcome.command == "coterie simulate-stack --seed 8 --workload exclusive"
 
 
-def test_a_node_that_is_away_at_the_end_is_not_started_any_more() -> None:
-    """It would not hear that all is over, and be taken for one that does not end."""
-    outcome = run_seed(700039, "changes")
+@pytest.mark.parametrize(
+    ("workload", "seed"),
+    [
+        # A node that was away at the end was started, and did not hear that all was over.
+        ("changes", 700039),
+        # A program knew only a removed node, which named voters whose disks had been wiped since.
+        ("change-resets", 730171),
+        # A voter was started by what a killed one had not synced, and lost it with the power.
+        ("change-disks", 730273),
+    ],
+)
+def test_what_went_wrong_once_in_changes(workload: str, seed: int) -> None:
+    outcome = run_seed(seed, workload)
     assert not outcome.violation, f"{outcome.command}: {outcome.text}"

@@ -166,13 +166,15 @@ class Visit:
         """Ask for the configuration, and enter nothing."""
         return await discover(self.addresses, self._cluster, self.security)
 
-    async def _learn_newest(self) -> Membership:
+    async def _learn_newest(self, voters: Sequence[Address]) -> Membership:
         """Ask once more, where the first answer has led nowhere, and wait for nodes that are far.
 
         A near one that knows an old configuration, a spare for example, would be the first each time.
+        At the addresses of its voters there may be nodes with other disks by now, which know a later one.
         """
+        addresses = list(dict.fromkeys([*self.addresses, *voters]))
         return await discover(
-            self.addresses, self._cluster, self.security, patience=DISCOVERY_SECONDS_MAX
+            addresses, self._cluster, self.security, patience=DISCOVERY_SECONDS_MAX
         )
 
     def enter(

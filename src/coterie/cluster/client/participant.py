@@ -8,7 +8,7 @@ import logging
 import math
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from coterie.aio import Tasks
 from coterie.cluster.membership import check_decided, objection_to_meaning
@@ -33,11 +33,11 @@ from coterie.mutex.quorum.leased.frames import (
 from coterie.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     import msgspec
 
-    from coterie.cluster.membership import Membership
+    from coterie.cluster.membership import Address, Membership
     from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.handshake import Identity
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("coterie.cluster")
 
 UNEXPLAINED = Abstention(math.inf, "it has not said why")
+
+
+AskAgain: TypeAlias = "Callable[[Sequence[Address]], Awaitable[Membership]]"
 
 
 class Line(Protocol):
@@ -145,7 +148,7 @@ class ParticipantHost:
         upcalls: Upcalls,
         *,
         lease: float | None = None,
-        ask_again: Callable[[], Awaitable[Membership]] | None = None,
+        ask_again: AskAgain | None = None,
     ) -> None:
         """Begin to call the voters.
 
@@ -156,7 +159,7 @@ class ParticipantHost:
             lines: Makes the line to each voter.
             upcalls: What goes up to the program.
             lease: A lease of its own, shorter than that of the cluster.
-            ask_again: Finds out the configuration, where voters that are known are gone.
+            ask_again: Finds out the configuration, where voters that are known, at these addresses, are gone.
         """
         self.membership = membership
         self._ask_again = ask_again
@@ -449,14 +452,14 @@ class ParticipantHost:
             self._is_watched = True
             self._tasks.run(self._stay_informed(self._ask_again))
 
-    async def _stay_informed(self, ask: Callable[[], Awaitable[Membership]]) -> None:
+    async def _stay_informed(self, ask: AskAgain) -> None:
         """Ask again if no quorum can be reached: all voters may have been replaced meanwhile."""
         while True:
             await asyncio.sleep(self.lease)
             if self.reaches_a_quorum():
                 continue
             with contextlib.suppress(CoterieError):
-                found = await ask()
+                found = await ask([member.address for member in self.membership.members])
                 voter = self.participant.sessions.voters[0]
                 self.receive(voter, NewConfiguration(found.configuration))
 
