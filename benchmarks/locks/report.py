@@ -15,7 +15,7 @@ from benchmarks.locks.workload import WORKLOADS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OURS = ("coterie-3", "coterie-embedded")
+OURS = ("coterie-3", "coterie-3-uvloop", "coterie-embedded")
 YARDSTICK = "table"
 
 
