@@ -202,7 +202,7 @@ MUTANTS: dict[str, Switch] = {
     "entries by a number that was given up use tokens above the floor": off(
         Participant,
         "if self.next is not None and self.next.rule_of(",
-        "if None and (",
+        "if False and (",
         "storm",
         61206,
     ),

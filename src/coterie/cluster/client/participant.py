@@ -53,7 +53,7 @@ logger = logging.getLogger("coterie.cluster")
 
 UNEXPLAINED = Abstention(math.inf, "it has not said why")
 
-
+# Finds out the configuration; takes the addresses of the voters that are known.
 AskAgain: TypeAlias = "Callable[[Sequence[Address]], Awaitable[Membership]]"
 
 
@@ -159,7 +159,7 @@ class ParticipantHost:
             lines: Makes the line to each voter.
             upcalls: What goes up to the program.
             lease: A lease of its own, shorter than that of the cluster.
-            ask_again: Finds out the configuration, where voters that are known, at these addresses, are gone.
+            ask_again: Finds out the configuration, where voters that are known are gone.
         """
         self.membership = membership
         self._ask_again = ask_again
