@@ -19,7 +19,8 @@ run: $(READY)  ## set up; five nodes on this machine, workers that fight for a l
 # Types are left out: a cold run of mypy alone takes as long as all the rest. Bytecode is kept even where the
 # environment says otherwise: pytest rewrites the assertions of some 500 modules, in each worker.
 QUICK := tests/test_style.py tests/test_messages.py tests/test_process.py tests/test_catalogue.py tests/test_trace.py \
-	$(addprefix tests/,clocks coteries deadlock diagram election explore mutex scenario simulate transactions)
+	$(addprefix tests/,algorithms clocks coteries diagram transactions) \
+	$(addprefix tests/lab/,charts explore isolation scenario serializability simulate trials)
 
 quick: $(READY)  ## format, lint, rules, scenarios, small explorations: under a minute on two cores
 	$(BIN)/ruff format --check --quiet

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from coterie.mutex.quorum.leased.changer import Goal
-    from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 
 LOCK = "x"
 PROGRAMS = 2

@@ -13,11 +13,11 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from coterie.deadlock.condition import Condition, all_of, any_of, some_of
-from coterie.deadlock.detectors.central import Coordinator, Reporting
-from coterie.deadlock.detectors.diffusing import Diffusing
-from coterie.deadlock.detectors.hierarchical import Controller
-from coterie.deadlock.detectors.party import (
+from coterie.algorithms.deadlock.condition import Condition, all_of, any_of, some_of
+from coterie.algorithms.deadlock.detectors.central import Coordinator, Reporting
+from coterie.algorithms.deadlock.detectors.diffusing import Diffusing
+from coterie.algorithms.deadlock.detectors.hierarchical import Controller
+from coterie.algorithms.deadlock.detectors.party import (
     DiffusingParty,
     Grant,
     Party,
@@ -25,8 +25,8 @@ from coterie.deadlock.detectors.party import (
     Request,
     Step,
 )
-from coterie.deadlock.wait_for import Graph
-from coterie.simulate import Exponential, Network, Simulation
+from coterie.algorithms.deadlock.wait_for import Graph
+from coterie.lab.simulate import Exponential, Network, Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The explorer against Spin, on the same model of Ricart and Agrawala's algorithm.
 
 Both search exhaustively, with reductions off, for two inside at once and for someone who waits for
-ever: coterie by `coterie.explore.check`, Spin by the assertion and the invalid end states of
+ever: coterie by `coterie.lab.explore.check`, Spin by the assertion and the invalid end states of
 `ricart_agrawala.pml`, compiled with gcc -O2 (and -DSAFETY, which leaves out what only other checks
 need). Each run is a process of its own, measured whole: CPU seconds of user and system, and the
 largest resident set. What Spin needs to generate and compile its verifier stands in its own column
@@ -121,8 +121,8 @@ def number(pattern: str, text: str) -> int:
 
 def explore(size: int, entries: int) -> None:
     """Be the process that is measured: only here is the package imported."""
-    from coterie.explore import check  # noqa: PLC0415 - see above
-    from coterie.mutex.permission.ricart_agrawala import RicartAgrawala  # noqa: PLC0415
+    from coterie.algorithms.mutex.permission.ricart_agrawala import RicartAgrawala  # noqa: PLC0415
+    from coterie.lab.explore import check  # noqa: PLC0415 - see above
     from coterie.process import Channel  # noqa: PLC0415
 
     processes = [RicartAgrawala(me, size) for me in range(1, size + 1)]

@@ -15,14 +15,14 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from coterie.algorithms.mutex.permission.ricart_agrawala import RicartAgrawala
 from coterie.errors import ConfigError
-from coterie.explore import check
-from coterie.explore.device import open_device
-from coterie.mutex.permission.ricart_agrawala import RicartAgrawala
+from coterie.lab.explore import check
+from coterie.lab.explore.device import open_device
 from coterie.process import Channel
 
 if TYPE_CHECKING:
-    from coterie.explore.device import DeviceName
+    from coterie.lab.explore.device import DeviceName
 
 RUNS = 3
 

@@ -12,12 +12,12 @@ import time
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithm
-from coterie.explore import check, check_timed
+from coterie.lab.explore import check, check_timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.explore import Verdict
+    from coterie.lab.explore import Verdict
 
 RUNS = 3
 WHEEL = "1,2 1,3 1,4 2,3,4"

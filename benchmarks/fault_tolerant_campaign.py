@@ -15,9 +15,9 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from coterie.cli.simulate.campaign import outage_chart
-from coterie.simulate import Report, campaign
-from tests.mutex.fault_tolerant_trials import Trials
+from coterie.cli.lab.simulate.campaign import outage_chart
+from coterie.lab.simulate import Report, campaign
+from tests.algorithms.mutex.fault_tolerant_trials import Trials
 
 
 def main() -> int:

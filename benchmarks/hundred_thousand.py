@@ -14,7 +14,7 @@ from random import Random
 from time import process_time
 
 from coterie import catalogue
-from coterie.simulate import Burst, Simulation
+from coterie.lab.simulate import Burst, Simulation
 
 
 def main() -> None:

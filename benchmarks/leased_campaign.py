@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from coterie.cli.common.progress import ProgressLine
-from tests.mutex.leased_faults import FAULTS_END
-from tests.mutex.leased_world import PROFILES, World
+from tests.algorithms.mutex.leased_faults import FAULTS_END
+from tests.algorithms.mutex.leased_world import PROFILES, World
 
 CHUNK = 80  # seeds in one task
 

@@ -1,8 +1,8 @@
 """Every interleaving of the leased lock while its voters change: the cases too large for the tests.
 
 Each case is one step from a configuration to the next, with clients that enter once each; see
-`tests/mutex/leased_steps.py` for what is left out. With `--held` one client has the lock from the
-beginning and keeps it, and another waits for it (`tests/mutex/leased_prepared.py`). A case ends when all
+`tests/algorithms/mutex/leased_steps.py` for what is left out. With `--held` one client has the lock from the
+beginning and keeps it, and another waits for it (`tests/algorithms/mutex/leased_prepared.py`). A case ends when all
 states were seen, or after the seconds given.
 
     python -m benchmarks.leased_steps [--device gpu] [--seconds 60] [--clients 1] [--held] [CASE ...]
@@ -14,15 +14,23 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from coterie.explore import check
-from tests.mutex.leased_prepared import held
-from tests.mutex.leased_steps import FENCING, after, beginning, change, is_fine, part, properties
+from coterie.lab.explore import check
+from tests.algorithms.mutex.leased_prepared import held
+from tests.algorithms.mutex.leased_steps import (
+    FENCING,
+    after,
+    beginning,
+    change,
+    is_fine,
+    part,
+    properties,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.explore import Verdict
-    from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+    from coterie.lab.explore import Verdict
     from coterie.process import Process
 
 ONE = beginning(1, part(1))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from coterie import catalogue
-from coterie.simulate import Closed, Constant, Network, Simulation, Uniform
+from coterie.lab.simulate import Closed, Constant, Network, Simulation, Uniform
 from coterie.trace import Header
 
 if TYPE_CHECKING:

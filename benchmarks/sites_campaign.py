@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from coterie.lab.serializability import check
 from coterie.transactions.catalogue import schemes
-from coterie.transactions.serializability import check
 from tests.transactions.site_storms import judge, named_storm
 
 SITES = (1, 2, 3, 4)

@@ -35,10 +35,10 @@ from typing import TypeAlias
 
 from coterie.cli import run
 from coterie.diagram import space_time
-from coterie.lab.runs.address import Refusal
-from coterie.lab.runs.fork import address_of
-from coterie.scenario import perform
-from coterie.web.lab.file import run_page
+from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.fork import address_of
+from coterie.lab.scenario import perform
+from coterie.lab.web.file import run_page
 
 Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

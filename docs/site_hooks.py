@@ -34,13 +34,13 @@ PUBLIC = (
     "coterie.transactions",
     "coterie.process",
     "coterie.catalogue",
-    "coterie.simulate",
-    "coterie.explore",
-    "coterie.scenario",
+    "coterie.lab.simulate",
+    "coterie.lab.explore",
+    "coterie.lab.scenario",
     "coterie.coteries",
     "coterie.clocks",
     "coterie.clocks.synchronisation",
-    "coterie.deadlock",
+    "coterie.algorithms.deadlock",
     "coterie.diagram",
 )
 
@@ -103,7 +103,7 @@ def reference_of(module: str) -> str:
 def reference_page(module: str) -> str:
     """Return the text that asks for the docstrings of a module and of what it exports.
 
-    A function that has the name of its own file (`coterie.explore.check.check`) is asked for by itself:
+    A function that has the name of its own file (`coterie.lab.explore.check.check`) is asked for by itself:
     by its short name, the file is found.
     """
     text = f"# {module}\n\n::: {module}\n"

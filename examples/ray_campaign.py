@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import ray
 
-from coterie.simulate import Plan, campaign
+from coterie.lab.simulate import Plan, campaign
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

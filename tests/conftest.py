@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from playwright.sync_api import Browser
+
 # Tests with processes, sockets or clocks of their own; all others can run beside each other.
 REAL = ("cli", "cluster", "engines", "locks", "sync")
 REAL_FILES = (
@@ -38,7 +40,7 @@ REAL_FILES = (
     "test_recipes.py",
     "test_what_hurts_elsewhere.py",
 )
-LINUX = ("stack",)  # the disk of a simulated machine finds the names of open files in /proc
+LINUX = ("lab", "stack")  # the disk of a simulated machine finds the names of open files in /proc
 
 # Under `nohup` or in the background some signals are ignored, and by children, too.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
@@ -61,7 +63,7 @@ def is_real(path: Path) -> bool:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even read the files of which no test will run: that takes seconds for all of them."""
     parts = collection_path.relative_to(Path(__file__).parent).parts
-    if sys.platform != "linux" and parts[:1] and parts[0] in LINUX:
+    if sys.platform != "linux" and parts[:2] == LINUX:
         return True
     wanted = {"real": True, "not real": False}.get(config.option.markexpr)
     if wanted is None or collection_path.suffix != ".py" or is_real(collection_path) is wanted:
@@ -103,3 +105,12 @@ def _logs() -> Iterator[None]:
     yield
     logger.handlers[:] = handlers
     logger.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Open one browser for all tests of a module: while it is open, no other test can run an event loop."""
+    from tests.browser import open_browser  # noqa: PLC0415 - few tests need it
+
+    with open_browser() as opened:
+        yield opened

@@ -10,13 +10,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie.catalogue import algorithm
-from coterie.explore import check
+from coterie.lab.explore import check
 from coterie.process import Channel, Outbox, Process, Seat, seat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.explore import Verdict
+    from coterie.lab.explore import Verdict
 
 
 class Hand:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.explore import check
+from coterie.lab.explore import check
 from tests.harness import Mutant, broken_class, build
 from tests.watching import CrashMutant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from coterie.explore import Property
+    from coterie.lab.explore import Property
     from coterie.process import Channel, Process
 
 QUICK_TRANSITIONS_MAX = 10_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from coterie.catalogue import Flaw, algorithm, algorithms, between, elections, exactly, mutexes
-from coterie.cli.tour import refute
+from coterie.cli.lab.tour import refute
 from coterie.errors import CoterieError, UsageError
-from coterie.explore import check, needs_clock
-from coterie.simulate.compare import compare, compare_election
+from coterie.lab.explore import check, needs_clock
+from coterie.lab.simulate.compare import compare, compare_election
 
 
 def test_the_first_four_are_there() -> None:

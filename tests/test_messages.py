@@ -18,13 +18,13 @@ from typing import (
 import msgspec
 import pytest
 
+from coterie.algorithms.deadlock.condition import Condition, all_of, any_of
+from coterie.algorithms.deadlock.detectors import central, diffusing, hierarchical, party, survey
 from coterie.catalogue import algorithm, algorithms
 from coterie.clocks.synchronisation import PhysicalClock
 from coterie.cluster.runtime.host import decoder
-from coterie.deadlock.condition import Condition, all_of, any_of
-from coterie.deadlock.detectors import central, diffusing, hierarchical, party, survey
+from coterie.lab.simulate import Closed, Crash, Network, Restart, Simulation, Uniform, Workload
 from coterie.process import Payload, Process, encode
-from coterie.simulate import Closed, Crash, Network, Restart, Simulation, Uniform, Workload
 from coterie.transactions.site import messages as site_messages
 from coterie.transactions.site.site import Site
 

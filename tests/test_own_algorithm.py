@@ -22,15 +22,15 @@ from coterie.catalogue import algorithm, every_algorithm, load, source_of
 from coterie.catalogue.loader import installed, read
 from coterie.cli import run
 from coterie.errors import UsageError
-from coterie.lab.laboratory import Laboratory
-from coterie.lab.questions import Position, Question
-from coterie.lab.runs.address import Refusal
-from coterie.scenario import perform
-from coterie.scenario.replay import replay
-from coterie.simulate import Plan
-from coterie.simulate.compare import compare
-from coterie.simulate.compare.sweep import Contender
-from coterie.simulate.monitors import ViolationError
+from coterie.lab.play.laboratory import Laboratory
+from coterie.lab.play.questions import Position, Question
+from coterie.lab.play.runs.address import Refusal
+from coterie.lab.scenario import perform
+from coterie.lab.scenario.replay import replay
+from coterie.lab.simulate import Plan
+from coterie.lab.simulate.compare import compare
+from coterie.lab.simulate.compare.sweep import Contender
+from coterie.lab.simulate.monitors import ViolationError
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:
@@ -519,8 +519,10 @@ def test_an_election_of_ones_own_is_checked_and_measured(tmp_path: Path) -> None
 def test_what_strangers_talk_to_cannot_load() -> None:
     """Pages, scenarios and clusters look algorithms up, and import none by a reference."""
     source = Path(coterie_package.__file__).parent
-    for room in ("cluster", "lab", "scenario", "stack", "web"):
-        for path in (source / room).rglob("*.py"):
+    for room in ("cluster", "dashboard", "lab/play", "lab/scenario", "lab/stack", "lab/web"):
+        paths = list((source / room).rglob("*.py"))
+        assert paths, room
+        for path in paths:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.module == "coterie.catalogue":
                     names = {alias.name for alias in node.names}

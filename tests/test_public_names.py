@@ -17,8 +17,8 @@ import coterie
 import coterie.sync
 from coterie.catalogue import algorithm
 from coterie.cluster.ports import free_ports
-from coterie.lab.laboratory import Laboratory
-from coterie.simulate import Simulation
+from coterie.lab.play.laboratory import Laboratory
+from coterie.lab.simulate import Simulation
 from coterie.telemetry import Metrics
 from coterie.testing import LocalCluster
 from docs.site_hooks import PUBLIC

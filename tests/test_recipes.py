@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import coterie
-from coterie.simulate import Plan, campaign
+from coterie.lab.simulate import Plan, campaign
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -85,4 +85,4 @@ def test_code_is_left_alone_and_folded_text_is_markdown(hooks: ModuleType) -> No
 
 
 def test_a_function_named_like_its_file_is_asked_for_by_itself(hooks: ModuleType) -> None:
-    assert "::: coterie.explore.check.check\n" in hooks.reference_page("coterie.explore")
+    assert "::: coterie.lab.explore.check.check\n" in hooks.reference_page("coterie.lab.explore")

@@ -14,6 +14,7 @@ import pytest
 from coterie.catalogue import algorithm, algorithms
 from coterie.transactions.catalogue import MODULES as SCHEMES
 from coterie.transactions.catalogue import schemes
+from docs.rooms import ROOMS, room_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ FUNCTION_LINES_MAX = 50
 ALGORITHM_MODULES = [
     path
     for path in MODULES
-    if path.relative_to(SOURCE).parts[0] in ("mutex", "election")
+    if path.relative_to(SOURCE).parts[0] == "algorithms"
     and path.name != "trees.py"  # reads the topology that a user chose, maybe a seeded one
 ] + [
     path
@@ -50,16 +51,16 @@ IMPURE = (
 # Rule 2: a class whose only subclass stands in its own package, each with its reason.
 VARIANT = "a published variant beside the algorithm, which it differs from in one rule"
 ONLY_SUBCLASSES = {
-    "coterie.election.bully.Bully": VARIANT,
-    "coterie.election.ring.Ring": VARIANT,
-    "coterie.mutex.permission.centralized.coordinator.Centralized": VARIANT,
-    "coterie.mutex.permission.lamport.Lamport": VARIANT,
-    "coterie.mutex.quorum.fault_tolerant.process.FaultTolerant": VARIANT,
-    "coterie.mutex.quorum.maekawa.displaced.Deferred": VARIANT,
-    "coterie.mutex.quorum.maekawa.displaced.Displaced": VARIANT,
-    "coterie.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
-    "coterie.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
-    "coterie.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
+    "coterie.algorithms.election.bully.Bully": VARIANT,
+    "coterie.algorithms.election.ring.Ring": VARIANT,
+    "coterie.algorithms.mutex.permission.centralized.coordinator.Centralized": VARIANT,
+    "coterie.algorithms.mutex.permission.lamport.Lamport": VARIANT,
+    "coterie.algorithms.mutex.quorum.fault_tolerant.process.FaultTolerant": VARIANT,
+    "coterie.algorithms.mutex.quorum.maekawa.displaced.Deferred": VARIANT,
+    "coterie.algorithms.mutex.quorum.maekawa.displaced.Displaced": VARIANT,
+    "coterie.algorithms.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
+    "coterie.lab.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
+    "coterie.lab.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
     "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
 }
 
@@ -76,78 +77,12 @@ NOT_GERUNDS = {
     "two_phase_locking",
 }
 
-# Rule 5: which room imports which others when it runs. A new arrow is a decision, not an accident.
-ROOMS = {
-    "__main__": "cli",
-    "alarm": "system",
-    "audit": "engines errors postgresql system transactions transactions.isolation"
-    " transactions.serializability",
-    "catalogue": "errors process",
-    "cli": "aio audit catalogue cluster cluster.admin cluster.change cluster.classic cluster.client"
-    " cluster.runtime cluster.voter cluster.wire coterie deadlock diagram engines errors explore"
-    " lab locks process scenario simulate stack stack.workloads stack.world system trace"
-    " transactions transactions.isolation transactions.serializability transactions.trials web",
-    "clocks": "errors process",
-    "cluster": "catalogue cluster.classic cluster.client cluster.runtime cluster.wire coteries"
-    " errors locks mutex process",
-    "cluster.admin": "cluster cluster.voter cluster.wire deadlock.service errors locks mutex"
-    " system",
-    "cluster.change": "cluster cluster.admin cluster.runtime cluster.voter cluster.wire coteries"
-    " errors locks mutex system",
-    "cluster.classic": "catalogue cluster.runtime cluster.wire deadlock.service errors locks"
-    " process system trace",
-    "cluster.client": "aio cluster cluster.admin cluster.runtime cluster.voter cluster.wire"
-    " deadlock.service errors locks mutex system",
-    "cluster.runtime": "alarm errors process system",
-    "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
-    " transactions.schemes transactions.site transactions.store",
-    "cluster.voter": "aio cluster cluster.admin cluster.change cluster.runtime cluster.wire"
-    " deadlock.service errors locks mutex system telemetry",
-    "cluster.wire": "cluster.runtime errors system",
-    "coteries": "errors",
-    "deadlock": "diagram errors",
-    "deadlock.detectors": "deadlock errors process",
-    "deadlock.service": "deadlock errors system",
-    "diagram": "errors trace",
-    "election": "catalogue clocks errors process",
-    "engines": "aio alarm deadlock deadlock.service errors locks postgresql system",
-    "explore": "clocks errors process trace",
-    "lab": "catalogue coteries deadlock diagram errors explore process scenario simulate trace"
-    " transactions transactions.schemes transactions.serializability transactions.trials",
-    "locks": "aio deadlock.service errors system telemetry",
-    "mutex": "catalogue clocks coteries errors process",
-    "postgresql": "errors",
-    "process": "errors",
-    "scenario": "catalogue errors process trace",
-    "simulate": "catalogue errors process scenario trace",
-    "stack": "catalogue errors process stack.workloads stack.world transactions"
-    " transactions.serializability",
-    "stack.workloads": "catalogue cluster cluster.change cluster.classic cluster.store"
-    " cluster.voter errors locks stack stack.world",
-    "stack.world": "system trace",
-    "sync": "aio errors locks system",
-    "system": "syncer",
-    "tasks": "cluster locks",
-    "telemetry": "errors system",
-    "testing": "cluster errors locks sync",
-    "trace": "diagram errors web",
-    "transactions": "errors",
-    "transactions.isolation": "transactions.serializability",
-    "transactions.schemes": "clocks deadlock errors transactions",
-    "transactions.serializability": "deadlock diagram errors transactions",
-    "transactions.site": "clocks deadlock deadlock.service errors process transactions.schemes",
-    "transactions.store": "aio clocks errors postgresql system transactions transactions.schemes",
-    "transactions.trials": "clocks errors process simulate transactions transactions.schemes"
-    " transactions.site",
-    "web": "catalogue cluster cluster.admin cluster.classic deadlock diagram engines errors lab"
-    " locks scenario trace",
-}
 
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
 OF_THE_STACK = (
-    "coterie.aio",
+    "coterie.system.aio",
     "coterie.cluster",
-    "coterie.deadlock",
+    "coterie.algorithms.deadlock",
     "coterie.locks",
     "coterie.process",
     "coterie.sync",
@@ -338,32 +273,27 @@ def test_no_room_defines_a_class_twice() -> None:
 # Rule 5: the graph of rooms
 
 
-def room(module: str) -> str:
-    """Name the room of a module: the first level, and the second where a room has rooms."""
-    parts = module.split(".")[1:]
-    if len(parts) > 1 and parts[0] in ("cluster", "deadlock", "stack", "transactions"):
-        inner = SOURCE.joinpath(*parts[:2])
-        return ".".join(parts[:2]) if inner.is_dir() else parts[0]
-    return parts[0] if parts else "coterie"
-
-
-def test_the_graph_of_rooms_is_as_drawn() -> None:
+def test_the_graph_of_rooms_is_as_pinned() -> None:
     found: dict[str, set[str]] = defaultdict(set)
     for path in MODULES:
-        here = room(name_of(path))
+        here = room_of(name_of(path))
         for name in imports_at_run_time(path):
-            if within(name, ("coterie",)) and room(name) != here:
-                found[here].add(room(name))
+            if within(name, ("coterie",)) and room_of(name) != here:
+                found[here].add(room_of(name))
     assert {room: " ".join(sorted(others)) for room, others in found.items()} == ROOMS
 
 
-def test_the_picture_of_the_rooms_names_each() -> None:
-    picture = (ROOT / "docs" / "pictures" / "rooms.svg").read_text(encoding="utf-8")
-    words = {
-        word for text in re.findall(r">([^<]+)<", picture) for word in re.findall(r"\w+", text)
-    }
-    rooms = {room(name_of(path)) for path in MODULES} - {"coterie", "__main__"}
-    assert [name for name in sorted(rooms) if name.rpartition(".")[2] not in words] == []
+def test_nothing_but_its_commands_imports_the_laboratory() -> None:
+    """Not at run time, not in a function and not for types: the service is half of the house."""
+    wing = ("coterie.lab", "coterie.cli.lab")
+    found = [
+        f"{show(path)}: {name}"
+        for path in MODULES
+        if not within(name_of(path), wing)
+        for name in imports(path)
+        if within(name, wing)
+    ]
+    assert not found
 
 
 def test_algorithms_do_no_input_or_output() -> None:
@@ -392,7 +322,7 @@ def test_what_runs_in_the_simulated_stack_asks_one_module_for_its_system() -> No
 
 
 def test_importing_coterie_needs_msgspec_alone() -> None:
-    for path in [*SOURCE.glob("*.py"), *(SOURCE / "simulate").rglob("*.py")]:
+    for path in [*SOURCE.glob("*.py"), *(SOURCE / "lab" / "simulate").rglob("*.py")]:
         for node in TREES[path].body:
             if isinstance(node, ast.Import):
                 assert not {alias.name for alias in node.names} & {"numpy", "click"}, path
@@ -416,7 +346,13 @@ def test_the_source_speaks_plain_english() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["coterie", "coterie.simulate", "coterie.explore", "coterie.coteries", "coterie.diagram"],
+    [
+        "coterie",
+        "coterie.lab.simulate",
+        "coterie.lab.explore",
+        "coterie.coteries",
+        "coterie.diagram",
+    ],
 )
 def test_public_names_are_listed_sorted_and_there(name: str) -> None:
     module = importlib.import_module(name)
@@ -426,8 +362,8 @@ def test_public_names_are_listed_sorted_and_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_each_algorithm_has_its_tests_mutants_scenarios_and_page(name: str) -> None:
-    kind = algorithm(name).process.__module__.split(".")[1]  # mutex or election
-    files = (ROOT / "tests" / kind).glob(f"test_{name.replace('-', '_')}*.py")
+    kind = algorithm(name).process.__module__.split(".")[2]  # mutex or election
+    files = (ROOT / "tests" / "algorithms" / kind).glob(f"test_{name.replace('-', '_')}*.py")
     tests = "".join(path.read_text() for path in files)
     assert "MUTANTS" in tests
     assert "transitions" in tests, "the exploration has pinned counts"

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coterie.explore import Settles, Together
+from coterie.lab.explore import Settles, Together
+from coterie.lab.simulate import Crash, Exponential, Network, Restart, Simulation, Uniform
 from coterie.process import ElectionUser
-from coterie.simulate import Crash, Exponential, Network, Restart, Simulation, Uniform
 from tests.harness import Hand, Mutant, build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from coterie.lab.simulate import Latency
     from coterie.process import Outbox, Process, Seat
-    from coterie.simulate import Latency
 
 
 class WatchingHand(Hand):

@@ -17,7 +17,7 @@ from benchmarks.locks.measure import Measurement, Pace, Result
 from benchmarks.locks.peers import PEERS, make
 from benchmarks.locks.report import Report, markdown, plain
 from benchmarks.locks.workload import WORKLOADS, Workload
-from coterie.aio import new_event_loop
+from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
     import argparse

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import msgspec
 
 from benchmarks.locks.peers import make
-from coterie.aio import new_event_loop
+from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

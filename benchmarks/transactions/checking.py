@@ -20,9 +20,9 @@ import time
 from random import Random
 from typing import TYPE_CHECKING
 
+from coterie.lab.serializability import check
 from coterie.transactions import Store
 from coterie.transactions.history import Event, History, parse_history
-from coterie.transactions.serializability import check
 
 if TYPE_CHECKING:
     from coterie.transactions import Transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from coterie.transactions.trials.workloads import Zipf
+from coterie.lab.trials.workloads import Zipf
 
 ACCOUNTS = 1000
 CLIENTS = 8

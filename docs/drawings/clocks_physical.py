@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coterie.clocks.synchronisation import synchronisation_bound, synchronised_clocks
 from coterie.diagram.legend import SAMPLE, Entry, draw_legend
 from coterie.diagram.svg import FAINT, GRID, INK, PALETTE, SOFT, Sheet
-from coterie.simulate import Drift, Network, Simulation, Uniform, Workload, World
+from coterie.lab.simulate import Drift, Network, Simulation, Uniform, Workload, World
 from docs.drawings.figure import MARGIN, heading
 
 if TYPE_CHECKING:

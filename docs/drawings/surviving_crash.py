@@ -11,7 +11,7 @@ from coterie.diagram.layers import Point
 from coterie.diagram.legend import SAMPLE, Entry, draw_legend
 from coterie.diagram.lifelines import Condition, history
 from coterie.diagram.svg import ALARM, SOFT, Sheet
-from coterie.simulate import Crash, Simulation, Workload, World
+from coterie.lab.simulate import Crash, Simulation, Workload, World
 from coterie.trace import Called, Header, Rang
 from docs.drawings.figure import BLUE, MARGIN, ORANGE, arrow, heading
 from docs.drawings.lanes import LANE, LEFT, Lanes

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from coterie.diagram.legend import SAMPLE, Entry, draw_legend
 from coterie.diagram.lifelines import Condition, history
 from coterie.diagram.svg import Sheet
-from coterie.simulate import Crash, Restart, Simulation
+from coterie.lab.simulate import Crash, Restart, Simulation
+from coterie.lab.trials.sites import Recorder, build_sites
+from coterie.lab.trials.trial import program
 from coterie.trace import Header, Told
 from coterie.transactions.catalogue import scheme
 from coterie.transactions.site.placement import site_of
-from coterie.transactions.trials.sites import Recorder, build_sites
-from coterie.transactions.trials.trial import program
 from docs.drawings.figure import BLUE, MARGIN, ORANGE, heading
 from docs.drawings.lanes import LANE, LEFT, Lanes
 
 if TYPE_CHECKING:
     from coterie.diagram.lifelines import Flight
-    from coterie.simulate import Fault
+    from coterie.lab.simulate import Fault
     from coterie.trace import Trace
 
 SITES = 3

@@ -1,6 +1,6 @@
 """What happened in a run, one record per happening, in order: the common tongue of the worlds.
 
-The simulator and the explorer write traces; diagrams draw them, and `coterie.scenario.replay` runs them
+The simulator and the explorer write traces; diagrams draw them, and `coterie.lab.scenario.replay` runs them
 again. A trace is written as JSON lines: a header that tells how to build the processes, then the
 records.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from coterie.errors import ConfigError, UsageError
+from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,20 +178,6 @@ class Trace(msgspec.Struct, dict=True):
     def to_lines(self) -> str:
         """Write as JSON lines."""
         return _encoder.encode_lines([self.header, *self.records]).decode()
-
-    def _repr_svg_(self) -> str:
-        """Draw the run where a notebook shows it."""
-        from coterie.diagram.space_time import space_time  # noqa: PLC0415 - for notebooks alone
-
-        return space_time(self)
-
-    def _repr_html_(self) -> str | None:
-        """Show a short run where a notebook can play it; else it stays a picture, as without numpy."""
-        try:
-            from coterie.web.notebook import live_run  # noqa: PLC0415 - for notebooks alone
-        except (ImportError, ConfigError):
-            return None
-        return live_run(self)
 
     def save(self, path: Path) -> None:
         """Write to a file as JSON lines."""

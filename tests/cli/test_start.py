@@ -59,17 +59,22 @@ def test_help_imports_no_subcommand() -> None:
 
 def test_a_check_imports_no_algorithm_but_its_own() -> None:
     modules = loaded_by("check", "ricart-agrawala", "-N", "2")
-    families = ("coterie.mutex.", "coterie.election.")
+    families = ("coterie.algorithms.mutex.", "coterie.algorithms.election.")
     algorithms = {".".join(name.split(".")[:4]) for name in modules if name.startswith(families)}
-    assert algorithms == {"coterie.mutex.permission", "coterie.mutex.permission.ricart_agrawala"}
-    assert not {"asyncio", "coterie.explore.timed", "numpy", "pathlib", "ssl"} & modules
+    assert algorithms == {
+        "coterie.algorithms.mutex.permission",
+        "coterie.algorithms.mutex.permission.ricart_agrawala",
+    }
+    assert not {"asyncio", "coterie.lab.explore.timed", "numpy", "pathlib", "ssl"} & modules
 
 
 def test_a_check_of_a_larger_model_imports_no_more_of_numpy_than_it_needs() -> None:
     modules = loaded_by("check", "lamport")
     assert "numpy" in modules
-    assert not {"asyncio", "coterie.explore.timed", "numpy.ma", "pathlib", "ssl"} & modules
+    assert not {"asyncio", "coterie.lab.explore.timed", "numpy.ma", "pathlib", "ssl"} & modules
 
 
 def test_a_check_with_a_parameter_knows_all_of_them() -> None:
-    assert "coterie.election.bully" in loaded_by("check", "raymond", "-N", "2", "--tree", "chain")
+    assert "coterie.algorithms.election.bully" in loaded_by(
+        "check", "raymond", "-N", "2", "--tree", "chain"
+    )

@@ -16,8 +16,8 @@ from coterie.clocks.synchronisation import (
     synchronised_clocks,
 )
 from coterie.errors import UsageError
+from coterie.lab.simulate import Drift, Network, Simulation, Uniform, Workload, World
 from coterie.process import Outbox, encode
-from coterie.simulate import Drift, Network, Simulation, Uniform, Workload, World
 from tests.harness import Mutant, broken
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from coterie.mutex.quorum.leased.changer import Goal
-    from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from tests.cluster.local_cluster import Processes
 
 LEASE = 3.0  # commands are imported in the process of the nodes, which stand still meanwhile

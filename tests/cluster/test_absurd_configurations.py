@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from coterie.cluster.config import convert
-from coterie.cluster.membership import CONFIGURATIONS_MAX, check_decided
-from coterie.cluster.voter.frames import Impose, Reach, decode_to_voter
-from coterie.cluster.voter.host import VoterHost
-from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
-from coterie.mutex.quorum.leased.frames import (
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
+from coterie.algorithms.mutex.quorum.leased.frames import (
     Accept,
     Attempt,
     Close,
@@ -23,7 +17,13 @@ from coterie.mutex.quorum.leased.frames import (
     Prepare,
     Query,
 )
-from coterie.mutex.quorum.leased.participant import participant
+from coterie.algorithms.mutex.quorum.leased.participant import participant
+from coterie.cluster.config import convert
+from coterie.cluster.membership import CONFIGURATIONS_MAX, check_decided
+from coterie.cluster.voter.frames import Impose, Reach, decode_to_voter
+from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.wire.frames import PROTOCOL, Hello
+from coterie.errors import ProtocolError
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import document
 

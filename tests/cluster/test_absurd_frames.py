@@ -14,6 +14,21 @@ import msgspec
 import pytest
 
 import coterie
+from coterie.algorithms.deadlock.condition import all_of
+from coterie.algorithms.mutex.quorum.leased.configuration import founding
+from coterie.algorithms.mutex.quorum.leased.frames import (
+    Ack,
+    Answer,
+    Data,
+    Grant,
+    Inquire,
+    Nack,
+    Raised,
+    Reply,
+    Request,
+    SessionName,
+)
+from coterie.algorithms.mutex.quorum.leased.participant import participant
 from coterie.cluster.client import queries
 from coterie.cluster.config import convert
 from coterie.cluster.membership import check_learnt
@@ -33,9 +48,8 @@ from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import Hello, MembershipReply, Proof, Refusal, Welcome
 from coterie.cluster.wire.handshake import Caller, Credentials, Greeter, new_identity
 from coterie.cluster.wire.listener import Listener
-from coterie.deadlock.condition import all_of
-from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Requester, Wanted
 from coterie.errors import ProtocolError
+from coterie.locks.deadlocks.lock_waits import LockOwner, LockWait, OwnerId, Requester, Wanted
 from coterie.locks.leases.frames import (
     LOCKS_ASKED_MAX,
     AskOwner,
@@ -44,20 +58,6 @@ from coterie.locks.leases.frames import (
     Owners,
     Standing,
 )
-from coterie.mutex.quorum.leased.configuration import founding
-from coterie.mutex.quorum.leased.frames import (
-    Ack,
-    Answer,
-    Data,
-    Grant,
-    Inquire,
-    Nack,
-    Raised,
-    Reply,
-    Request,
-    SessionName,
-)
-from coterie.mutex.quorum.leased.participant import participant
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import document, until, url_of
 from tests.cluster.test_connection import Wire, framed

@@ -14,6 +14,8 @@ import msgspec
 import pytest
 
 import coterie
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member
+from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.cluster.admin.connection import consult
 from coterie.cluster.admin.holds import TOKEN_MAX, NodeAnswer, break_hold, find_hold
 from coterie.cluster.classic.node import Classic, Program
@@ -24,8 +26,6 @@ from coterie.cluster.voter.node import Node
 from coterie.cluster.wire.frames import GetMembership, MembershipReply
 from coterie.cluster.wire.security import Security
 from coterie.errors import ConfigError, LockLost, ProtocolError, UsageError
-from coterie.mutex.quorum.leased.configuration import Configuration, Member
-from coterie.mutex.quorum.leased.frames import NewConfiguration
 from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import pytest
 
 import coterie
 from coterie import locks
-from coterie.aio import to_the_end
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.engines.file.engine import FileEngine
+from coterie.system.aio import to_the_end
 from tests.cluster.test_cluster_engine import world
 from tests.cluster.virtual_time import passing, run
 from tests.locks.memory import in_loop

@@ -11,6 +11,9 @@ import msgspec
 import pytest
 
 import coterie
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
+from coterie.algorithms.mutex.quorum.leased.votes import NEVER
 from coterie.cli import run
 from coterie.cli.cluster.change import Rest, how_to_go_on, step_words
 from coterie.cluster.change import plan
@@ -32,9 +35,6 @@ from coterie.errors import (
     Unavailable,
     UsageError,
 )
-from coterie.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
-from coterie.mutex.quorum.leased.settings import Settings
-from coterie.mutex.quorum.leased.votes import NEVER
 from tests.cluster.changed_cluster import Fleet, change_until_joint, fleet
 from tests.cluster.local_cluster import document, running, until, url_of
 

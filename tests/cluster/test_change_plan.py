@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.cluster.change import plan
 from coterie.cluster.change.plan import Newcomer, failures_borne, make_plan
 from coterie.cluster.membership import check_decided
 from coterie.coteries import parse_coterie
 from coterie.errors import ChangeConflict, ConfigError, CoterieError, UsageError
-from coterie.mutex.quorum.leased.configuration import Configuration, Member, Part, Rule
-from coterie.mutex.quorum.leased.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.mutex.quorum.leased.changer import Goal
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
 
 NAMES = "abcdefghijklm"
 

@@ -11,12 +11,12 @@ import pytest
 
 import coterie
 from coterie import locks
+from coterie.algorithms.mutex.permission.centralized import coordinator_of
 from coterie.catalogue import algorithms
 from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.classic.node import Classic, Program, choose
 from coterie.cluster.config import convert
 from coterie.cluster.join import join
-from coterie.mutex.permission.centralized import coordinator_of
 from coterie.process import Mutex
 from tests.cluster.local_cluster import document, until, url_of
 from tests.cluster.virtual_time import passing, run

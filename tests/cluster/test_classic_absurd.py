@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from coterie.algorithms.mutex.permission.lamport import Request
 from coterie.catalogue import algorithms
 from coterie.clocks import Stamp
 from coterie.cluster.classic.node import NUMBER_MAX, Classic, HostedProcess, Program
@@ -19,7 +20,6 @@ from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.listener import Listener
 from coterie.errors import ProtocolError
-from coterie.mutex.permission.lamport import Request
 from coterie.process import Election, Mutex, Outbox, encode, seat
 from tests.cluster.absurd import Drawer, absurd
 from tests.cluster.local_cluster import document, until

@@ -14,9 +14,9 @@ from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.join import join
 from coterie.cluster.voter.metrics import participant_metrics
-from coterie.deadlock.service import waits as deadlocks
-from coterie.deadlock.service.lock_collection import Suspicion
 from coterie.errors import DeadlockDetected
+from coterie.locks.deadlocks import waits as deadlocks
+from coterie.locks.deadlocks.lock_collection import Suspicion
 from coterie.locks.leases import blockers
 from coterie.locks.leases.survey import Survey
 from coterie.telemetry.text import render
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from coterie.cluster.client.engine import ClusterGroup
     from coterie.cluster.voter.node import Node
-    from coterie.deadlock.service.waits import Waits
     from coterie.locks import Acquirable
+    from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.leases.frames import AskOwner, OwnerReport
 
 QUESTIONS = ("FindOwners", "Owners", "AskOwner", "OwnerReport")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.algorithms.deadlock.condition import all_of, any_of
+from coterie.algorithms.deadlock.detectors.party import STEP, Step
+from coterie.algorithms.deadlock.detectors.trial import Deadlocked
 from coterie.cluster.classic import node as classic
 from coterie.cluster.config import convert
-from coterie.deadlock.condition import all_of, any_of
-from coterie.deadlock.detectors.party import STEP, Step
-from coterie.deadlock.detectors.trial import Deadlocked
+from tests.algorithms.deadlock.systems import DETECTORS, build, left_waiting
 from tests.cluster.local_cluster import document, until
-from tests.deadlock.systems import DETECTORS, build, left_waiting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from coterie.deadlock.condition import Condition
+    from coterie.algorithms.deadlock.condition import Condition
     from coterie.errors import Unavailable
     from coterie.process import Event, Process
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from coterie.algorithms.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from coterie.cluster.admin.status import inspect_waits
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Requester, Wanted
+from coterie.locks.deadlocks.lock_waits import LockOwner, OwnerId, Requester, Wanted
 from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.locks.leases.survey import Survey
-from coterie.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from tests.cluster.local_cluster import until
 from tests.cluster.test_deadlock_cluster import Program, World, in_world
 

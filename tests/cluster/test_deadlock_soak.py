@@ -19,8 +19,8 @@ from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.voter.report import describe_obstacles
-from coterie.deadlock.service.lock_collection import Collection, Suspicion
-from coterie.deadlock.service.waits import Waits
+from coterie.locks.deadlocks.lock_collection import Collection, Suspicion
+from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.leases import blockers
 from coterie.locks.leases.frames import AskOwner, Owners
 from coterie.locks.leases.survey import Survey
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.voter.node import Node
-    from coterie.deadlock.service.lock_waits import Hold, Wanted
+    from coterie.locks.deadlocks.lock_waits import Hold, Wanted
 
 PROGRAMS, TASKS, ROUNDS = 3, 4, 8
 LOCKS = "abcde"

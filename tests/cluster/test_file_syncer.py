@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from coterie import syncer
-from coterie.syncer import SHORT_IN_A_ROW, FileSyncer
+from coterie.system import file_syncer as syncer
+from coterie.system.file_syncer import SHORT_IN_A_ROW, FileSyncer
 
 SHORT, LONG = syncer.SHORT_SECONDS / 2, syncer.SHORT_SECONDS * 2
 

@@ -11,7 +11,7 @@ from coterie.cluster.wire.frames import PROTOCOL, Hello, Receipt
 from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.peers import Handlers, Peer
 from coterie.errors import ProtocolError
-from coterie.stack.campaign import run_seed
+from coterie.lab.stack.campaign import run_seed
 from tests.cluster.local_cluster import document
 from tests.locks.memory import in_loop
 

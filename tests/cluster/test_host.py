@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from coterie import system
-from coterie.alarm import Alarm
+from coterie.algorithms.mutex.quorum.leased.participant import Acquired
 from coterie.cluster.runtime.host import Host
 from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.participant import Acquired
 from coterie.process import Payload, encode
+from coterie.system.alarm import Alarm
 from tests.cluster.local_cluster import until
 from tests.cluster.virtual_time import run, sleep_through
 

@@ -16,18 +16,7 @@ import msgspec
 import pytest
 
 import coterie
-from coterie.cluster.config import convert
-from coterie.cluster.voter.frames import FindOwners, GetStatus, GetTokenBound, decode_to_voter
-from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
-from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
-from coterie.cluster.wire.frames import GetMembership
-from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
-from coterie.cluster.wire.link import dial
-from coterie.cluster.wire.security import Security
-from coterie.deadlock.service.lock_waits import Wanted
-from coterie.errors import ProtocolError
-from coterie.locks.leases.frames import OwnerReport
-from coterie.mutex.quorum.leased.frames import (
+from coterie.algorithms.mutex.quorum.leased.frames import (
     Beat,
     Bye,
     Data,
@@ -39,7 +28,18 @@ from coterie.mutex.quorum.leased.frames import (
     Term,
     Yield,
 )
-from coterie.mutex.quorum.leased.voter import FAR, NEAR
+from coterie.algorithms.mutex.quorum.leased.voter import FAR, NEAR
+from coterie.cluster.config import convert
+from coterie.cluster.voter.frames import FindOwners, GetStatus, GetTokenBound, decode_to_voter
+from coterie.cluster.wire.complaints import LINES_PER_ADDRESS_MAX
+from coterie.cluster.wire.connection import FRAME_BYTES_MAX, Connection
+from coterie.cluster.wire.frames import GetMembership
+from coterie.cluster.wire.handshake import Caller, Credentials, Identity, new_identity
+from coterie.cluster.wire.link import dial
+from coterie.cluster.wire.security import Security
+from coterie.errors import ProtocolError
+from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.leases.frames import OwnerReport
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import (
     COTERIE,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.cluster.client.access import Links
 from coterie.cluster.config import convert
 from coterie.cluster.membership import Address, Membership
@@ -18,7 +19,6 @@ from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
-from coterie.mutex.quorum.leased.frames import NewConfiguration
 from tests.cluster.local_cluster import document, running, until
 from tests.cluster.virtual_time import passing, run
 from tests.locks.memory import in_loop

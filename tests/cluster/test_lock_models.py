@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.local_cluster import PATIENCE_SECONDS, Processes, processes
-from tests.mutex.lock_histories import (
+from tests.algorithms.mutex.lock_histories import (
     ACQUIRE,
     END,
     FENCED,
@@ -26,6 +25,7 @@ from tests.mutex.lock_histories import (
     complaint,
     overlap,
 )
+from tests.cluster.local_cluster import PATIENCE_SECONDS, Processes, processes
 from tests.processes import until
 
 if TYPE_CHECKING:

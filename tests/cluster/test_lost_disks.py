@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.changer import Goal
+from coterie.algorithms.mutex.quorum.leased.configuration import Member, Part, founding
+from coterie.algorithms.mutex.quorum.leased.frames import Accept, Attempt, Prepare, Promise
+from coterie.algorithms.mutex.quorum.leased.saved import read_saved
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
+from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.config import convert
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.mutex.quorum.leased.changer import Goal
-from coterie.mutex.quorum.leased.configuration import Member, Part, founding
-from coterie.mutex.quorum.leased.frames import Accept, Attempt, Prepare, Promise
-from coterie.mutex.quorum.leased.saved import read_saved
-from coterie.mutex.quorum.leased.settings import Settings
-from coterie.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.process import Outbox
 from tests.cluster.local_cluster import document, running, started_again, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coterie.mutex.quorum.leased.frames import Frame
+    from coterie.algorithms.mutex.quorum.leased.frames import Frame
 
 ATTEMPT = Attempt(1, "changer")
 

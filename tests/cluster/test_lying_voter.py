@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from coterie.cluster.change.host import Change
-from coterie.cluster.config import convert
-from coterie.cluster.membership import check_decided
-from coterie.cluster.voter.frames import decode_to_voter
-from coterie.cluster.wire.frames import GetMembership, Letter, Receipt, Refusal, Welcome
-from coterie.cluster.wire.listener import Listener
-from coterie.errors import ProtocolError
-from coterie.mutex.quorum.leased.changer import Goal
-from coterie.mutex.quorum.leased.configuration import Configuration, Part, Rule
-from coterie.mutex.quorum.leased.frames import (
+from coterie.algorithms.mutex.quorum.leased.changer import Goal
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Part, Rule
+from coterie.algorithms.mutex.quorum.leased.frames import (
     Accept,
     Accepted,
     Ack,
@@ -45,6 +38,13 @@ from coterie.mutex.quorum.leased.frames import (
     SessionName,
     Stale,
 )
+from coterie.cluster.change.host import Change
+from coterie.cluster.config import convert
+from coterie.cluster.membership import check_decided
+from coterie.cluster.voter.frames import decode_to_voter
+from coterie.cluster.wire.frames import GetMembership, Letter, Receipt, Refusal, Welcome
+from coterie.cluster.wire.listener import Listener
+from coterie.errors import ProtocolError
 from tests.cluster.absurd import absurd
 from tests.cluster.local_cluster import document, running, until
 from tests.cluster.virtual_time import run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.cluster.change import plan
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.url import make_visit
-from coterie.mutex.quorum.leased.frames import NewConfiguration
 from tests.cluster.changed_cluster import fleet
 from tests.locks.memory import in_loop
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from coterie.algorithms.mutex.quorum.leased import frames as leased
+from coterie.algorithms.mutex.quorum.leased.configuration import founding
+from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.config import convert
 from coterie.cluster.membership import Membership, check_learnt
 from coterie.cluster.voter.frames import FromVoter, ToVoter, decode_from_voter, decode_to_voter
 from coterie.cluster.voter.storage import Memory, Storage
 from coterie.cluster.wire import frames as wire
 from coterie.cluster.wire.handshake import Credentials
-from coterie.mutex.quorum.leased import frames as leased
-from coterie.mutex.quorum.leased.configuration import founding
-from coterie.mutex.quorum.leased.saved import Saved, read_saved
-from coterie.mutex.quorum.leased.settings import Settings
-from coterie.mutex.quorum.leased.voter import Voter
 from coterie.process import Outbox
 from tests.cluster import protocol_6
 

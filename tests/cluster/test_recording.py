@@ -15,8 +15,8 @@ from coterie.cluster.classic.record import RecordedCluster, record_cluster
 from coterie.cluster.classic.tape import RECORDS_MAX, Recording
 from coterie.cluster.config import convert, load
 from coterie.diagram.lifelines import Condition, history
-from coterie.lab.trials.recorded import show_recorded
-from coterie.scenario.replay import replay
+from coterie.lab.play.trials.recorded import show_recorded
+from coterie.lab.scenario.replay import replay
 from coterie.trace import AnyRecord, Called, Delivered, Sent, Started, parse_trace
 from tests.cluster.local_cluster import document
 from tests.cluster.test_classic import members

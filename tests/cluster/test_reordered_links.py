@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import coterie
+from coterie.algorithms.mutex.quorum.leased.sessions import Downlink
 from coterie.cluster.voter.host import VoterHost
-from coterie.mutex.quorum.leased.sessions import Downlink
 from tests.cluster.proxy import DOWN, UP, Network, Program, network
 from tests.cluster.test_bad_links import LEASE, forgotten, seen
 from tests.cluster.virtual_time import passing, run

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member
+from coterie.algorithms.mutex.quorum.leased.frames import Beat, NewConfiguration, Query, SessionName
 from coterie.cluster.config import convert
 from coterie.cluster.membership import Membership
 from coterie.cluster.voter.host import VoterHost
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.mutex.quorum.leased.configuration import Configuration, Member
-from coterie.mutex.quorum.leased.frames import Beat, NewConfiguration, Query, SessionName
 from tests.cluster.local_cluster import document
 from tests.cluster.virtual_time import run
 

@@ -12,6 +12,9 @@ import msgspec
 import pytest
 
 import coterie
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member, Rule
+from coterie.algorithms.mutex.quorum.leased.frames import Attempt, Condition, Proposal
+from coterie.algorithms.mutex.quorum.leased.saved import Saved
 from coterie.cluster.admin import connection
 from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.admin.status import inspect
@@ -29,9 +32,6 @@ from coterie.cluster.wire import frames as wire
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.errors import ConfigError, NotFormed, ProtocolError, Unavailable
-from coterie.mutex.quorum.leased.configuration import Configuration, Member, Rule
-from coterie.mutex.quorum.leased.frames import Attempt, Condition, Proposal
-from coterie.mutex.quorum.leased.saved import Saved
 from tests.cluster import protocol_6
 from tests.cluster.local_cluster import COTERIE, document, running, until, url_of
 from tests.cluster.protocol_6 import Veil

@@ -12,11 +12,11 @@ from coterie.cluster.admin.status import ClusterState, inspect, inspect_waits
 from coterie.cluster.config import convert
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.node import Node
-from coterie.stack.world import World
+from coterie.lab.stack.world import World
 
 if TYPE_CHECKING:
-    from coterie.deadlock.wait_for import Graph
-    from coterie.stack.world.machine import Process
+    from coterie.algorithms.deadlock.wait_for import Graph
+    from coterie.lab.stack.world.machine import Process
 
 NODES = ("a", "b", "c")
 URL = "coterie://" + ",".join(f"{name}:7400" for name in NODES)

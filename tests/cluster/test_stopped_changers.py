@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from coterie.mutex.quorum.leased.changer import Goal
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
 
 SAMPLE = (1, 4, 6, 9, 13, 18, 24, 31, 40)  # of some 60 messages
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.configuration import founding
+from coterie.algorithms.mutex.quorum.leased.saved import Saved
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.incarnation import count_start
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, Unavailable
-from coterie.mutex.quorum.leased.configuration import founding
-from coterie.mutex.quorum.leased.saved import Saved
-from coterie.mutex.quorum.leased.settings import Settings
-from coterie.mutex.quorum.leased.voter import Voter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,9 +65,9 @@ import os, resource, sys
 from pathlib import Path
 from coterie.cluster.runtime.descriptors import raise_limit
 from coterie.cluster.voter.storage import Storage
-from coterie.mutex.quorum.leased.configuration import founding
-from coterie.mutex.quorum.leased.settings import Settings
-from coterie.mutex.quorum.leased.voter import Voter
+from coterie.algorithms.mutex.quorum.leased.configuration import founding
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 64))
 raise_limit()

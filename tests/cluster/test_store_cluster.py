@@ -19,7 +19,7 @@ from coterie.errors import (
     Unavailable,
     UsageError,
 )
-from coterie.transactions.serializability import check
+from coterie.lab.serializability import check
 from tests.cluster.local_cluster import until
 from tests.cluster.store_cluster import (
     Sites,

@@ -10,7 +10,7 @@ from coterie.cluster.admin import status as inspecting
 from coterie.cluster.client.engine import ClusterEngine
 from coterie.cluster.config import convert
 from coterie.cluster.url import make_visit
-from coterie.deadlock.service.lock_waits import LockOwner, OwnerId, Wanted
+from coterie.locks.deadlocks.lock_waits import LockOwner, OwnerId, Wanted
 from coterie.locks.leases import blockers
 from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
 from coterie.locks.leases.survey import Survey
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pytest
 
     from coterie.cluster.client.engine import ClusterGroup
-    from coterie.deadlock.service.waits import Waits
+    from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.leases.frames import AskOwner
 
 LABELS = {"a1": "host:1", "b2": "host:2", "c3": "host:3"}

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from coterie.diagram import perfetto, shiviz
-from coterie.scenario import perform
+from coterie.lab.scenario import perform
 from coterie.trace import Header, Paused, Resumed, Sent, Trace, Violated
 
 PLAIN = "ricart-agrawala 2\nacquire 1\nrun\nrelease 1\n"

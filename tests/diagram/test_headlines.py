@@ -8,13 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coterie.diagram import Panel, Series, chart, space_time
-from coterie.diagram.dependencies import draw_serialization
-from coterie.diagram.lanes import draw_lanes
+from coterie.diagram import space_time
 from coterie.diagram.svg import BOLD, WIDER, Sheet, text_width
-from coterie.scenario import perform
+from coterie.lab.charts import Panel, Series, chart
+from coterie.lab.charts.dependencies import draw_serialization
+from coterie.lab.charts.lanes import draw_lanes
+from coterie.lab.scenario import perform
+from coterie.lab.serializability import check
 from coterie.transactions.history import Event, parse_history
-from coterie.transactions.serializability import check
 
 SVG = "{http://www.w3.org/2000/svg}"
 BOLD_WEIGHTS = ("600", "bold")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from coterie.diagram.lifelines import Condition, Stay, history
-from coterie.scenario import perform
+from coterie.lab.scenario import perform
 from coterie.trace import AnyRecord, Called, Crashed, Header, Paused, Resumed, Started, Told, Trace
 
 HEADER = Header(algorithm="ricart-agrawala", size=2)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.deadlock import Graph, all_of, any_of
+from coterie.algorithms.deadlock import Graph, all_of, any_of
 from coterie.diagram.layers import Layout, lay_out
 from coterie.diagram.svg import DARK, INK, PALETTE, Sheet
 from coterie.diagram.wait_for import draw_wait_for

@@ -11,7 +11,7 @@ import pytest
 from coterie.diagram import space_time
 from coterie.diagram.space_time import RECORDS_MAX, WIDTH_MAX
 from coterie.diagram.svg import text_width
-from coterie.scenario import perform
+from coterie.lab.scenario import perform
 from coterie.trace import (
     AnyRecord,
     Called,
@@ -137,7 +137,7 @@ def test_nothing_is_fetched_and_nothing_has_an_id() -> None:
 @pytest.mark.slow
 def test_the_same_trace_gives_the_same_bytes_whatever_the_hash_seed() -> None:
     program = (
-        "from coterie.scenario import perform; from coterie.diagram import space_time;"
+        "from coterie.lab.scenario import perform; from coterie.diagram import space_time;"
         f"print(space_time(perform({PLAIN!r}).trace), end='')"
     )
     pictures = {

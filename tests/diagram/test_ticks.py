@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from coterie.diagram.charts.ticks import linear_ticks, log_ticks, tick_text
+from coterie.diagram.ticks import linear_ticks, log_ticks, tick_text
 
 
 def test_linear_ticks_are_round_and_within_the_range() -> None:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import coterie
-from coterie.deadlock.condition import any_of
-from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId, Wanted
+from coterie.algorithms.deadlock.condition import any_of
 from coterie.engines.file.directory import COMMON, Directory
 from coterie.engines.file.directory.board import SLOT_BYTES
 from coterie.engines.file.directory.wait_board import Notice, read_wait
 from coterie.engines.file.directory.words import Word, Words
 from coterie.engines.file.status import inspect
+from coterie.locks.deadlocks.lock_waits import LockOwner, LockWait, OwnerId, Wanted
 from tests.locks.memory import in_loop
 from tests.processes import BOUND_SECONDS, kill, line, until
 
@@ -39,7 +39,7 @@ needs_root = pytest.mark.skipif(
 # lie where only root can read. The umask is the strictest, as that of root often is.
 AS_USER = """
 import os, sys, asyncio, pwd, tempfile, traceback
-import coterie, coterie.sync, coterie.deadlock.service.waits, coterie.engines.file.waits
+import coterie, coterie.sync, coterie.locks.deadlocks.waits, coterie.engines.file.waits
 from coterie.engines.file import directory
 directory.DEFAULT_FOLDER = sys.argv[1]
 os.environ.pop("COTERIE_DIR", None)

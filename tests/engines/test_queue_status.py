@@ -17,7 +17,7 @@ from tests.engines.memory_server import MemoryServer
 from tests.locks.memory import in_loop, until
 
 if TYPE_CHECKING:
-    from coterie.deadlock.wait_for import Graph
+    from coterie.algorithms.deadlock.wait_for import Graph
 
 
 class Deaf:

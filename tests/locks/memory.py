@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING, ParamSpec
 
 from coterie import Coordinator, Party, locks
-from coterie.deadlock.service.lock_waits import Wanted
-from coterie.deadlock.service.waits import Waits
+from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.waits import Waits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine

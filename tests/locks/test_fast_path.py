@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie import system
-from coterie.aio import to_the_end
 from coterie.errors import LockLost
 from coterie.locks import lock
 from coterie.locks.held import LossEvent
+from coterie.system.aio import to_the_end
 from tests.cluster import virtual_time
 from tests.cluster.local_cluster import until
 from tests.cluster.test_cluster_engine import World, in_world

@@ -7,8 +7,8 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from coterie.aio import new_event_loop
 from coterie.sync.loop import Loop
+from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
     import pytest

@@ -6,8 +6,8 @@ import random
 from typing import TYPE_CHECKING
 
 from coterie.clocks import Stamp
+from coterie.lab.trials.trial import Runner, declaration, program
 from coterie.transactions.schemes.scheduler import Answer, Attempt
-from coterie.transactions.trials.trial import Runner, declaration, program
 from tests.transactions.spread import Spread
 from tests.transactions.storms import KEYS, OPERATIONS, script
 

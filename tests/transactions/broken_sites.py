@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from coterie.lab.trials.clients import BusySite
 from coterie.transactions.site.site import Site
-from coterie.transactions.trials.clients import BusySite
 from tests.harness import broken_class
 
 SiteT = TypeVar("SiteT", bound=Site)

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.clocks import Stamp
+from coterie.lab.serializability import check
+from coterie.lab.trials.trial import Trial, explore
 from coterie.transactions.schemes.scheduler import (
     EVERYTHING,
     Answer,
@@ -15,8 +17,6 @@ from coterie.transactions.schemes.scheduler import (
     Scheduler,
     Value,
 )
-from coterie.transactions.serializability import check
-from coterie.transactions.trials.trial import Trial, explore
 from tests.transactions.spread import Spread
 
 if TYPE_CHECKING:

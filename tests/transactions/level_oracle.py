@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
+from coterie.lab.isolation import GUARANTEES
 from coterie.transactions.history import Outcome, identity
-from coterie.transactions.isolation import GUARANTEES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

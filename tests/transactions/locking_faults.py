@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coterie.deadlock import Graph, all_of
+from coterie.algorithms.deadlock import Graph, all_of
 from coterie.errors import MisuseError, UsageError
-from coterie.transactions.serializability import check
-from coterie.transactions.trials.trial import Trial, explore
+from coterie.lab.serializability import check
+from coterie.lab.trials.trial import Trial, explore
 from tests.transactions.leftovers import leftovers
 from tests.transactions.storms import storm
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.lab.serializability.dependencies import serial_order
 from coterie.transactions.history import Outcome
-from coterie.transactions.serializability.dependencies import serial_order
 
 if TYPE_CHECKING:
     from coterie.transactions.history import History

@@ -5,20 +5,20 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from coterie.simulate import Crash, Fault, Lose, Network, Partition, Pause, Restart, Uniform
+from coterie.lab.serializability import check
+from coterie.lab.simulate import Crash, Fault, Lose, Network, Partition, Pause, Restart, Uniform
+from coterie.lab.trials.clients import BusySite
+from coterie.lab.trials.sites import PATIENCE, Outcome, build_sites, run_sites
+from coterie.lab.trials.trial import Program, program
 from coterie.transactions.catalogue import scheme
 from coterie.transactions.schemes.scheduler import BEGINNING
-from coterie.transactions.serializability import check
 from coterie.transactions.site.placement import site_of
-from coterie.transactions.trials.clients import BusySite
-from coterie.transactions.trials.sites import PATIENCE, Outcome, build_sites, run_sites
-from coterie.transactions.trials.trial import Program, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie.lab.serializability import Report
     from coterie.transactions.schemes.scheduler import Scheduler
-    from coterie.transactions.serializability import Report
 
 KEYS = tuple("abcdefgh")
 OPERATIONS = ("r", "r", "u", "w", "w", "d", "s")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from coterie.lab.trials.trial import Runner, Trial
 from coterie.transactions.schemes.scheduler import Answer, Prepared, Refused
-from coterie.transactions.trials.trial import Runner, Trial
 from tests.transactions.storms import KEYS, OPERATIONS, script
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie.clocks import Stamp
+from coterie.lab.trials.trial import Trial, explore
 from coterie.transactions.schemes.multiversion import Multiversion
 from coterie.transactions.schemes.scheduler import (
     BEGINNING,
@@ -27,7 +28,6 @@ from coterie.transactions.schemes.span import Span
 from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
 from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
 from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import StampOrdered
-from coterie.transactions.trials.trial import Trial, explore
 from tests.transactions.desk import Tally, tally
 from tests.transactions.storms import KEYS, script
 

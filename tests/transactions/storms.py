@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from coterie.transactions.trials.trial import Trial
+from coterie.lab.trials.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.clocks import Stamp
+from coterie.lab.serializability import check
+from coterie.lab.trials.trial import Runner, Trial, explore, program
 from coterie.transactions.schemes.conservative import SCHEME, Conservative
 from coterie.transactions.schemes.conservative.rules import has_to_come_first
 from coterie.transactions.schemes.scheduler import EVERYTHING, Attempt, Declaration
 from coterie.transactions.schemes.span import Span
-from coterie.transactions.serializability import check
-from coterie.transactions.trials.trial import Runner, Trial, explore, program
 from tests.transactions.announced import Announced, announced_at_two_sites, announced_storm
 from tests.transactions.desk import faulty, tally, trial_of
 from tests.transactions.mutants import Mutant, break_rule

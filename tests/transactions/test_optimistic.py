@@ -8,6 +8,8 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError
+from coterie.lab.serializability import check
+from coterie.lab.trials.trial import Trial
 from coterie.transactions.schemes.optimistic import SCHEME, Optimistic
 from coterie.transactions.schemes.optimistic.validation import OPPOSED, OVERWRITTEN, TOO_OLD
 from coterie.transactions.schemes.scheduler import (
@@ -21,8 +23,6 @@ from coterie.transactions.schemes.scheduler import (
     Refused,
 )
 from coterie.transactions.schemes.span import Span
-from coterie.transactions.serializability import check
-from coterie.transactions.trials.trial import Trial
 from tests.transactions.desk import Desk
 
 if TYPE_CHECKING:

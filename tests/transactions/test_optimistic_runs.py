@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from coterie.lab.serializability import check
+from coterie.lab.trials.trial import Trial, explore
 from coterie.transactions.schemes.optimistic import Optimistic
-from coterie.transactions.serializability import check
-from coterie.transactions.trials.trial import Trial, explore
 from tests.transactions.desk import (
     Tally,
     all_orders,

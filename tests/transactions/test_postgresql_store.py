@@ -19,8 +19,8 @@ from coterie.errors import (
     Unavailable,
     UsageError,
 )
+from coterie.lab.serializability import check
 from coterie.transactions.history import parse_history
-from coterie.transactions.serializability import check
 from tests.engines.postgresql_server import MISSING, PostgresqlServer
 from tests.transactions.test_store_storms import client
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.lab.serializability import check
 from coterie.transactions.schemes.multiversion import Multiversion
 from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
 from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
-from coterie.transactions.serializability import check
 from tests.transactions.printed_rules import PrintedMultiversion, PrintedThomas
 from tests.transactions.stamped import ends, prepared_trial
 

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from coterie.clocks import Stamp
+from coterie.lab.serializability import check
 from coterie.transactions.schemes.scheduler import BEGINNING
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.schemes.timestamp_ordering.read_stamps import ReadStamps
-from coterie.transactions.serializability import check
 from tests.transactions.mutants import Mutant, break_rule
 from tests.transactions.stamped import WATCHED
 from tests.transactions.storms import storm

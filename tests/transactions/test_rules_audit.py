@@ -11,14 +11,14 @@ import pytest
 import coterie
 from coterie import errors
 from coterie.clocks import Stamp
+from coterie.lab.serializability import check
+from coterie.lab.trials.sites import simulate_store
+from coterie.lab.trials.trial import program
 from coterie.transactions import Store
 from coterie.transactions.history import Outcome
 from coterie.transactions.schemes.scheduler import Attempt, Found
 from coterie.transactions.schemes.timestamp_ordering.stamp_ordered import StampOrdered
-from coterie.transactions.serializability import check
 from coterie.transactions.store.record import Record
-from coterie.transactions.trials.sites import simulate_store
-from coterie.transactions.trials.trial import program
 from tests.transactions.jumbled import FORMS, assert_idle, scheduler_of
 from tests.transactions.site_world import key_at, world
 from tests.transactions.test_store_storms import run_storm
@@ -26,9 +26,9 @@ from tests.transactions.test_store_storms import run_storm
 if TYPE_CHECKING:
     from random import Random
 
+    from coterie.lab.trials.sites import Outcome as Result
+    from coterie.lab.trials.trial import Program
     from coterie.transactions.history import History, Key
-    from coterie.transactions.trials.sites import Outcome as Result
-    from coterie.transactions.trials.trial import Program
 
 
 def test_clocks_are_merged_with_every_message() -> None:

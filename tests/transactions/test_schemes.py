@@ -9,10 +9,10 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError, UsageError
+from coterie.lab.trials.trial import Trial
 from coterie.transactions.catalogue import scheme, schemes
 from coterie.transactions.schemes.scheduler import Attempt, Committed, Found, Item, Listed
 from coterie.transactions.schemes.span import Span
-from coterie.transactions.trials.trial import Trial
 from tests.transactions.desk import Desk
 from tests.transactions.jumbled import FORMS
 from tests.transactions.leftovers import leftovers

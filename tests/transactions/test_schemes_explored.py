@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+from coterie.lab.trials.trial import explore
 from coterie.transactions.catalogue import scheme
-from coterie.transactions.trials.trial import explore
 from tests.transactions.announced import announced_at_two_sites
 from tests.transactions.desk import Tally, page, spread_over_two_sites, table_row, tally, trial_of
 from tests.transactions.scripts import (
@@ -31,8 +31,8 @@ from tests.transactions.stamped import HISTORIES, WATCHED, ends
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from coterie.lab.trials.trial import Trial
     from coterie.transactions.schemes.scheduler import Scheduler
-    from coterie.transactions.trials.trial import Trial
 
 Counts: TypeAlias = tuple[int, int, int]  # ends, commits and refusals
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from coterie.lab.serializability import check
 from coterie.transactions.catalogue import scheme, schemes
 from coterie.transactions.schemes.optimistic import Optimistic
-from coterie.transactions.serializability import check
 from tests.transactions.leftovers import leftovers
 from tests.transactions.locking_faults import Watched
 from tests.transactions.stamped import WATCHED, stormy_restarts

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.lab.trials.clients import BusySite
 from coterie.transactions.history import Outcome
 from coterie.transactions.site.course import Course
-from coterie.transactions.trials.clients import BusySite
 from tests.transactions.site_storms import draw, draw_updates, judge, named_storm
 from tests.transactions.test_two_phase_commit import SCHEMES
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from coterie.lab.trials.trial import Program
     from coterie.process import Outbox
     from coterie.transactions.schemes.scheduler import Name
     from coterie.transactions.site.messages import Message
-    from coterie.transactions.trials.trial import Program
 
 FICKLE = "fickle "
 

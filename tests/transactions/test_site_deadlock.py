@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cluster.store.node import SEARCH_SECONDS
-from coterie.simulate import Constant, Network
+from coterie.lab.simulate import Constant, Network
+from coterie.lab.trials.clients import BusySite
+from coterie.lab.trials.sites import build_sites, run_sites
+from coterie.lab.trials.trial import program
 from coterie.transactions.catalogue import scheme
 from coterie.transactions.schemes.scheduler import Accepted, Refused
 from coterie.transactions.site.deadlock_search import RINGS_MIN, DeadlockSearch
 from coterie.transactions.site.messages import Collect, Collected, Sacrifice, Waiter
 from coterie.transactions.site.site import BLOCKED, Site
-from coterie.transactions.trials.clients import BusySite
-from coterie.transactions.trials.sites import build_sites, run_sites
-from coterie.transactions.trials.trial import program
 from tests.harness import broken_class
 from tests.transactions.broken_sites import broken_sites
 from tests.transactions.site_world import World, key_at, world
 
 if TYPE_CHECKING:
-    from coterie.transactions.trials.sites import Outcome
-    from coterie.transactions.trials.trial import Program
+    from coterie.lab.trials.sites import Outcome
+    from coterie.lab.trials.trial import Program
 
 ACCOUNTS = [f"k{number}" for number in range(6)]
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)

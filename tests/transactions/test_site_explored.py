@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.explore import Settles, Sometimes, Together, check
+from coterie.lab.explore import Settles, Sometimes, Together, check
+from coterie.lab.trials.sites import build_sites
+from coterie.lab.trials.trial import program
 from coterie.transactions.catalogue import scheme
-from coterie.transactions.trials.sites import build_sites
-from coterie.transactions.trials.trial import program
 from tests.transactions.site_world import key_at
 
 if TYPE_CHECKING:

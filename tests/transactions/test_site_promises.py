@@ -8,18 +8,18 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError, Undeclared
+from coterie.lab.trials.sites import simulate_store
+from coterie.lab.trials.trial import program
 from coterie.transactions.schemes.scheduler import Accepted, Committed, Declaration, Found, Refused
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.messages import Promise, Want
 from coterie.transactions.site.site import SILENCE
-from coterie.transactions.trials.sites import simulate_store
-from coterie.transactions.trials.trial import program
 from tests.transactions.site_world import World, key_at, world
 
 if TYPE_CHECKING:
     from random import Random
 
-    from coterie.transactions.trials.trial import Program
+    from coterie.lab.trials.trial import Program
 
 A, B, C = key_at(1, 3), key_at(2, 3), key_at(3, 3)
 

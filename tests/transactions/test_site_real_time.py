@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from coterie.errors import UsageError
+from coterie.lab.isolation import judge_levels
+from coterie.lab.serializability import check
 from coterie.transactions.history import Event, History
-from coterie.transactions.isolation import judge_levels
 from coterie.transactions.schemes.scheduler import Committed
-from coterie.transactions.serializability import check
 from tests.transactions.site_storms import named_storm
 from tests.transactions.site_world import key_at, world
 from tests.transactions.test_two_phase_commit import SCHEMES

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.lab.trials.clients import BusySite
 from coterie.transactions.schemes.scheduler import Committed, Declaration, Found, Refused
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.site.messages import Want
 from coterie.transactions.site.promises import OUTDATED, Promises
 from coterie.transactions.site.site import SILENCE
-from coterie.transactions.trials.clients import BusySite
 from tests.harness import broken_class
 from tests.transactions.broken_sites import with_part
 from tests.transactions.site_storms import judge, named_storm

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.clocks import Stamp
+from coterie.lab.simulate import Crash, Fault, Restart, Simulation
 from coterie.process import Outbox, Payload, Process, encode
-from coterie.simulate import Crash, Fault, Restart, Simulation
 from coterie.transactions.schemes.scheduler import Item
 from coterie.transactions.site import journal
 from coterie.transactions.site.records import AnyRecord, Reserved, Wrote, recall

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.transactions.serializability import check
+from coterie.lab.serializability import check
 from tests.transactions import (
     test_multiversion_runs,
     test_thomas_write_rule,

@@ -14,10 +14,10 @@ import pytest
 from coterie import system
 from coterie.clocks import Stamp
 from coterie.errors import ConfigError, MisuseError, OutcomeUnknown, Unavailable
+from coterie.lab.serializability import check
 from coterie.transactions import Store, Transaction
 from coterie.transactions.catalogue import schemes
 from coterie.transactions.schemes.scheduler import Item
-from coterie.transactions.serializability import check
 from coterie.transactions.store.log import STAMPS_AT_ONCE, Log
 from coterie.transactions.store.transaction import attempt_of
 from tests.transactions.disk import store_on_disk

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.errors import ConfigError, Conflict, MisuseError, UsageError
+from coterie.lab.serializability import check
 from coterie.transactions import Span, Store, Transaction
 from coterie.transactions.history import parse_history
-from coterie.transactions.serializability import check
 from coterie.transactions.store import values
 from tests.transactions.jumbled import FORMS, assert_idle, jumbled
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from coterie.errors import MisuseError
+from coterie.lab.serializability import check
 from coterie.transactions import Store, Transaction
-from coterie.transactions.serializability import check
 from coterie.transactions.store.local import LocalExecutor
 from tests.transactions.jumbled import StuckError, assert_idle
 from tests.transactions.mutants import Mutant, break_rule

@@ -14,10 +14,10 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import Conflict
+from coterie.lab.serializability import check
 from coterie.transactions import Store, Transaction
 from coterie.transactions.history import Outcome, parse_history
 from coterie.transactions.schemes.scheduler import Attempt, Found
-from coterie.transactions.serializability import check
 from coterie.transactions.store.local import LocalExecutor
 from tests.transactions.anarchy import Anarchy
 from tests.transactions.jumbled import FORMS, assert_idle, jumbled, scheduler_of

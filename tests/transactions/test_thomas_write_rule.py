@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.lab.serializability import check
 from coterie.transactions.schemes.thomas_write_rule import ThomasWriteRule
 from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
-from coterie.transactions.serializability import check
 from tests.transactions.desk import page
 from tests.transactions.histories import textbook
 from tests.transactions.mutants import Mutant
@@ -19,7 +19,7 @@ from tests.transactions.storms import KEYS, storm
 if TYPE_CHECKING:
     import random
 
-    from coterie.transactions.trials.trial import Trial
+    from coterie.lab.trials.trial import Trial
 
 READ = "a later transaction has read it"
 WRITTEN = "a later transaction has written it"

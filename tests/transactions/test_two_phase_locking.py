@@ -6,6 +6,8 @@ import pytest
 
 from coterie.clocks import Stamp
 from coterie.errors import MisuseError
+from coterie.lab.serializability import check
+from coterie.lab.trials.trial import Trial
 from coterie.transactions.schemes.scheduler import (
     Accepted,
     Answer,
@@ -20,8 +22,6 @@ from coterie.transactions.schemes.scheduler import (
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.schemes.two_phase_locking import SCHEME, Detection
 from coterie.transactions.schemes.two_phase_locking.rules import DELETIONS_MAX
-from coterie.transactions.serializability import check
-from coterie.transactions.trials.trial import Trial
 from tests.transactions.desk import Desk
 from tests.transactions.leftovers import leftovers
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from coterie.lab.trials.trial import Trial, explore
 from coterie.transactions.schemes.two_phase_locking import SCHEME, Claim, TwoPhaseLocking
-from coterie.transactions.trials.trial import Trial, explore
 from tests.transactions.leftovers import leftovers
 
 if TYPE_CHECKING:

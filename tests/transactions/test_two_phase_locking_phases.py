@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from coterie.errors import MisuseError
+from coterie.lab.serializability import check
 from coterie.transactions.history import Event, History
 from coterie.transactions.schemes.two_phase_locking import EXCLUSIVE, LockTable
-from coterie.transactions.serializability import check
 from tests.transactions.mutants import Mutant, break_rule
 
 if TYPE_CHECKING:

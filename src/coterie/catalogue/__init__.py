@@ -27,10 +27,10 @@ if TYPE_CHECKING:  # what is here is never decoded, so that msgspec reads no ann
 
 DIGITS_MAX = 100  # of a number in a parameter; Python refuses to read one of some thousands
 PACKAGES = (
-    "coterie.mutex.permission",
-    "coterie.mutex.quorum",
-    "coterie.mutex.token",
-    "coterie.election",
+    "coterie.algorithms.mutex.permission",
+    "coterie.algorithms.mutex.quorum",
+    "coterie.algorithms.mutex.token",
+    "coterie.algorithms.election",
 )
 REFERENCE = re.compile(
     r"(?P<file>.+\.py)(:(?P<of_file>\w+))?|(?P<module>[\w.]+):(?P<name>[^\W\d]\w*)"

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from coterie.cli.common.options import naming
-from coterie.cli.common.output import print_json, print_table
-from coterie.deadlock.explanation import Explanation, describe, explain
-from coterie.deadlock.graph_file import parse_graph, write_graph
+from coterie.algorithms.deadlock.explanation import Explanation, describe, explain
+from coterie.algorithms.deadlock.graph_file import parse_graph, write_graph
+from coterie.cli.common.output import naming, print_json, print_table
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.deadlock.wait_for import Graph
+    from coterie.algorithms.deadlock.wait_for import Graph
 
 
 @click.command("deadlock")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from coterie import system
-from coterie.aio import new_event_loop
 from coterie.cli.common.duration import duration
 from coterie.cli.common.stdin import on_end_of_input
 from coterie.cluster.change.spare import Place, spare_config
@@ -26,6 +25,7 @@ from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.node import Node
 from coterie.errors import ConfigError, Unavailable, UsageError
+from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -186,13 +186,13 @@ class _Pages(NamedTuple):
         if self.port is None:
             yield
             return
-        from coterie import web  # noqa: PLC0415 - an extra
+        from coterie import dashboard  # noqa: PLC0415 - an extra
 
-        web.require()
-        from coterie.web.app import make_app  # noqa: PLC0415 - as above
-        from coterie.web.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
-        from coterie.web.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
-        from coterie.web.server import WebServer  # noqa: PLC0415 - as above
+        dashboard.require()
+        from coterie.dashboard.app import make_app  # noqa: PLC0415 - as above
+        from coterie.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
+        from coterie.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
+        from coterie.dashboard.server import WebServer  # noqa: PLC0415 - as above
 
         monitor = Monitor(self.url)
         server = WebServer(make_app(dashboard_routes(monitor)), self.port)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.settings import Policy, Settings
 from coterie.catalogue import algorithm
 from coterie.cluster.membership import (
     Address,
@@ -37,7 +38,6 @@ from coterie.cluster.wire.security import Security, read_secret
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, UsageError
 from coterie.locks.names import check_plain_name
-from coterie.mutex.quorum.leased.settings import Policy, Settings
 from coterie.process import Election, Mutex
 
 if TYPE_CHECKING:

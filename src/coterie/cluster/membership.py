@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Part, founding
+from coterie.algorithms.mutex.quorum.leased.configuration import Member as Voting
+from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.cluster.runtime import clock
 from coterie.cluster.wire.frames import OLDEST_PROTOCOL, PROTOCOL
 from coterie.cluster.wire.handshake import Credentials
 from coterie.coteries import parse_coterie
 from coterie.errors import ConfigError, ProtocolError, UsageError
-from coterie.mutex.quorum.leased.configuration import Configuration, Part, founding
-from coterie.mutex.quorum.leased.configuration import Member as Voting
-from coterie.mutex.quorum.leased.settings import Settings
 
 if TYPE_CHECKING:
-    from coterie.mutex.quorum.leased.frames import Attempt
+    from coterie.algorithms.mutex.quorum.leased.frames import Attempt
 
 PORT = 7420
 RESERVE_MAX = 1 << 40  # tokens that one write may be good for

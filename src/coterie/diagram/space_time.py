@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coterie.diagram import marks
-from coterie.diagram.charts.ticks import linear_ticks, tick_text
 from coterie.diagram.labels import Arrow, Labels
 from coterie.diagram.legend import Entry, draw_legend
 from coterie.diagram.lifelines import Condition, History, history
 from coterie.diagram.svg import ALARM, BOLD, CHARACTER, GRID, PALETTE, SOFT, Sheet, text_width
+from coterie.diagram.ticks import linear_ticks, tick_text
 from coterie.trace import Called, Crashed, Delivered, Noticed, Rang, Started, Trace
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from coterie.diagram.svg import (
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from coterie.deadlock.condition import Condition
-    from coterie.deadlock.wait_for import Graph
+    from coterie.algorithms.deadlock.condition import Condition
+    from coterie.algorithms.deadlock.wait_for import Graph
 
 SIZE = 12.5  # of the font
 HEIGHT = 26.0  # of a node

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Callable, Coroutine
 
-    from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.deadlock.service.waits import Waits
     from coterie.errors import CoterieError
+    from coterie.locks.deadlocks.lock_waits import Wanted
+    from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.lock import Owner
 
 

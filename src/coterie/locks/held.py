@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coterie.aio import to_the_end
 from coterie.errors import LockLost, NotHeld
 from coterie.locks.loss import NOT_IN_FORCE, loss
+from coterie.system.aio import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

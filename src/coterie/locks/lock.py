@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from coterie import system
-from coterie.aio import first_done, to_the_end
 from coterie.errors import (
     AcquireTimeout,
     DeadlockDetected,
@@ -31,6 +30,7 @@ from coterie.locks.engine import Prompt
 from coterie.locks.held import Held, Holding
 from coterie.locks.names import check_name
 from coterie.locks.observers import Observers
+from coterie.system.aio import first_done, to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -7,10 +7,10 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.aio import to_the_end
 from coterie.errors import LockLost, NotHeld, UsageError
 from coterie.locks.held import HeldAll, Holding, give_back_all, wake
 from coterie.locks.lock import AT_ONCE, Acquirable
+from coterie.system.aio import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,8 +9,8 @@ import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from coterie import system
-from coterie.aio import new_event_loop
 from coterie.errors import MisuseError
+from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

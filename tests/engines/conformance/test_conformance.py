@@ -20,8 +20,8 @@ import pytest
 import coterie
 import coterie.sync
 from coterie.cluster.ports import free_ports
+from coterie.dashboard.source import find_source
 from coterie.engines.queue.desk import TIMES_MAX
-from coterie.web.dashboard.source import find_source
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import (

@@ -20,8 +20,8 @@ from coterie.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
     from coterie.cluster.change.survey import Standing
-    from coterie.mutex.quorum.leased.changer import Goal
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 

@@ -24,9 +24,9 @@ from coterie.locks.url import choose_url, scheme_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.client.access import Visit
-    from coterie.mutex.quorum.leased.changer import Goal
-    from coterie.mutex.quorum.leased.configuration import Configuration
 
 POLL_SECONDS = 0.2
 QUIET_SECONDS = 3.0  # before a missing quorum is mentioned

@@ -17,7 +17,7 @@ from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import CoterieError
 
 if TYPE_CHECKING:
-    from coterie.mutex.quorum.leased.configuration import Configuration
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
 
 SETTLED, UNSETTLED, NO_QUORUM = 0, 1, 69
 ABSTAINS = "abstains"

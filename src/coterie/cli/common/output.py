@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -10,7 +11,7 @@ import msgspec
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -89,3 +90,12 @@ def sentence(text: str) -> str:
 def number(value: float) -> str:
     """Return it with at most two decimals, and none if it is whole."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+@contextlib.contextmanager
+def naming(what: str, command: str) -> Iterator[None]:
+    """Say of which file or option a complaint is, and where the right form is described."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{what}: {error}; see coterie {command} --help") from None

@@ -10,7 +10,7 @@ import msgspec
 
 from coterie.cli.common.output import print_json, print_table
 from coterie.errors import CoterieError, UsageError
-from coterie.lab.exercises.challenge import (
+from coterie.lab.play.exercises.challenge import (
     BUDGET_MILLISECONDS,
     ChallengeQuestion,
     Score,
@@ -18,10 +18,10 @@ from coterie.lab.exercises.challenge import (
     read_answer,
     score,
 )
-from coterie.lab.laboratory import Laboratory
-from coterie.lab.runs.address import Refusal
-from coterie.lab.runs.fork import address_of
-from coterie.lab.runs.scenario import read_scenario
+from coterie.lab.play.laboratory import Laboratory
+from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.fork import address_of
+from coterie.lab.play.runs.scenario import read_scenario
 from coterie.trace import parse_trace
 
 if TYPE_CHECKING:

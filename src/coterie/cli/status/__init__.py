@@ -14,9 +14,9 @@ from coterie.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.cluster.admin.status import ClusterState
     from coterie.cluster.classic.status import ClassicState
-    from coterie.deadlock.wait_for import Graph
     from coterie.engines.file.status import DirectoryState
     from coterie.engines.queue.status import ServerState
     from coterie.locks.engine import LockState, Party
@@ -117,14 +117,14 @@ def command(
 
 
 def _show_pages(url: str | None, port: int | None, *, browser: bool) -> int:
-    from coterie import web  # noqa: PLC0415 - an extra
+    from coterie import dashboard  # noqa: PLC0415 - an extra
 
-    web.require()
+    dashboard.require()
+    from coterie.dashboard.app import make_app  # noqa: PLC0415 - as above
+    from coterie.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
+    from coterie.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
+    from coterie.dashboard.server import show  # noqa: PLC0415 - as above
     from coterie.locks.url import choose_url  # noqa: PLC0415 - as above
-    from coterie.web.app import make_app  # noqa: PLC0415 - as above
-    from coterie.web.dashboard.monitor import Monitor  # noqa: PLC0415 - as above
-    from coterie.web.dashboard.routes import dashboard_routes  # noqa: PLC0415 - as above
-    from coterie.web.server import show  # noqa: PLC0415 - as above
 
     pages = make_app(dashboard_routes(Monitor(choose_url(url))))
     show(pages, port, WEB_PORT, "/cluster", browser=browser)

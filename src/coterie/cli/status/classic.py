@@ -12,9 +12,9 @@ from coterie.cluster.classic.status import ClassicNodeState, ClassicState, inspe
 from coterie.errors import UsageError
 
 if TYPE_CHECKING:
+    from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.cluster.membership import Membership
     from coterie.cluster.wire.security import Security
-    from coterie.deadlock.wait_for import Graph
 
 HEALTH = {0: "healthy", 1: "degraded", 69: "no node answers"}
 

@@ -22,7 +22,7 @@ from coterie.cluster.voter.abstention import SPARE
 from coterie.cluster.voter.report import LOCKS_MAX
 
 if TYPE_CHECKING:
-    from coterie.deadlock.wait_for import Graph
+    from coterie.algorithms.deadlock.wait_for import Graph
 
 
 def find_classic(url: str) -> ClassicSource | None:

@@ -10,7 +10,7 @@ from coterie.engines.file.engine import make_engine
 from coterie.engines.file.status import DirectoryState, inspect, inspect_waits
 
 if TYPE_CHECKING:
-    from coterie.deadlock.wait_for import Graph
+    from coterie.algorithms.deadlock.wait_for import Graph
 
 
 class DirectorySource:

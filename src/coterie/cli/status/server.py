@@ -13,7 +13,7 @@ from coterie.engines.queue.status import ServerState, inspect, inspect_waits
 from coterie.locks import connect
 
 if TYPE_CHECKING:
-    from coterie.deadlock.wait_for import Graph
+    from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.engines.queue.server import ServerNode
 
 HEALTH = {0: "healthy", 1: "degraded"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.membership import Membership, check_learnt
 from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.connection import FAULTS
@@ -17,7 +18,6 @@ from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.trouble import explain_at
 from coterie.errors import ProtocolError, Unavailable
-from coterie.mutex.quorum.leased.frames import Condition, Query
 
 if TYPE_CHECKING:
     import ssl

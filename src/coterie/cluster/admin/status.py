@@ -13,10 +13,10 @@ from coterie.cluster.admin.connection import Consultation, consult
 from coterie.cluster.voter.abstention import no_votes
 from coterie.cluster.voter.frames import Abstention, Figures, FindOwners, GetStatus, NodeStatus
 from coterie.cluster.wire.trouble import explain
-from coterie.deadlock.service.lock_collection import Collection
-from coterie.deadlock.service.lock_graph import lasting_graph
-from coterie.deadlock.service.lock_waits import Wanted
 from coterie.errors import ProtocolError
+from coterie.locks.deadlocks.lock_collection import Collection
+from coterie.locks.deadlocks.lock_graph import lasting_graph
+from coterie.locks.deadlocks.lock_waits import Wanted
 from coterie.locks.engine import LockState
 from coterie.locks.leases.frames import OwnerReport, Owners
 from coterie.locks.leases.survey import Survey
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Iterator
 
+    from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership import Member, Membership
     from coterie.cluster.wire.handshake import Credentials
-    from coterie.deadlock.wait_for import Graph
 
 OPEN_SECONDS_MIN = 3.0  # to wait for a node: a call, a handshake and an answer
 ANSWERS_SECONDS_MIN = 1.0  # to wait for what programs say

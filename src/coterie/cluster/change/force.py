@@ -10,19 +10,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change import plan
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.runtime import clock
 from coterie.cluster.voter.frames import GetTokenBound, Impose, TokenBound
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ChangeConflict, NotFormed, Unavailable, UsageError
-from coterie.mutex.quorum.leased.frames import Condition, Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.change.survey import Standing, VoterState
-    from coterie.mutex.quorum.leased.configuration import Configuration
 
 DAY_SECONDS = 86_400.0
 

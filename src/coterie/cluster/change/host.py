@@ -7,6 +7,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.changer import (
+    Changer,
+    Conflicted,
+    Phase,
+    Settled,
+    Stepped,
+)
+from coterie.algorithms.mutex.quorum.leased.frames import (
+    Accepted,
+    Closed,
+    Condition,
+    Promise,
+    Refused,
+    Tell,
+)
+from coterie.algorithms.mutex.quorum.leased.succession import follows
 from coterie.cluster.membership import (
     check_attempt,
     check_bound,
@@ -19,25 +35,15 @@ from coterie.cluster.voter.frames import decode_from_voter
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.errors import ChangeConflict, ProtocolError
-from coterie.mutex.quorum.leased.changer import Changer, Conflicted, Phase, Settled, Stepped
-from coterie.mutex.quorum.leased.frames import (
-    Accepted,
-    Closed,
-    Condition,
-    Promise,
-    Refused,
-    Tell,
-)
-from coterie.mutex.quorum.leased.succession import follows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member
+    from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.cluster.membership import Membership
     from coterie.cluster.wire.security import Security
-    from coterie.mutex.quorum.leased.changer import Goal
-    from coterie.mutex.quorum.leased.configuration import Configuration, Member
-    from coterie.mutex.quorum.leased.frames import Frame
     from coterie.process import Event, Outbox, ProcessId
 
 _DOING = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.admin.connection import ask_condition, consult
 from coterie.cluster.change.survey import FAULTS
 from coterie.cluster.membership import parse_address
@@ -21,7 +22,6 @@ from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, Unavailable
 from coterie.locks.names import check_plain_name
-from coterie.mutex.quorum.leased.frames import Condition, Query
 
 if TYPE_CHECKING:
     from coterie.cluster.change.plan import Newcomer

@@ -17,8 +17,8 @@ from coterie.errors import NoQuorum
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
     from coterie.cluster.change.survey import Standing
-    from coterie.mutex.quorum.leased.changer import Goal
 
 
 class DiskReplacement(NamedTuple):

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from coterie.cluster.config import ASK_ALL_VOTERS_MAX
-from coterie.cluster.membership import check_times
-from coterie.cluster.wire.frames import OLDEST_PROTOCOL
-from coterie.coteries import parse_coterie
-from coterie.coteries.votes import Votes
-from coterie.errors import ChangeConflict, ConfigError, UsageError
-from coterie.mutex.quorum.leased.changer import Goal
-from coterie.mutex.quorum.leased.configuration import (
+from coterie.algorithms.mutex.quorum.leased.changer import Goal
+from coterie.algorithms.mutex.quorum.leased.configuration import (
     FORCED_LEAP,
     Configuration,
     Member,
     Part,
     Rule,
 )
-from coterie.mutex.quorum.leased.settings import Policy, Settings
+from coterie.algorithms.mutex.quorum.leased.settings import Policy, Settings
+from coterie.cluster.config import ASK_ALL_VOTERS_MAX
+from coterie.cluster.membership import check_times
+from coterie.cluster.wire.frames import OLDEST_PROTOCOL
+from coterie.coteries import parse_coterie
+from coterie.coteries.votes import Votes
+from coterie.errors import ChangeConflict, ConfigError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.saved import read_saved
 from coterie.cluster.config import Config, NodeOptions
 from coterie.cluster.membership import Membership
 from coterie.cluster.runtime.durable import replace
 from coterie.cluster.voter.storage import Storage
 from coterie.errors import ConfigError, NotFormed, Unavailable, UsageError
 from coterie.locks.names import check_plain_name
-from coterie.mutex.quorum.leased.saved import read_saved
 
 if TYPE_CHECKING:
     from pathlib import Path

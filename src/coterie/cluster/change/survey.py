@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.admin.connection import ask_condition, ask_membership, consult
 from coterie.cluster.change.formation import explain_protocol
 from coterie.cluster.membership import Member, Membership, check_decided, parse_address
@@ -15,16 +16,15 @@ from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
-from coterie.mutex.quorum.leased.frames import Condition, Query
 
 if TYPE_CHECKING:
     import ssl
     from contextlib import AbstractAsyncContextManager
 
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.cluster.admin.connection import Consultation
     from coterie.cluster.client.access import Visit
     from coterie.cluster.membership import Address
-    from coterie.mutex.quorum.leased.configuration import Configuration
 
 SPARE, REMOVED = "spare", "removed"  # nodes that do not vote
 FAULTS = (OSError, CoterieError, msgspec.MsgspecError)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from coterie import system
 from coterie.cluster.classic.node import Classic, Program
-from coterie.deadlock.service.waits import Waits
 from coterie.errors import UsageError
+from coterie.locks.deadlocks.waits import Waits
 from coterie.process import Elected
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from coterie import system
 from coterie.cluster.classic.node import CRASH, Classic, Program
 from coterie.cluster.runtime import clock
-from coterie.deadlock.service.lock_waits import Wanted
-from coterie.deadlock.service.waits import Waits
 from coterie.errors import MisuseError, Unavailable, UsageError
+from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.waits import Waits
 from coterie.locks.engine import LockState, Party
 from coterie.locks.watch import follow
 from coterie.process import Entered, MutexUser, Phase

@@ -6,17 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from coterie import system
-from coterie.aio import Tasks, to_the_end
+from coterie.algorithms.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
 from coterie.cluster.client.participant import Upcalls
 from coterie.cluster.client.queries import Queries
 from coterie.cluster.voter.metrics import participant_metrics
-from coterie.deadlock.service.waits import DeadlockSearch, Waits
 from coterie.errors import UsageError
+from coterie.locks.deadlocks.waits import DeadlockSearch, Waits
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
 from coterie.locks.leases.group import LeaseGroup
 from coterie.locks.watch import follow
-from coterie.mutex.quorum.leased.participant import Acquired, Lost, Unwanted
+from coterie.system.aio import Tasks, to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from coterie.cluster.client.access import Access
     from coterie.cluster.client.participant import ParticipantHost
     from coterie.cluster.membership import Membership
-    from coterie.deadlock.service.lock_waits import Hold, Wanted
     from coterie.errors import CoterieError
+    from coterie.locks.deadlocks.lock_waits import Hold, Wanted
     from coterie.locks.engine import Party
     from coterie.locks.leases.frames import AskOwner, OwnerReport
     from coterie.locks.leases.group import LeasedClaim

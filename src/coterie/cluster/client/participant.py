@@ -10,17 +10,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
-from coterie.aio import Tasks
-from coterie.cluster.membership import check_decided, objection_to_meaning
-from coterie.cluster.runtime import clock
-from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.abstention import no_votes
-from coterie.cluster.voter.frames import Abstention, GetAbstention
-from coterie.cluster.wire.connection import at_end_of_turn
-from coterie.cluster.wire.frames import PROTOCOL, Hello
-from coterie.errors import CoterieError, NoQuorum, ProtocolError
-from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
-from coterie.mutex.quorum.leased.frames import (
+from coterie.algorithms.mutex.quorum.leased.frames import (
     Ack,
     Answer,
     Behind,
@@ -30,21 +20,31 @@ from coterie.mutex.quorum.leased.frames import (
     Reply,
     Stale,
 )
-from coterie.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
+from coterie.algorithms.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
+from coterie.cluster.membership import check_decided, objection_to_meaning
+from coterie.cluster.runtime import clock
+from coterie.cluster.runtime.host import Host
+from coterie.cluster.voter.abstention import no_votes
+from coterie.cluster.voter.frames import Abstention, GetAbstention
+from coterie.cluster.wire.connection import at_end_of_turn
+from coterie.cluster.wire.frames import PROTOCOL, Hello
+from coterie.errors import CoterieError, NoQuorum, ProtocolError
+from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
+from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     import msgspec
 
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+    from coterie.algorithms.mutex.quorum.leased.frames import Frame
+    from coterie.algorithms.mutex.quorum.leased.participant import Participant
     from coterie.cluster.membership import Address, Membership
     from coterie.cluster.voter.frames import FromVoter
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.handshake import Identity
     from coterie.coteries import Coterie
-    from coterie.mutex.quorum.leased.configuration import Configuration
-    from coterie.mutex.quorum.leased.frames import Frame
-    from coterie.mutex.quorum.leased.participant import Participant
     from coterie.process import Event, Outbox, ProcessId
     from coterie.telemetry.text import Metric
 

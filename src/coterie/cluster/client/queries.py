@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.cluster.voter.frames import FindOwners
-from coterie.deadlock.service.lock_waits import Wanted, is_all, merged
+from coterie.locks.deadlocks.lock_waits import Wanted, is_all, merged
 from coterie.locks.leases.frames import LOCKS_ASKED_MAX
 from coterie.locks.leases.questions import Questions
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from coterie.cluster.client.participant import ParticipantHost
-    from coterie.deadlock.service.lock_waits import Hold
+    from coterie.locks.deadlocks.lock_waits import Hold
     from coterie.locks.leases.survey import Survey
     from coterie.process import ProcessId
 

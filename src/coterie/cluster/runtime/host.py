@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from coterie import system
-from coterie.alarm import Alarm
 from coterie.cluster.runtime.descriptors import EXHAUSTED
 from coterie.process import Outbox
+from coterie.system.alarm import Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence

@@ -7,10 +7,16 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+from coterie.algorithms.mutex.quorum.leased.frames import (
+    Ask,
+    Downward,
+    NewConfiguration,
+    Session,
+    Tell,
+)
 from coterie.cluster.wire.frames import GetMembership, MembershipReply, Service
 from coterie.locks.leases.frames import Asked, AskOwner, LockReport, OwnerReport, Owners
-from coterie.mutex.quorum.leased.configuration import Configuration
-from coterie.mutex.quorum.leased.frames import Ask, Downward, NewConfiguration, Session, Tell
 
 Text: TypeAlias = Annotated[str, Meta(max_length=10_000)]
 

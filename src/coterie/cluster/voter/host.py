@@ -11,6 +11,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import msgspec
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.frames import (
+    Accept,
+    Beat,
+    Bye,
+    Close,
+    Data,
+    Frame,
+    NewConfiguration,
+    Prepare,
+    Probe,
+    Query,
+    Term,
+    Upward,
+)
+from coterie.algorithms.mutex.quorum.leased.saved import read_saved
+from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
 from coterie.cluster.membership import check_attempt, check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
@@ -39,35 +55,19 @@ from coterie.cluster.wire.frames import (
 )
 from coterie.errors import ConfigError, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
-from coterie.mutex.quorum.leased.frames import (
-    Accept,
-    Beat,
-    Bye,
-    Close,
-    Data,
-    Frame,
-    NewConfiguration,
-    Prepare,
-    Probe,
-    Query,
-    Term,
-    Upward,
-)
-from coterie.mutex.quorum.leased.saved import read_saved
-from coterie.mutex.quorum.leased.voter import VOTER, Voter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+    from coterie.algorithms.mutex.quorum.leased.frames import Ask
+    from coterie.algorithms.mutex.quorum.leased.saved import Saved
     from coterie.cluster.membership import Membership
     from coterie.cluster.voter.frames import Reached, ToVoter
     from coterie.cluster.voter.storage import Memory, Storage
     from coterie.cluster.wire.frames import Hello
-    from coterie.deadlock.service.lock_waits import LockOwner, Wanted
+    from coterie.locks.deadlocks.lock_waits import LockOwner, Wanted
     from coterie.locks.leases.frames import LockReport
-    from coterie.mutex.quorum.leased.configuration import Configuration
-    from coterie.mutex.quorum.leased.frames import Ask
-    from coterie.mutex.quorum.leased.saved import Saved
     from coterie.process import Event, Outbox, ProcessId
 
 ASKED_MAX = 64  # waiting participants that a question about a lock is passed on to

@@ -13,11 +13,11 @@ from coterie.telemetry.text import Metric, Sample, counter, gauge, histogram, re
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
     from coterie.cluster.client.engine import ClusterGroup
     from coterie.cluster.membership import Address
     from coterie.cluster.voter.host import VoterHost
-    from coterie.deadlock.service.waits import Waits
-    from coterie.mutex.quorum.leased.ballot import Ballot
+    from coterie.locks.deadlocks.waits import Waits
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS_MAX = 5.0

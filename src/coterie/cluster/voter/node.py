@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
-from coterie.aio import Tasks
 from coterie.cluster.admin.connection import ask_condition
 from coterie.cluster.change.formation import form
 from coterie.cluster.membership import parse_address
@@ -22,6 +21,7 @@ from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.listener import Listener, stop_serving
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import CoterieError, Unavailable
+from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     import asyncio

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from coterie import system
 from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import Figures, SessionReport
-from coterie.deadlock.service.lock_waits import Wanted
+from coterie.locks.deadlocks.lock_waits import Wanted
 from coterie.locks.leases.frames import LockReport
 
 if TYPE_CHECKING:
+    from coterie.algorithms.mutex.quorum.leased.ballot import Ballot
     from coterie.cluster.voter.host import VoterHost
-    from coterie.mutex.quorum.leased.ballot import Ballot
 
 LOCKS_MAX = 10_000  # that one report lists
 

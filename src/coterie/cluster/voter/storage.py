@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coterie import system
+from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.runtime.descriptors import Reserve
 from coterie.cluster.runtime.durable import FolderLock, replace, sync_folder
 from coterie.errors import ConfigError, Unavailable
-from coterie.mutex.quorum.leased.voter import Voter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,6 @@ import grpc.aio
 import msgspec
 
 from coterie import system
-from coterie.aio import Tasks
 from coterie.engines.etcd import messages as api
 from coterie.engines.etcd.channel import Channel
 from coterie.engines.etcd.watches import Watches, after
@@ -27,6 +26,7 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
+from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import grpc.aio
 
-from coterie.aio import first_done
 from coterie.engines.etcd.messages import unwatch, watch, watched
 from coterie.errors import ConfigError, CoterieError
+from coterie.system.aio import first_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from coterie.deadlock.service.lock_waits import Wanted
 from coterie.engines.file.directory.words import ReplacedError
 from coterie.errors import CoterieError, MisuseError
+from coterie.locks.deadlocks.lock_waits import Wanted
 
 if TYPE_CHECKING:
     import asyncio

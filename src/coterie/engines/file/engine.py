@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from coterie.deadlock.service.waits import Waits, task_name
 from coterie.engines.file.claim import FileClaim
 from coterie.engines.file.directory import Directory, byte_lock, directory_at, folder_of
 from coterie.engines.file.directory.words import ReplacedError, Words
@@ -18,13 +17,14 @@ from coterie.engines.file.parties import line_of, party
 from coterie.engines.file.thread_wait import ThreadWait
 from coterie.engines.file.waiting_room import WaitingRoom
 from coterie.errors import MisuseError, Unavailable
+from coterie.locks.deadlocks.waits import Waits, task_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.deadlock.service.waits import DeadlockSearch
     from coterie.engines.file.waits import WaitBoard
+    from coterie.locks.deadlocks.lock_waits import Wanted
+    from coterie.locks.deadlocks.waits import DeadlockSearch
     from coterie.locks.engine import Party
     from coterie.locks.lock import Owner
 
@@ -350,8 +350,8 @@ class FileEngine:
         self._blocked.clear()
         if not blocked:
             return
-        from coterie.deadlock.service.waits import DeadlockSearch  # noqa: PLC0415 - seldom needed
         from coterie.engines.file.waits import WaitBoard  # noqa: PLC0415
+        from coterie.locks.deadlocks.waits import DeadlockSearch  # noqa: PLC0415 - seldom needed
 
         if self._board is None:
             self._board = WaitBoard(self._directory, self.waits, self._held)

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.deadlock.condition import any_of
-from coterie.deadlock.service.lock_collection import Collection
-from coterie.deadlock.service.lock_graph import lasting_graph
-from coterie.deadlock.service.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
+from coterie.algorithms.deadlock.condition import any_of
 from coterie.engines.file.directory import Directory
 from coterie.engines.file.parties import Standing, all_lines, party
 from coterie.errors import Unavailable
+from coterie.locks.deadlocks.lock_collection import Collection
+from coterie.locks.deadlocks.lock_graph import lasting_graph
+from coterie.locks.deadlocks.lock_waits import Hold, LockOwner, LockWait, OwnerId, Wanted
 from coterie.locks.engine import LockState
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coterie.deadlock.wait_for import Graph
+    from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.engines.file.directory.board import Entry
 
 # An owner that waits for any one of several locks and gets one leaves the other lines a moment later;

@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from coterie.deadlock.service.lock_waits import Hold, LockOwner, OwnerId, Wanted
 from coterie.engines.file.directory import WAITS
 from coterie.engines.file.directory.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.parties import line_of
+from coterie.locks.deadlocks.lock_waits import Hold, LockOwner, OwnerId, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from coterie.deadlock.service.waits import Waits
     from coterie.engines.file.directory import Directory
     from coterie.engines.file.directory.board import Entry
+    from coterie.locks.deadlocks.waits import Waits
     from coterie.locks.engine import Claim
     from coterie.locks.lock import Owner
 

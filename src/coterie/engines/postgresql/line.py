@@ -13,7 +13,7 @@ from coterie import system
 from coterie.engines.postgresql import statements
 from coterie.engines.queue.server import ServerNode
 from coterie.errors import ConfigError, Unavailable
-from coterie.postgresql import FAILURES, POOLER_ERRORS, Servers, close, meaning
+from coterie.system.postgresql import FAILURES, POOLER_ERRORS, Servers, close, meaning
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,7 @@ from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, SessionLost
 from coterie.engines.queue.url import parse_server_url
 from coterie.errors import ConfigError, CoterieError
-from coterie.postgresql import FAILURES
+from coterie.system.postgresql import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Sequence

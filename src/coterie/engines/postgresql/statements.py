@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 
-from coterie.postgresql import RUN
+from coterie.system.postgresql import RUN
 
 NUMBER = "nextval('coterie.number')"
 

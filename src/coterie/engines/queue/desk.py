@@ -28,11 +28,11 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from coterie import system
-from coterie.aio import Tasks
-from coterie.alarm import Alarm
 from coterie.engines.queue.mail import Knock, encode
 from coterie.engines.queue.server import Author, Place, SessionLost
 from coterie.errors import CoterieError, Unavailable
+from coterie.system.aio import Tasks
+from coterie.system.alarm import Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from coterie import system
-from coterie.aio import Tasks, to_the_end
-from coterie.deadlock.service.lock_collection import Collection
-from coterie.deadlock.service.lock_waits import Wanted
-from coterie.deadlock.service.waits import DeadlockSearch, Waits
 from coterie.engines.queue.desk import Desk
 from coterie.engines.queue.mail import Inquiry, Knock, decode, encode
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import CoterieError, Unavailable, UsageError
+from coterie.locks.deadlocks.lock_collection import Collection
+from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.waits import DeadlockSearch, Waits
 from coterie.locks.engine import LockState, Party
 from coterie.locks.leases import blockers
 from coterie.locks.leases.attempt import try_once
@@ -26,6 +25,7 @@ from coterie.locks.leases.frames import AskOwner, LockReport, OwnerReport, Owner
 from coterie.locks.leases.group import LeaseGroup
 from coterie.locks.leases.questions import Questions
 from coterie.locks.watch import follow
+from coterie.system.aio import Tasks, to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from coterie.deadlock.service.lock_waits import Hold
     from coterie.engines.queue.server import Entry, Server, Session
+    from coterie.locks.deadlocks.lock_waits import Hold
     from coterie.locks.leases.group import LeasedClaim
     from coterie.locks.leases.survey import Survey
     from coterie.locks.lock import Owner

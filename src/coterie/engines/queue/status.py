@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.deadlock.service.lock_graph import lasting_graph
 from coterie.engines.queue.server import ServerNode
 from coterie.errors import Unavailable
+from coterie.locks.deadlocks.lock_graph import lasting_graph
 from coterie.locks.engine import LockState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from coterie.deadlock.wait_for import Graph
+    from coterie.algorithms.deadlock.wait_for import Graph
     from coterie.engines.queue.engine import QueueEngine
 
 # Exit statuses of `coterie status`; where no server answers, an error is raised.

@@ -15,12 +15,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from coterie import system
-from coterie.aio import Tasks
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Author, Entry, ServerNode, SessionLost
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.redis import scripts
 from coterie.errors import ConfigError, CoterieError, Unavailable, UsageError
+from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kazoo.exceptions import NoNodeError
 
 from coterie import system
-from coterie.aio import Tasks
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.server import Entry, SessionLost, inside
 from coterie.engines.queue.url import TLS_PARAMETERS, parse_server_url
 from coterie.engines.zookeeper import names
 from coterie.engines.zookeeper.connection import Connection, ask_node
 from coterie.errors import CoterieError, Unavailable
+from coterie.system.aio import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

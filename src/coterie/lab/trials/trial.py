@@ -1,301 +1,259 @@
-"""A run in virtual time for a page: an algorithm, its users, its network and its faults, by one seed."""
+"""A scheduler on trial: scripted transactions run against it one request at a time.
+
+The caller makes the moves and so decides the interleaving: by hand in a test, at random, or all of
+them in `explore`. Everything that happens is recorded as a history, in which the checkers have the last
+word. A trial is a value, so it can be copied and continued in two ways.
+
+Transactions are written as in the literature: `r(x)` reads, `u(x)` reads on the way to writing,
+`w(x)` writes, `d(x)` deletes, `s(a,m)` scans from a up to m, and `a` aborts instead of committing.
+"""
 
 from __future__ import annotations
 
-import math
-import shlex
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
 
-from coterie.catalogue import Costs, algorithm
-from coterie.coteries.coterie import shorter_lists
-from coterie.errors import CoterieError, UsageError
-from coterie.lab.exercises.quorums import LISTED_IDS_MAX
-from coterie.lab.recent import Recent
-from coterie.lab.runs.address import TEXT_MAX, Address, Refusal, write_address
-from coterie.lab.runs.fork import address_of
-from coterie.lab.runs.run import SIZE_MAX
-from coterie.lab.trials.columns import Columns, columns_of
-from coterie.lab.trials.outcome import explain_outcome
-from coterie.process import Channel
-from coterie.scenario.play import read_first_line
-from coterie.simulate import (
-    Network,
-    Simulation,
-    Workload,
-    make_workload,
-    parse_fault,
-    parse_latency,
+from coterie.clocks import Stamp
+from coterie.errors import UsageError
+from coterie.transactions.history import Event, History
+from coterie.transactions.schemes.scheduler import (
+    BEGINNING,
+    Accepted,
+    Answer,
+    Attempt,
+    Committed,
+    Declaration,
+    Found,
+    Listed,
+    Prepared,
+    Refused,
 )
+from coterie.transactions.schemes.span import Span
 
 if TYPE_CHECKING:
-    from coterie.catalogue import Algorithm, Setup
-    from coterie.simulate import Result, Summary
-    from coterie.trace import Header, Trace
+    from collections.abc import Iterator, Sequence
 
-PROCESSES_MAX = 64
-EVENTS_MAX = 20_000
-TIME_MAX = 1e6
-ENTRIES_MAX = 1_000
-FAULTS_MAX = 50
-KEPT_EVENTS = 200_000  # of runs that may be forked soon
-COSTS = {
-    "idle": "messages per entry, one at a time",
-    "again": "messages per entry, the same process again",
-    "saturated": "messages per entry, all always want in",
-    "client_delay": "request to entry, the section free",
-    "synchronisation_delay": "exit to the next entry",
-    "best": "messages, one process notices, at least",
-    "worst": "messages, one process notices, at most",
-    "together": "messages, all notice at once",
-}
+Program: TypeAlias = tuple["Request", ...]
+
+_REQUEST = re.compile(r"([ruwd])\((\w+)\)|(s)\((\w*),(\w*)\)|(a)")
 
 
-class TrialQuestion(msgspec.Struct, frozen=True):
-    """Everything that decides a run: with the same question it is the same, event by event."""
+class Request(msgspec.Struct, frozen=True, array_like=True):
+    """One request of a script."""
 
-    first: str  # as in a scenario: `maekawa 5 variant=basic`
-    workload: str = "closed"
-    entries: int = 3  # of each process
-    rate: float = 0.2  # of requests, where they arrive at random moments
-    hold: str = "1"  # how long a user stays inside, written like a latency
-    latency: str = "uniform:0.5,1.5"
-    loss: float = 0.0
-    duplication: float = 0.0
-    faults: list[str] = []
-    seed: int = 0
+    op: str  # one of r, u, w, d, s, a
+    key: str = ""  # of a scan: where it begins
+    end: str = ""  # of a scan: where it ends; empty is no end
+
+    @property
+    def span(self) -> Span:
+        """What a scan covers."""
+        return Span(self.key, self.end or None)
 
 
-class ForkQuestion(msgspec.Struct, frozen=True):
-    """A run, and how many of its records to play."""
-
-    trial: TrialQuestion
-    until: int
-
-
-class Forked(msgspec.Struct, frozen=True):
-    """The address at which a run is played by hand."""
-
-    address: str
-    moves: int
+def program(text: str) -> Program:
+    """Read a transaction as the literature writes it."""
+    requests = []
+    for part in text.split():
+        match = _REQUEST.fullmatch(part)
+        if match is None:
+            raise UsageError(f"{part!r} is not one of r(x), u(x), w(x), d(x), s(a,m), a")
+        op, key, scan, low, high, stop = match.groups()
+        requests.append(Request(op or scan or stop, key or low or "", high or ""))
+    return tuple(requests)
 
 
-class Delay(msgspec.Struct, frozen=True):
-    """A time that was measured several times."""
-
-    count: int
-    min: float
-    mean: float
-    max: float
+def declaration(script: Program) -> Declaration:
+    """Declare exactly what a script does."""
+    reads = [r.span if r.op == "s" else Span.of(r.key) for r in script if r.op in "rus"]
+    writes = [Span.of(r.key) for r in script if r.op in "uwd"]
+    return Declaration(tuple(reads), tuple(writes))
 
 
-class Figures(msgspec.Struct, frozen=True):
-    """What a run cost, and how evenly it served; delays in units of virtual time."""
+class Doing(msgspec.Struct, frozen=True, array_like=True):
+    """Something that a transaction did, as the history will show it."""
 
-    entries: int
-    unserved: int
-    messages: int
-    messages_by_kind: dict[str, int]
-    messages_per_entry: float | None
-    client_delay: Delay | None
-    synchronisation_delay: Delay | None
-    waiting: Delay | None
-    jain: float | None
-    overtaken_max: int
-    busiest: int
-    busiest_messages: int
+    time: int
+    op: str
+    key: str | None = None
+    value: str | None = None
+    number: Stamp | None = None  # of the version that was read
 
 
-class Theory(msgspec.Struct, frozen=True):
-    """A cost as the literature gives it, at this size."""
+class Runner(msgspec.Struct, array_like=True):
+    """One transaction of a trial: how far it is, and what it did."""
 
-    name: str
-    text: str
-    formula: str
-    low: float
-    high: float | None  # None: no end
+    attempt: Attempt
+    script: Program
+    next: int = 0  # the request to make
+    waiting: bool = False  # for the answer to the one before
+    state: str = "new"  # then running, prepared, committed, aborted or refused
+    number: Stamp | None = None  # of its commit, proposed or taken
+    doings: list[Doing] = []
+    refusal: Refused | None = None
 
-
-class TrialAnswer(msgspec.Struct, frozen=True):
-    """A run, drawn and measured."""
-
-    first: str
-    algorithm: str
-    variant: str
-    size: int
-    stopped: str
-    succeeded: bool  # no property was violated, all users were served, and it came to its end
-    outcome: list[str]  # in sentences; of a run that failed, why
-    time: float
-    figures: Figures
-    theory: list[Theory]
-    columns: Columns
-    command: str  # that runs the same on a command line
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.state in ("committed", "aborted", "refused")
 
 
-class Trials:
-    """Runs simulations, and remembers those that may be forked soon; several threads may ask."""
+class Trial(msgspec.Struct, array_like=True):
+    """A scheduler, the transactions that run against it, and what has happened so far."""
 
-    def __init__(self) -> None:
-        """Start with nothing remembered."""
-        self._traces: Recent[Trace] = Recent(KEPT_EVENTS)
+    scheduler: Any  # a Scheduler of any scheme
+    universe: tuple[str, ...]  # all keys: a scan sees the absence of those that it does not list
+    runners: dict[str, Runner] = {}
+    clock: int = 0  # counts moves
 
-    @shorter_lists(LISTED_IDS_MAX)
-    def run(self, question: TrialQuestion) -> TrialAnswer | Refusal:
-        """Run once: to the end, to the first violation or to a limit."""
-        try:
-            entry, setup, header, channel = _read(question)
-            result = _simulate(question, entry, setup, header, channel)
-        except CoterieError as error:
-            return Refusal(str(error))
-        trace = result.trace
-        assert trace is not None, "a run with a header has a trace"
-        self._keep(question, trace)
-        return TrialAnswer(
-            first=question.first,
-            algorithm=entry.name,
-            variant=setup.variant,
-            size=setup.size,
-            stopped=result.stopped,
-            succeeded=result.stopped == "done" and not result.unserved,
-            outcome=explain_outcome(entry, setup, result),
-            time=result.time,
-            figures=_figures(result),
-            theory=theory_of(entry, setup),
-            columns=columns_of(trace, result.time),
-            command=_command(question, header, channel),
-        )
+    def add(
+        self, name: str, stamp: int, script: str, *, age: int | None = None, failures: int = 0
+    ) -> None:
+        """Bring in a transaction; it begins with its first move."""
+        requests = program(script)
+        first = stamp if age is None else age
+        declared = declaration(requests)
+        attempt = Attempt(name, Stamp(stamp, 1), Stamp(first, 1), failures, declared)
+        self.runners[name] = Runner(attempt, requests)
 
-    @shorter_lists(LISTED_IDS_MAX)
-    def fork(self, question: ForkQuestion) -> Forked | Refusal:
-        """Return the address of the run up to one of its records, to be played on by hand."""
-        trial = question.trial
-        trace = self._traces.get(msgspec.json.encode(trial))
-        if trace is None:
-            try:
-                trace = _simulate(trial, *_read(trial)).trace
-            except CoterieError as error:
-                return Refusal(str(error))
-            assert trace is not None, "a run with a header has a trace"
-            self._keep(trial, trace)
-        return fork_trace(trace, question.until)
+    def copy(self) -> Self:
+        """Make another trial that goes its own way from here."""
+        scheduler = self.scheduler
+        twin = msgspec.convert(msgspec.to_builtins(self), type=type(self))
+        twin.scheduler = msgspec.convert(msgspec.to_builtins(scheduler), type=type(scheduler))
+        return twin
 
-    def _keep(self, question: TrialQuestion, trace: Trace) -> None:
-        self._traces.put(msgspec.json.encode(question), trace, len(trace.records))
+    def movable(self) -> list[str]:
+        """Name the transactions that can make a move: not ended, and not waiting."""
+        return [n for n, runner in self.runners.items() if not runner.over and not runner.waiting]
+
+    def waiting(self) -> list[str]:
+        """Name the transactions whose request has no answer yet."""
+        return [n for n, runner in self.runners.items() if runner.waiting]
+
+    def move(self, name: str) -> list[Answer]:
+        """Let a transaction make its next request; return all answers that came of it."""
+        runner = self.runners[name]
+        assert not runner.over, f"{name} is {runner.state}"
+        assert not runner.waiting, f"{name} waits"
+        self.clock += 1
+        out: list[Answer] = []
+        if runner.state == "new":
+            self.begin(name)
+        runner.waiting = True
+        self._request(runner, out)
+        self._hear(out)
+        return out
+
+    def begin(self, name: str) -> None:
+        """Let a transaction begin before its first move, where the order of beginnings matters."""
+        runner, out = self.runners[name], list[Answer]()
+        runner.state = "running"
+        self.scheduler.begin(runner.attempt, out)
+        self._hear(out)
+
+    def abort(self, name: str) -> None:
+        """Let the user of a transaction abort it, wherever it stands."""
+        self.clock += 1
+        runner, out = self.runners[name], list[Answer]()
+        if runner.state != "new":
+            self.scheduler.abort(name, out)
+        self._end(runner, "aborted")
+        self._hear(out)
+
+    def history(self) -> History:
+        """Return what the transactions did, for the checkers."""
+        history = History()
+        numbers = {runner.number for runner in self.runners.values()}
+        for name, runner in self.runners.items():
+            own = runner.number or runner.attempt.stamp  # a write that was given up has no number,
+            if runner.number is None and own in numbers:  # and must not be taken for another's
+                own = Stamp(own.time, -own.process)
+            for doing in runner.doings:
+                version = own if doing.op == "write" else doing.number
+                event = Event(name, doing.op, doing.key, doing.value, version)
+                history.add(event, doing.time)
+        return history
+
+    def _request(self, runner: Runner, out: list[Answer]) -> None:
+        name, scheduler = runner.attempt.name, self.scheduler
+        if runner.state == "prepared":
+            scheduler.commit(name, runner.number, out)
+        elif runner.next == len(runner.script):
+            scheduler.prepare(name, out)
+        else:
+            request = runner.script[runner.next]
+            runner.next += 1
+            self._access(runner, request, out)
+
+    def _access(self, runner: Runner, request: Request, out: list[Answer]) -> None:
+        name, scheduler = runner.attempt.name, self.scheduler
+        match request.op:
+            case "r" | "u":
+                scheduler.read(name, request.key, out, update=request.op == "u")
+            case "w" | "d":
+                value = None if request.op == "d" else f"{name}/{runner.next}"
+                runner.doings.append(Doing(self.clock, "write", request.key, value))
+                scheduler.write(name, request.key, None if value is None else value.encode(), out)
+            case "s":
+                scheduler.scan(name, request.span, None, out)
+            case _:
+                scheduler.abort(name, out)
+                self._end(runner, "aborted")
+
+    def _hear(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            runner = self.runners[answer.transaction]
+            assert not runner.over, f"{answer} came after its end"
+            runner.waiting = False
+            match answer:
+                case Found():
+                    self._see(runner, answer)
+                case Listed(_, items, covered):
+                    self._look_through(runner, items, covered)
+                case Accepted():
+                    pass
+                case Prepared(_, number):
+                    runner.state, runner.number = "prepared", number
+                case Committed(_, number):
+                    runner.number = number
+                    self._end(runner, "committed")
+                case Refused():
+                    runner.refusal = answer
+                    self._end(runner, "refused")
+
+    def _see(self, runner: Runner, found: Found) -> None:
+        value = None if found.value is None else found.value.decode()
+        own = any(doing.op == "write" and doing.key == found.key for doing in runner.doings)
+        number = None if own else found.number or BEGINNING
+        runner.doings.append(Doing(self.clock, "read", found.key, value, number))
+
+    def _look_through(self, runner: Runner, items: Sequence[Found], covered: Span) -> None:
+        listed = {found.key for found in items}
+        for found in items:
+            self._see(runner, found)
+        for key in self.universe:
+            if key in covered and key not in listed:
+                runner.doings.append(Doing(self.clock, "read", key, None, BEGINNING))
+
+    def _end(self, runner: Runner, state: str) -> None:
+        runner.state, runner.waiting = state, False
+        op = "commit" if state == "committed" else "abort"
+        if runner.doings:
+            runner.doings.append(Doing(self.clock, op))
 
 
-def fork_trace(trace: Trace, until: int) -> Forked | Refusal:
-    """Return the address that plays the first `until` records of a trace."""
-    if trace.header.size > SIZE_MAX:
-        return Refusal(f"at most {SIZE_MAX} processes can be played by hand")
-    found = address_of(trace, max(0, until))
-    if isinstance(found, Refusal):
-        return found
-    return Forked(write_address(Address(found.first, found.moves, found.cursor)), len(found.moves))
+def explore(trial: Trial) -> Iterator[Trial]:
+    """Make all moves in all orders; yield every trial in which no transaction can move.
 
-
-def theory_of(entry: Algorithm, setup: Setup) -> list[Theory]:
-    """Return what the literature says of the costs."""
-    costs = entry.costs
-    found = []
-    for name in costs.__struct_fields__:
-        cost = getattr(costs, name)(setup)
-        high = None if math.isinf(cost.high) else cost.high
-        found.append(Theory(name, COSTS[name], cost.formula, cost.low, high))
-    return found
-
-
-def _read(question: TrialQuestion) -> tuple[Algorithm, Setup, Header, Channel | None]:
-    if len(msgspec.json.encode(question)) > TEXT_MAX:
-        raise UsageError(f"a run is chosen in at most {TEXT_MAX:,} characters")
-    header, channel = read_first_line(question.first)
-    if not 1 <= header.size <= PROCESSES_MAX:
-        raise UsageError(f"1 to {PROCESSES_MAX} processes are simulated here, not {header.size}")
-    if not 1 <= question.entries <= ENTRIES_MAX:
-        raise UsageError(f"entries must be between 1 and {ENTRIES_MAX:,}, not {question.entries}")
-    if len(question.faults) > FAULTS_MAX:
-        raise UsageError(f"at most {FAULTS_MAX} faults, not {len(question.faults)}")
-    entry = algorithm(header.algorithm)
-    setup = entry.setup(header.size, header.variant or None, header.parameters)
-    header = msgspec.structs.replace(header, variant=setup.variant, seed=question.seed)
-    return entry, setup, header, channel
-
-
-def _simulate(
-    question: TrialQuestion,
-    entry: Algorithm,
-    setup: Setup,
-    header: Header,
-    channel: Channel | None,
-) -> Result:
-    fifo = None if channel is None else channel is Channel.FIFO
-    latency = parse_latency(question.latency)
-    return Simulation(
-        entry.build(setup),
-        workload=_workload(question, entry, setup),
-        network=Network(latency, fifo, question.loss, question.duplication),
-        faults=[parse_fault(text) for text in question.faults if text.strip()],
-        seed=question.seed,
-        header=header,
-        max_time=TIME_MAX,
-        max_events=EVENTS_MAX,
-    ).run()
-
-
-def _workload(question: TrialQuestion, entry: Algorithm, setup: Setup) -> Workload:
-    if not isinstance(entry.costs, Costs):
-        return Workload()  # an election begins when a process notices a crash
-    requesters = list(entry.requesters(setup))
-    hold = parse_latency(question.hold)
-    return make_workload(
-        question.workload, requesters, entries=question.entries, rate=question.rate, hold=hold
-    )
-
-
-def _figures(result: Result) -> Figures:
-    return Figures(
-        entries=result.entries,
-        unserved=result.unserved,
-        messages=result.messages,
-        messages_by_kind=result.messages_by_kind,
-        messages_per_entry=result.messages_per_entry,
-        client_delay=_delay(result.client_delay),
-        synchronisation_delay=_delay(result.synchronisation_delay),
-        waiting=_delay(result.waiting),
-        jain=result.fairness.jain,
-        overtaken_max=result.fairness.overtaken_max,
-        busiest=result.load.busiest,
-        busiest_messages=result.load.max,
-    )
-
-
-def _delay(summary: Summary | None) -> Delay | None:
-    if summary is None:
-        return None
-    return Delay(summary.count, summary.min, summary.mean, summary.max)
-
-
-def _command(question: TrialQuestion, header: Header, channel: Channel | None) -> str:
-    """Return the command line that runs the same."""
-    words = ["coterie", "simulate", header.algorithm, "-N", str(header.size)]
-    words += ["--variant", header.variant]
-    for name, value in header.parameters.items():
-        words += [f"--{name}", value]
-    if channel is not None:
-        words.append("--fifo" if channel is Channel.FIFO else "--unordered")
-    unused = {"rate"} if question.workload not in ("poisson", "hot-spot") else set()
-    if not isinstance(
-        algorithm(header.algorithm).costs, Costs
-    ):  # an election has no users that ask
-        unused = {"workload", "entries", "rate", "hold"}
-    usual = {"workload": "closed", "entries": 10, "rate": 0.1, "latency": "1"}
-    usual |= {"loss": 0.0, "duplication": 0.0, "seed": 0}
-    usual["hold"] = ""  # always written: what is usual depends on the variant
-    for name, default in usual.items():
-        chosen: Any = getattr(question, name)
-        if chosen != default and name not in unused:
-            words += [f"--{name}", str(chosen)]
-    for fault in question.faults:
-        words += ["--fault", fault]
-    return shlex.join(words)
+    If one waits in it, that wait never ends.
+    """
+    names = trial.movable()
+    if not names:
+        yield trial
+    for name in names:
+        twin = trial.copy() if name != names[-1] else trial
+        twin.move(name)
+        yield from explore(twin)

@@ -18,8 +18,8 @@ from coterie.locks.leases.frames import OwnerReport, Standing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from coterie.deadlock.service.lock_waits import Wanted
-    from coterie.deadlock.service.waits import DeadlockSearch, Waits
+    from coterie.locks.deadlocks.lock_waits import Wanted
+    from coterie.locks.deadlocks.waits import DeadlockSearch, Waits
     from coterie.locks.leases.frames import AskOwner
     from coterie.locks.leases.group import LeasedClaim, LeaseGroup
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from coterie.deadlock.service.lock_waits import LockOwner, Name, Time, Wanted
+from coterie.locks.deadlocks.lock_waits import LockOwner, Name, Time, Wanted
 
 LOCKS_ASKED_MAX = 1000  # in one question; more locks are asked about in several
 

@@ -26,8 +26,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from coterie import system
-from coterie.deadlock.service.lock_waits import Requester, Wanted
 from coterie.errors import MisuseError
+from coterie.locks.deadlocks.lock_waits import Requester, Wanted
 from coterie.locks.leases.blockers import blockers_of_share
 from coterie.locks.leases.supply import Supply
 from coterie.telemetry.histogram import Histogram

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from coterie.deadlock.service.lock_waits import Hold, Wanted
+from coterie.locks.deadlocks.lock_waits import Hold, Wanted
 from coterie.locks.engine import Party
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from coterie.deadlock.service.lock_waits import LockOwner
+    from coterie.locks.deadlocks.lock_waits import LockOwner
     from coterie.locks.leases.frames import LockReport, OwnerReport, Owners, Standing
     from coterie.process import ProcessId
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.deadlock.condition import all_of
-from coterie.deadlock.service.double_collect import Core, cores
-from coterie.deadlock.victim import seniority
-from coterie.deadlock.wait_for import Graph
+from coterie.algorithms.deadlock.condition import all_of
+from coterie.algorithms.deadlock.double_collect import Core, cores
+from coterie.algorithms.deadlock.victim import seniority
+from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.process import ProcessId
 from coterie.transactions.site.messages import Collect, Collected, Sacrifice, Waiter
 

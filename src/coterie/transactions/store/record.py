@@ -107,7 +107,7 @@ class Record:
         del self._written[name]
 
     def history(self) -> History:
-        """Return it so far, for `coterie.transactions.serializability.check`."""
+        """Return it so far, for `coterie.lab.serializability.check`."""
         history = History()
         for event in self._events():
             history.add(event)

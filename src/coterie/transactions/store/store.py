@@ -229,7 +229,7 @@ class Store:
         return None
 
     def history(self) -> History:
-        """Return what has happened so far, for `coterie.transactions.serializability.check`."""
+        """Return what has happened so far, for `coterie.lab.serializability.check`."""
         return self._recorded().history()
 
     def history_lines(self) -> bytes:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from coterie import system
-from coterie.aio import despite_cancellation
 from coterie.errors import Conflict, MisuseError, OutcomeUnknown, Unavailable, UsageError
+from coterie.system.aio import despite_cancellation
 from coterie.transactions.schemes.span import Span
 from coterie.transactions.store.values import checked, decode, encode, end_of_prefix, is_count
 

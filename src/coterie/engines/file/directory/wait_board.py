@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie.deadlock.service.lock_waits import LockOwner, LockWait, OwnerId
 from coterie.engines.file.directory import READ
+from coterie.locks.deadlocks.lock_waits import LockOwner, LockWait, OwnerId
 
 if TYPE_CHECKING:
     from coterie.engines.file.directory import Folder

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.deadlock import Graph, all_of, explain
-from coterie.deadlock.victim import PICKS_MAX
+from coterie.algorithms.deadlock import Graph, all_of, explain
+from coterie.algorithms.deadlock.victim import PICKS_MAX
 from coterie.transactions.schemes.two_phase_locking.rules import TwoPhaseLocking
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import asyncpg
 from coterie import system
 from coterie.clocks import Stamp
 from coterie.errors import Conflict, CoterieError, MisuseError, OutcomeUnknown, UsageError
-from coterie.postgresql import FAILURES
+from coterie.system.postgresql import FAILURES
 from coterie.transactions.schemes.scheduler import (
     BEGINNING,
     Active,

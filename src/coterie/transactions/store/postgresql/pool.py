@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import asyncpg
 
 from coterie.errors import ConfigError, Unavailable, UsageError
-from coterie.postgresql import FAILURES, POOLER_ERRORS, Servers, close, meaning
+from coterie.system.postgresql import FAILURES, POOLER_ERRORS, Servers, close, meaning
 from coterie.transactions.store.postgresql import statements
 
 if TYPE_CHECKING:

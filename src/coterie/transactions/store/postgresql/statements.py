@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.postgresql import RUN
+from coterie.system.postgresql import RUN
 
 if TYPE_CHECKING:
     from coterie.transactions.schemes.span import Span

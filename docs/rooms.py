@@ -1,0 +1,79 @@
+"""The rooms of the code: which imports which. `python docs/rooms.py` draws docs/pictures/rooms.svg."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "coterie"
+
+HOUSES = ("algorithms", "cluster", "lab", "transactions")  # packages that have rooms of their own
+
+# Which room imports which others when it runs. A new arrow is a decision, not an accident.
+ROOMS = {
+    "__main__": "cli",
+    "algorithms.deadlock": "errors process",
+    "algorithms.election": "catalogue clocks errors process",
+    "algorithms.mutex": "catalogue clocks coteries errors process",
+    "catalogue": "errors process",
+    "cli": "algorithms.deadlock catalogue cluster cluster.admin cluster.change"
+    " cluster.classic cluster.client cluster.runtime cluster.voter cluster.wire"
+    " coterie dashboard diagram engines errors lab.audit lab.charts lab.explore"
+    " lab.isolation lab.play lab.scenario lab.serializability lab.simulate lab.stack"
+    " lab.trials lab.web locks process system trace transactions",
+    "clocks": "errors process",
+    "cluster": "algorithms.mutex catalogue cluster.classic cluster.client cluster.runtime"
+    " cluster.wire coteries errors locks process",
+    "cluster.admin": "algorithms.mutex cluster cluster.voter cluster.wire errors locks system",
+    "cluster.change": "algorithms.mutex cluster cluster.admin cluster.runtime cluster.voter"
+    " cluster.wire coteries errors locks system",
+    "cluster.classic": "catalogue cluster.runtime cluster.wire errors locks process system trace",
+    "cluster.client": "algorithms.mutex cluster cluster.admin cluster.runtime cluster.voter"
+    " cluster.wire errors locks system",
+    "cluster.runtime": "errors process system",
+    "cluster.store": "cluster cluster.runtime cluster.wire errors process system transactions"
+    " transactions.schemes transactions.site transactions.store",
+    "cluster.voter": "algorithms.mutex cluster cluster.admin cluster.change cluster.runtime"
+    " cluster.wire errors locks system telemetry",
+    "cluster.wire": "cluster.runtime errors system",
+    "coteries": "errors",
+    "dashboard": "algorithms.deadlock cluster cluster.admin cluster.classic diagram engines errors"
+    " locks",
+    "diagram": "trace",
+    "engines": "algorithms.deadlock errors locks system",
+    "lab": "diagram errors lab.play lab.web",
+    "lab.audit": "engines errors lab.isolation lab.serializability system transactions",
+    "lab.charts": "diagram errors",
+    "lab.explore": "clocks errors process trace",
+    "lab.isolation": "lab.serializability",
+    "lab.play": "algorithms.deadlock catalogue coteries diagram errors lab.explore lab.scenario"
+    " lab.serializability lab.simulate lab.trials process trace transactions"
+    " transactions.schemes",
+    "lab.scenario": "catalogue errors process trace",
+    "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
+    "lab.simulate": "catalogue errors lab.scenario process trace",
+    "lab.stack": "catalogue cluster cluster.change cluster.classic cluster.store cluster.voter"
+    " errors lab.serializability locks process system trace transactions",
+    "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
+    " transactions.site",
+    "lab.web": "algorithms.deadlock catalogue dashboard diagram lab.play lab.scenario trace",
+    "locks": "algorithms.deadlock errors system telemetry",
+    "process": "errors",
+    "sync": "errors locks system",
+    "system": "errors",
+    "tasks": "cluster locks",
+    "telemetry": "errors system",
+    "testing": "cluster errors locks sync",
+    "trace": "errors",
+    "transactions": "errors",
+    "transactions.schemes": "algorithms.deadlock clocks errors transactions",
+    "transactions.site": "algorithms.deadlock clocks errors process transactions.schemes",
+    "transactions.store": "clocks errors system transactions transactions.schemes",
+}
+
+
+def room_of(module: str) -> str:
+    """Name the room of a module: the first level, and the second where a package has rooms."""
+    parts = module.split(".")[1:]
+    if len(parts) > 1 and parts[0] in HOUSES and SOURCE.joinpath(*parts[:2]).is_dir():
+        return ".".join(parts[:2])
+    return parts[0] if parts else "coterie"

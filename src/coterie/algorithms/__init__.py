@@ -1,0 +1,1 @@
+"""The algorithms, as values: they do no input or output."""

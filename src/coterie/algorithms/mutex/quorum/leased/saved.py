@@ -1,0 +1,41 @@
+"""What a voter has on stable storage: everything that it must not forget over a crash.
+
+The bound of its tokens is written seldom, and all else only when the configuration changes. Until
+then the value is the bound alone, as a number: so it was before configurations had numbers.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+from coterie.algorithms.mutex.quorum.leased.frames import Attempt, Proposal
+from coterie.errors import ConfigError
+
+
+class Saved(msgspec.Struct, frozen=True, array_like=True):
+    """The value."""
+
+    bound: int = 0  # no token above it was ever handed out
+    configuration: Configuration | None = None  # None: number 0, or none at all
+    promised: Attempt | None = None
+    accepted: Proposal | None = None
+    abstention: float = 0.0  # for how long to give no votes after a start; 0: by number 0
+
+    def encode(self) -> bytes:
+        """Return the bytes to save."""
+        if self.configuration is None and self.promised is None:
+            return str(self.bound).encode()
+        return msgspec.msgpack.encode(self)
+
+
+def read_saved(value: bytes) -> Saved:
+    """Return what was saved; raise `ConfigError` if this is nothing that a voter has saved."""
+    if not value:
+        return Saved()
+    if value.isdigit():
+        return Saved(int(value))
+    try:
+        return msgspec.msgpack.decode(value, type=Saved)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"what the voter has saved cannot be read: {error}") from None

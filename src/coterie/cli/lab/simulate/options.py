@@ -1,0 +1,13 @@
+"""What the options of `simulate` and `compare` have in common."""
+
+from __future__ import annotations
+
+from coterie.lab.simulate.workload import WORKLOADS
+
+INTERRUPTED = 130  # exit status of a command that reports on what was done until an interrupt
+LATENCY_HELP = (
+    "Delay of a message: 1, uniform:LOW,HIGH, exponential:MEAN, lognormal:MEDIAN,SIGMA,"
+    " matrix:1,9;9,1 or a file such as delays.csv; ~0.1 behind a matrix or file lets each delay"
+    " vary by 10 %."
+)
+WORKLOAD_HELP = "; ".join(f"{name}: {summary}" for name, summary in WORKLOADS.items()) + "."

@@ -1,1 +1,0 @@
-"""The commands about transactions: histories, audits of other stores, schemes compared."""

@@ -1,1 +1,0 @@
-"""Charts of measurements: lines over the number of processes, bars of schemes."""

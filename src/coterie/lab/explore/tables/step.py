@@ -1,0 +1,72 @@
+"""One step of one seat, and what a process has asked of the world and not been given yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coterie.errors import ConfigError
+from coterie.lab.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
+from coterie.process import Outbox, ProcessId, check_wishes, describe_error
+
+if TYPE_CHECKING:
+    from coterie.lab.explore.tables.inputs import Input
+    from coterie.process import Seat
+
+SIZE_MAX = 64  # the receivers of one step are a set of bits
+
+
+class Standing(NamedTuple):
+    """The timers that a process has armed, and the processes that it watches."""
+
+    armed: tuple[str, ...] = ()
+    watched: tuple[ProcessId, ...] = ()
+
+    def after(self, given: Input | None, out: Outbox[Any]) -> Standing:
+        """Return what stands after a step. What was asked for and given is done with, unless asked again."""
+        armed, watched = set(self.armed), set(self.watched)
+        match given:
+            case Ring(timer):
+                armed.discard(timer)
+            case Notice(peer):
+                watched.discard(peer)
+            case Call() | Receive() | Restart() | None:
+                if not out.timers and not out.watches:
+                    return self
+        for timer, seconds in out.timers:
+            (armed.discard if seconds is None else armed.add)(timer)
+        for peer, wanted in out.watches:
+            (watched.add if wanted else watched.discard)(peer)
+        return Standing(tuple(sorted(armed)), tuple(sorted(watched)))
+
+
+class Outcome(NamedTuple):
+    """What came of a step: the seat afterwards, what stands, and what was sent; or an error."""
+
+    seat: Seat
+    standing: Standing
+    sends: list[tuple[ProcessId, Any]]
+    error: str | None = None
+
+
+def run(seat: Seat, standing: Standing, given: Input, size: int) -> Outcome:
+    """Let a seat make a step among so many processes; the seat is changed."""
+    out: Outbox[Any] = Outbox(seat.process.me)
+    try:
+        feed(seat, given, out)
+        check_wishes(out, size)
+    except Exception as error:  # noqa: BLE001 - whatever an algorithm raises is its violation
+        return Outcome(seat, standing, [], describe_error(error, seat.process))
+    return Outcome(seat, standing.after(given, out), out.sends)
+
+
+def require_purity(first: Outcome, again: Outcome, given: Input) -> None:
+    """Raise if one step from one state came out in two ways: then no search proves anything."""
+    if (first.error is None) == (again.error is None) and (
+        first.error is not None or first[:3] == again[:3]
+    ):
+        return
+    name = type(first.seat.process).__name__
+    raise ConfigError(
+        f"{name} is not deterministic: {given} did two different things in the same state. Keep all"
+        " state in the fields of the process; draw no random numbers, and read no clock but out.now"
+    )

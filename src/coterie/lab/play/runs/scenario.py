@@ -1,0 +1,13 @@
+"""A scenario as a run to be played on: its commands, without what they caused."""
+
+from __future__ import annotations
+
+from coterie.lab.play.runs.address import Address, Refusal
+
+
+def read_scenario(text: str) -> Address | Refusal:
+    """Read a transcript. `show` changes nothing and is no move: an exported violation ends with it."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip() and line[0] not in " \t#"]
+    if not lines:
+        return Refusal("it is empty: the first line of a scenario is an algorithm and a size")
+    return Address(lines[0], [line for line in lines[1:] if line != "show"])

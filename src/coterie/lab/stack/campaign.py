@@ -1,0 +1,246 @@
+"""Runs of many seeds: each draws a cluster, a workload and faults; one that fails is made smaller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from coterie.catalogue import algorithms
+from coterie.lab.stack.faults import draw_faults, inject
+from coterie.lab.stack.monitors import AccusationMonitor
+from coterie.lab.stack.plan import LEASES, Plan, generator
+from coterie.lab.stack.scene import Scene
+from coterie.lab.stack.workloads.catalogue import WORKLOADS
+from coterie.lab.stack.workloads.workload import node_names, program_names
+from coterie.lab.stack.world import ViolationError, World
+from coterie.process import Election, Mutex
+from coterie.transactions.catalogue import schemes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from coterie.trace import Trace
+
+LEASE_DELAYS = 20  # one way, that a lease of classic nodes is longer than
+FAULT_SECONDS_LEASES = 8  # in which faults begin
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one run."""
+
+    seed: int
+    workload: str
+    details: str
+    digest: str
+    time: float
+    turns: int
+    grants: int
+    counts: dict[str, int] = field(default_factory=dict)
+    violation: str = ""  # the name of the promise that did not hold
+    text: str = ""
+
+    @property
+    def command(self) -> str:
+        """How to see this run again."""
+        words = ["coterie", "simulate-stack", "--seed", str(self.seed), "--workload", self.workload]
+        if self.details:
+            words += ["--details", self.details]
+        return " ".join(words)
+
+
+def draw(seed: int, workload: str | None = None, details: str | None = None) -> Plan:
+    """Decide everything about the run of a seed."""
+    random = generator(seed, "cluster")
+    # From a generator of its own: the command that names the workload draws the same cluster.
+    name = workload or generator(seed, "workload").choice(MIXED)
+    kind = WORKLOADS[name]
+    lease = random.choice(LEASES)
+    nodes = random.choice(kind.sizes)
+    programs = 10 if "line" in name else random.choice((2, 2, 3, 4))
+    delay = 0.0002 if random.random() < 0.7 else random.uniform(0.001, 0.03)
+    spread = delay * random.uniform(0, 2)
+    if name == "circles":
+        delay = spread = 0.0002  # `far-circles` has the others
+    elif name.startswith("far"):
+        lease, delay, spread = 5.0, random.uniform(0.01, 0.12), 0.001
+    if name == "leaders" or name.startswith("classic"):
+        # A node that has not been connected for a lease is lost, and a connection takes round trips.
+        lease = max(lease, LEASE_DELAYS * (delay + spread))
+    if name in OF_NODES_ALONE:
+        nodes = random.choice((2, 3, 3) if "store" in name else (3, 3, 4, 5))
+    plan = Plan(
+        seed,
+        name,
+        nodes,
+        programs,
+        lease,
+        drift=random.choice(kind.drifts),
+        wall_error=random.choice(kind.wall_errors),
+        delay=delay,
+        spread=spread,
+        duration=lease * FAULT_SECONDS_LEASES,
+        details=random.choice(_details(name)) if details is None else details,
+    )
+    stage = program_names(plan) if name not in OF_NODES_ALONE else []
+    longest = lease * kind.longest_leases
+    faults = draw_faults(
+        seed,
+        kind.kinds,
+        [*node_names(plan), *kind.spares],
+        [*stage, *kind.administrators],
+        duration=plan.duration,
+        longest=longest,
+        most=kind.faults_most,
+    )
+    return replace(plan, faults=faults)
+
+
+def _details(workload: str) -> list[str]:
+    match workload:
+        case "classic":
+            return classics(crash=False)
+        case "classic-crashes" | "classic-long" | "classic-late":
+            return classics(crash=True)
+        case "classic-returns":
+            return classics(crash=False) + classics(crash=True)
+        case "leaders" | "leaders-apart":
+            # A list of `ring` may be lost where a node takes its beginner for lost.
+            return elections() if workload == "leaders" else ["bully/watching"]
+        case "store" | "store-lives" | "store-disks":
+            return list(schemes())
+        case _:
+            return ["two-phase-locking"] if workload == "far-store" else [""]
+
+
+OF_NODES_ALONE = (
+    "store",
+    "store-disks",
+    "store-lives",
+    "far-store",
+    "classic",
+    "classic-crashes",
+    "classic-long",
+    "classic-late",
+    "classic-returns",
+    "leaders",
+    "leaders-apart",
+)
+MIXED = (
+    "locks",
+    "locks",
+    "exclusive",
+    "shared",
+    "semaphore",
+    "election",
+    "lock-all",
+    "circles",
+    "far-circles",
+    "line",
+    "shared-line",
+    "restarts",
+    "shutdowns",
+    "diskless",
+    "new-disks",
+    "pauses",
+    "resets",
+    "classic",
+    "classic",
+    "classic-crashes",
+    "classic-long",
+    "classic-late",
+    "classic-returns",
+    "leaders",
+    "leaders-apart",
+    "far-store",
+    "store-lives",
+    "store-disks",
+    "store",
+    "store",
+    "store",
+)
+
+
+def classics(*, crash: bool) -> list[str]:
+    """List the mutual exclusion algorithms with the variant to run: of those that tolerate crashes, or the others."""
+    found = []
+    for name, entry in algorithms().items():
+        if not issubclass(entry.process, Mutex) or name == "leased":
+            continue
+        for variant in entry.variants:
+            tolerates = (*entry.tolerates, *variant.tolerates)
+            if ("crash" in tolerates) == crash and variant.sound:
+                found.append(f"{name}/{variant.name}")
+    return found
+
+
+def elections() -> list[str]:
+    """List the sound election algorithms with the variant to run."""
+    return [
+        f"{name}/{variant.name}"
+        for name, entry in algorithms().items()
+        if issubclass(entry.process, Election)
+        for variant in entry.variants
+        if variant.sound
+    ]
+
+
+def run_plan(
+    plan: Plan, *, traced: bool = False, folder: Path | None = None
+) -> tuple[Outcome, Trace, list[str]]:
+    """Run a plan; give what came of it, its trace, and a log for people."""
+    violation = text = ""
+    with World(plan.seed, traced=traced, folder=folder) as world, AccusationMonitor(world):
+        scene = Scene(world, plan)
+        world.network.delay, world.network.spread = plan.delay, plan.spread
+        workload = WORKLOADS[plan.workload](scene)
+        for fault in plan.faults:
+            world.at(fault.at, inject, scene, fault)
+        try:
+            workload.start()
+            workload.run()
+            world.raise_error()
+        except ViolationError as error:
+            violation, text = error.name, error.text
+            world.recorder.violated(world.now, violation, text)
+        outcome = Outcome(
+            plan.seed,
+            plan.workload,
+            plan.details,
+            world.digest(),
+            world.now,
+            world.turns,
+            scene.locks.grants,
+            dict(sorted(scene.counts.items())),
+            violation,
+            text,
+        )
+        title = f"seed {plan.seed}, {plan.workload} {plan.details}".strip()
+        trace = world.recorder.trace(title, max(1, len(world.names())), plan.seed)
+        lines = list(world.recorder.lines)
+    return outcome, trace, lines
+
+
+def run_seed(
+    seed: int,
+    workload: str | None = None,
+    details: str | None = None,
+    keep: Sequence[int] | None = None,
+    folder: Path | None = None,
+) -> Outcome:
+    """Run a seed, with all its faults or only those with these numbers; disks are in `folder`."""
+    plan = draw(seed, workload, details)
+    return run_plan(plan if keep is None else plan.keeping(keep), folder=folder)[0]
+
+
+def shrink(plan: Plan, violation: str) -> list[int]:
+    """Leave out faults for as long as the same promise is broken; return the numbers of the rest."""
+    kept = list(range(len(plan.faults)))
+    if run_plan(plan.keeping([]))[0].violation == violation:
+        return []
+    for number in reversed(range(len(plan.faults))):
+        fewer = [each for each in kept if each != number]
+        if run_plan(plan.keeping(fewer))[0].violation == violation:
+            kept = fewer
+    return kept

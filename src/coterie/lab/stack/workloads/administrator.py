@@ -1,0 +1,176 @@
+"""An administrator: wants something by chance, and has it done as the commands do.
+
+Looking at a cluster, making goals, refusing them and running the change are what `coterie cluster` calls;
+only the choice is made here.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+
+from coterie.cluster.change import plan
+from coterie.cluster.change.host import Change
+from coterie.cluster.change.newcomer import identify
+from coterie.cluster.change.operation import (
+    check_end,
+    check_quorum,
+    goal_to_add,
+    goal_to_replace,
+    goal_to_set,
+    replace_disk,
+)
+from coterie.cluster.change.plan import Newcomer, failures_borne, make_plan
+from coterie.cluster.change.survey import look, look_for_spares
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from random import Random
+
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+    from coterie.cluster.change.survey import SpareState, Standing
+    from coterie.cluster.client.access import Visit
+
+    MakeGoal: TypeAlias = Callable[[Standing], Awaitable[Goal]]
+
+VOTERS_MIN, VOTERS_MAX = 3, 5  # so that one disk may be lost
+LEASE_SHARES = (0.6, 1.0, 1.5)
+
+
+class Wish(NamedTuple):
+    """What is to be done about a cluster."""
+
+    name: str
+    goal: MakeGoal
+    lost: str = ""  # the voter whose new disk is to vote: that takes two changes
+
+
+class Hearers(NamedTuple):
+    """What hears of a change."""
+
+    begins: Callable[[Goal], None]
+    stepped: Callable[[Configuration], None]
+
+
+class Administrator:
+    """Wants something by chance."""
+
+    def __init__(self, random: Random, lease: float, visit: Visit) -> None:
+        """Prepare; `lease` is what it varies."""
+        self._random = random
+        self._lease = lease
+        self._visit = visit
+
+    async def look(self) -> Standing:
+        """Look at the cluster, as `coterie cluster status` does."""
+        return await look(self._visit)
+
+    async def wish(self, standing: Standing) -> Wish | None:
+        """Choose what to do about a cluster; None: nothing can be done now."""
+        present = standing.configuration
+        if present.number == 0:
+            return None
+        if present.is_joint:
+            return Wish("abort", _abort) if self._random.random() < 0.4 else Wish("finish", _finish)
+        if present.open and self._random.random() < 0.5:
+            return Wish("finish", _finish)
+        spares = await look_for_spares(self._visit, standing)
+        lost = [each.name for each in standing.voters if each.condition and not each.is_meant]
+        if lost and self._random.random() < 0.7:
+            return Wish("replace a lost disk", _finish, lost[0])
+        return self._choose(present, spares)
+
+    def _choose(self, present: Configuration, spares: Sequence[SpareState]) -> Wish:
+        names = [member.name for member in present.members]
+        free = [Newcomer(spare.name, spare.address) for spare in spares if spare.name not in names]
+        self._random.shuffle(free)
+        wishes = ["lease", "weights", "majority"]
+        wishes += ["replace"] * 3 if free else []
+        wishes += ["add"] * 2 if free and len(names) < VOTERS_MAX else []
+        wishes += ["remove"] * 2 if len(names) > VOTERS_MIN else []
+        wishes += ["replace all"] * 2 if len(free) >= VOTERS_MIN else []
+        wish, chosen = self._random.choice(wishes), self._random.choice(names)
+        lease = self._lease * self._random.choice(LEASE_SHARES)
+        makers: dict[str, Callable[[], MakeGoal]] = {
+            "lease": lambda: _setting({"lease": str(lease)}),
+            "weights": lambda: _setting({f"votes.{chosen}": "2"}),
+            "majority": lambda: _setting({"coterie": plan.MAJORITY}),
+            "replace": lambda: functools.partial(_replace, chosen, free[0]),
+            "add": lambda: functools.partial(_add, free[:1]),
+            "remove": lambda: functools.partial(_remove, [chosen]),
+            "replace all": lambda: functools.partial(_replace_all, free[:VOTERS_MAX]),
+        }
+        return Wish(wish, makers[wish]())
+
+    async def carry_out(
+        self, wish: Wish, standing: Standing, hearers: Hearers
+    ) -> Configuration | None:
+        """Do what is wished, as the command does; None: the result would endure no lost disk."""
+        if wish.lost:
+            return await self._replace_disk(wish.lost, standing, hearers)
+        goal = await wish.goal(standing)
+        if goal.part is not None and failures_borne(goal.part.quorums) < 1:
+            return None
+        intended = make_plan(standing.configuration, goal, standing.gone)
+        check_quorum(standing, intended)
+        check_end(standing, intended)
+        return await _run(standing, goal, hearers)
+
+    async def _replace_disk(
+        self, name: str, standing: Standing, hearers: Hearers
+    ) -> Configuration | None:
+        replacement = await replace_disk(standing, name)
+        part = replacement.first.goal.part
+        if part is None or failures_borne(part.quorums) < 0:
+            return None
+        check_end(standing, replacement.first)
+        between = await _run(standing, replacement.first.goal, hearers)
+        after = msgspec.structs.replace(standing, membership=standing.membership.after(between))
+        return await _run(after, plan.add(between, [replacement.newcomer]), hearers)
+
+
+async def _run(standing: Standing, goal: Goal, hearers: Hearers) -> Configuration:
+    hearers.begins(goal)
+    return await Change(standing.membership, standing.security, goal, hearers.stepped).run()
+
+
+# Goals, as the commands make them
+
+
+async def _finish(standing: Standing) -> Goal:
+    return plan.finish(standing.configuration)
+
+
+async def _abort(standing: Standing) -> Goal:
+    return plan.abort(standing.configuration)
+
+
+def _setting(values: dict[str, str]) -> MakeGoal:
+    async def goal(standing: Standing) -> Goal:
+        return goal_to_set(standing, values)
+
+    return goal
+
+
+async def _add(newcomers: Sequence[Newcomer], standing: Standing) -> Goal:
+    return await goal_to_add(standing, newcomers)
+
+
+async def _remove(names: Sequence[str], standing: Standing) -> Goal:
+    return plan.remove(standing.configuration, names)
+
+
+async def _replace(name: str, newcomer: Newcomer, standing: Standing) -> Goal:
+    return await goal_to_replace(standing, name, newcomer)
+
+
+async def _replace_all(newcomers: Sequence[Newcomer], standing: Standing) -> Goal:
+    """Put all voters in the place of others at once: no command does it, and the protocol allows it."""
+    present = standing.configuration
+    identified = [await identify(each, standing) for each in newcomers]
+    more = plan.expected(present, plan.add(present, identified))
+    goal = plan.remove(more, [member.name for member in present.members])
+    return msgspec.structs.replace(goal, base=present.number)

@@ -1,0 +1,78 @@
+"""All workloads, by the names that `coterie simulate-stack --workload` takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie.lab.stack.workloads.changes import (
+    Changes,
+    ChangesAndCrashes,
+    ChangesAndDisks,
+    ChangesAndPauses,
+    ChangesAndResets,
+)
+from coterie.lab.stack.workloads.classic import (
+    ClassicLocks,
+    CrashingClassics,
+    LateClassics,
+    LongClassics,
+    ReturningClassics,
+)
+from coterie.lab.stack.workloads.election import ApartLeaders, Leaders
+from coterie.lab.stack.workloads.locks import (
+    Circles,
+    Elections,
+    ExclusiveLocks,
+    LeasedLocks,
+    Line,
+    Semaphores,
+    SeveralLocks,
+    SharedLocks,
+)
+from coterie.lab.stack.workloads.outages import (
+    Diskless,
+    NewDisks,
+    Pauses,
+    Resets,
+    Restarts,
+    Shutdowns,
+)
+from coterie.lab.stack.workloads.store import Bank, DisksOfSites, FarBank, LivesOfSites
+
+if TYPE_CHECKING:
+    from coterie.lab.stack.workloads.workload import Workload
+
+WORKLOADS: dict[str, type[Workload]] = {
+    "locks": LeasedLocks,
+    "exclusive": ExclusiveLocks,
+    "shared": SharedLocks,
+    "semaphore": Semaphores,
+    "election": Elections,
+    "lock-all": SeveralLocks,
+    "restarts": Restarts,
+    "shutdowns": Shutdowns,
+    "new-disks": NewDisks,
+    "diskless": Diskless,
+    "pauses": Pauses,
+    "resets": Resets,
+    "line": Line,
+    "shared-line": Line,  # with some that share
+    "circles": Circles,
+    "far-circles": Circles,  # with nodes far away
+    "classic": ClassicLocks,
+    "classic-crashes": CrashingClassics,
+    "classic-returns": ReturningClassics,
+    "classic-long": LongClassics,
+    "classic-late": LateClassics,
+    "store": Bank,
+    "store-lives": LivesOfSites,
+    "store-disks": DisksOfSites,
+    "far-store": FarBank,
+    "leaders": Leaders,
+    "leaders-apart": ApartLeaders,
+    "changes": Changes,
+    "change-crashes": ChangesAndCrashes,
+    "change-pauses": ChangesAndPauses,
+    "change-resets": ChangesAndResets,
+    "change-disks": ChangesAndDisks,
+}

@@ -1,0 +1,388 @@
+"""Clusters whose voters, weights and leases are changed while programs take their locks.
+
+Besides the nodes of the file there are spares, and administrators that want something else again and
+again: some give up, some die, two of them compete. Nodes that were removed run on, with the disks they
+have, or are installed again; one that has lost its disk is replaced under its name. When all faults are
+over one administrator goes on, and no program may lose a hold by what it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from coterie.cluster.change.spare import Place, spare_config
+from coterie.cluster.membership import Address
+from coterie.cluster.url import make_visit
+from coterie.cluster.voter.node import Node
+from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
+from coterie.lab.stack import faults
+from coterie.lab.stack.monitors import ConfigurationMonitor
+from coterie.lab.stack.plan import Fault
+from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Administrator, Hearers
+from coterie.lab.stack.workloads.locks import LeasedLocks
+from coterie.lab.stack.workloads.workload import PORT
+from coterie.lab.stack.world import ViolationError
+from coterie.locks.connection import connect
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from coterie.algorithms.mutex.quorum.leased.changer import Goal
+    from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
+    from coterie.cluster.client.access import Visit
+    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.world.machine import Process
+    from coterie.locks import Acquirable, Coordinator
+
+CALM_LEASES, CALM_SECONDS = 3, 2  # after the last fault, until the last administrator begins
+CALM_CHANGES = 2  # that have to succeed then
+MEETING_LEASES = 0.4  # between the times at which administrators begin together
+ROUND_TRIPS_LEAST = 3  # in the lease of a lock that is to be had
+LOOKS_PER_HOP, LOOKS_MOST = 2, 200  # for a voter to have a part in a decision, when it fails
+
+
+class Running(NamedTuple):
+    """A node in one of its lives."""
+
+    process: Process
+    node: Node
+
+
+class Changes(LeasedLocks):
+    """Everything that can be changed, and everything that can go wrong."""
+
+    sizes: ClassVar[tuple[int, ...]] = (3, 3, 4, 5)
+    kinds: ClassVar[tuple[str, ...]] = faults.LEASED
+    names = ("a", "b")
+    uses = ("exclusive", "exclusive", "exclusive", "shared", "try", "timeout", "short", "all")
+    spares: ClassVar[tuple[str, ...]] = ("s1", "s2", "s3", "s4")
+    administrators: ClassVar[tuple[str, ...]] = ("admin1", "admin2")
+    aimed_share: ClassVar[float] = 0.2  # of changes in whose decision a voter fails
+
+    def __init__(self, scene: Scene) -> None:
+        """Prepare for one run."""
+        super().__init__(scene)
+        self._machines = [*self.nodes, *self.spares]
+        self._installed: set[str] = set(self.spares)  # nodes that have joined a running cluster
+        self._running: dict[str, Running] = {}
+        self._named: dict[str, int] = {}  # disks, and the last number that a goal with them is for
+        self._preparing: set[Process] = set()  # administrators that ask for disks, to name them
+        self._decisions = ConfigurationMonitor(self.world)
+        self._settled_at = float("inf")
+        self.scene.locks.lease = self.plan.lease * max(LEASE_SHARES)
+
+    def start(self) -> None:
+        """Put everything on stage; the last changes are made while programs go on."""
+        super().start()
+        self.stop_at += 2 * CALM_CHANGES * self.plan.lease
+        for name in self.spares:
+            self.scene.cast(name, self.node, is_node=True)
+        for name in self.administrators:
+            self.scene.cast(name, self._administer, is_node=False)
+        for name in (*self.spares, *self.administrators):
+            self.scene.start(name)
+        self._look_on()
+
+    def _look_on(self) -> None:
+        """Judge what the nodes have adopted, again and again."""
+        self._look_at_nodes()
+        self.world.at(self.world.now + 0.02 * self.plan.lease, self._look_on)
+
+    # Nodes
+
+    async def node(self, process: Process) -> None:
+        """Vote, as a node of the file or as one that has joined later."""
+        over = self.scene.end_of(process)
+        failures: list[Unavailable] = []
+
+        def fail(failure: Unavailable) -> None:
+            failures.append(failure)
+            over.set()
+
+        config = self.parsed
+        if process.name in self._installed:
+            data = process.machine.disk.folder / "data"
+            place = Place(process.name, Address(process.name, PORT), data)
+            config = await spare_config(place, self._visit())
+        new = process.life == 1
+        node = Node(config, process.name, new_cluster=new, on_failure=fail)
+        await node.start()
+        self._judge_start(process, node)
+        self._running[process.name] = Running(process, node)
+        try:
+            await over.wait()
+            if failures:
+                raise failures[0]
+        finally:
+            await node.stop()
+
+    def _judge_start(self, process: Process, node: Node) -> None:
+        name, voter = process.name, node.voting.voter
+        self._decisions.started(name, voter.identity, voter.number)
+        before = self._running.get(name)
+        if before is None or before.process.died_in_turn or before.node.voting.host.failed:
+            return
+        earlier = before.node.voting.voter
+        if earlier.identity == voter.identity:
+            self._decisions.kept(name, earlier, voter)
+
+    def _visit(self) -> Visit:
+        return make_visit("coterie://" + ",".join(f"{name}:{PORT}" for name in self._machines))
+
+    def _look_at_nodes(self) -> None:
+        """Judge what the nodes have adopted, and which programs they serve."""
+        alive = {
+            name: running.node.voting.voter
+            for name, running in self._running.items()
+            # What it could not save is not on its disk; it answers nothing any more, and ends.
+            if running.process.is_alive and not running.node.voting.host.failed
+        }
+        self._decisions.served(list(alive.values()))
+        for name, voter in alive.items():
+            if voter.configuration is not None:
+                self._decisions.saw(name, voter.configuration)
+                self._decisions.adopted(voter.identity, voter.number)
+                self._decisions.accepted(voter)
+
+    # Programs
+
+    async def program(self, process: Process) -> None:
+        """Take locks; some programs know only one node of the file, which may be removed."""
+        random = self.scene.random(process)
+        known = random.sample(self.nodes, random.choice((1, len(self.nodes))))
+        url = "coterie://" + ",".join(f"{name}:{PORT}" for name in known)
+        async with connect(url) as coordinator, asyncio.TaskGroup() as group:
+            for number in range(random.choice((1, 1, 2))):
+                group.create_task(self._use(process, coordinator, number))
+
+    def _judge_error(self, process: Process, use: str, error: Exception) -> None:
+        """Accept no loss when the first change after all faults is long complete."""
+        if self.world.now > self._settled_at + 2 * self.plan.lease:
+            super()._judge_error(process, use, error)
+
+    def _lease_of(self, use: str) -> float:
+        return min(LEASE_SHARES) * super()._lease_of(use)
+
+    def _wanted(self, coordinator: Coordinator, use: str, random: Random) -> Acquirable[Any]:
+        # Where a round trip takes about as long as a short lease, such a lock is never obtained.
+        round_trip = 2 * (self.plan.delay + self.plan.spread)
+        if use == "short" and self._lease_of(use) < ROUND_TRIPS_LEAST * round_trip:
+            use = "exclusive"
+        return super()._wanted(coordinator, use, random)
+
+    # Administrators
+
+    async def _administer(self, process: Process) -> None:
+        random, lease = self.scene.random(process), self.plan.lease
+        administrator = Administrator(random, lease, self._visit())
+        calm_from = self.plan.quiet_from + CALM_LEASES * lease + CALM_SECONDS
+        while self.world.now < self.plan.quiet_from:
+            await asyncio.sleep(random.expovariate(1) * lease * 0.7)
+            try:
+                async with asyncio.timeout(lease * random.uniform(0.2, 8)):
+                    await self._change(process, administrator, random)
+            except (CoterieError, OSError, TimeoutError) as error:
+                self._note(process, f"gives up a change: {error!r}")
+                self.scene.counts[f"{type(error).__name__} of a change"] += 1
+        if process.name == self.administrators[0]:
+            await asyncio.sleep(max(0.0, calm_from - self.world.now))
+            await self._administer_in_peace(process, administrator, random)
+
+    async def _administer_in_peace(
+        self, process: Process, administrator: Administrator, random: Random
+    ) -> None:
+        """Go on when all is well: each change comes to its end, or finds that another one has."""
+        made = 0
+        while made < CALM_CHANGES:
+            try:
+                made += await self._change(process, administrator, random, dies=False)
+            except (ChangeConflict, ConfigError, UsageError) as error:
+                self._note(process, f"has to look again: {error}")
+            self._settled_at = min(self._settled_at, self.world.now)
+            await asyncio.sleep(random.expovariate(1) * self.plan.lease)
+
+    async def _change(
+        self, process: Process, administrator: Administrator, random: Random, *, dies: bool = True
+    ) -> bool:
+        """Make one change from beginning to end; return False if there was nothing to do."""
+        standing = await administrator.look()
+        wish = await administrator.wish(standing)
+        if wish is None:
+            return False
+        self._note(process, f"wants to {wish.name} by {standing.configuration}")
+
+        def begins(goal: Goal) -> None:
+            self._preparing.discard(process)
+            self._note(process, f"begins: {goal}")
+            self._named |= {member.identity: goal.base for member in goal.members}
+            self._look_closely(LOOKS_MOST)
+            if dies:
+                self._aim(process, standing.configuration, random)
+            if dies and wish.name == "replace all" and random.random() < self.aimed_share:
+                fault = Fault("absence", self.world.now, 2 * self.plan.lease, "all programs")
+                faults.inject(self.scene, fault)
+
+        if dies:
+            await self._wait_for_others(random)
+        self._preparing.add(process)
+        try:
+            hearers = Hearers(begins, self._stepped)
+            reached = await administrator.carry_out(wish, standing, hearers)
+        finally:
+            self._preparing.discard(process)
+        if reached is None:
+            return False
+        if process.is_alive:
+            self._note(process, f"has reached configuration {reached.number}")
+            self.scene.counts[f"changes: {wish.name}"] += 1
+            self._decisions.saw(process.name, reached)
+            self._treat_removed(reached, random)
+        return True
+
+    async def _wait_for_others(self, random: Random) -> None:
+        """Begin together with others, at times that all know, in half of the cases."""
+        between = MEETING_LEASES * self.plan.lease
+        if random.random() < 0.5:
+            await asyncio.sleep(between - self.world.now % between)
+
+    def _aim(self, process: Process, present: Configuration, random: Random) -> None:
+        """Let an administrator fail while its change is decided, or voters, or both."""
+        lease = self.plan.lease
+        if random.random() < 0.2:
+            process.die_after_sends(random.randrange(60))
+            self.world.at(self.world.now + lease, self._start_again, process.name)
+        if random.random() >= self.aimed_share:
+            return
+        names = [member.name for member in present.members]
+        if random.random() < 0.3:
+            fault = Fault("kill", self.world.now, lease * random.random(), process.name)
+            self._strike(fault, names[0], LOOKS_MOST, accepts=True)
+        for name in random.sample(names, random.choice((1, 1, 2))):
+            kind = random.choice(("kill", "kill", "kill", "power", "pause"))
+            fault = Fault(kind, self.world.now, lease * random.choice((0.02, 0.2)), name)
+            self._strike(fault, name, LOOKS_MOST, accepts=random.random() < 0.5)
+
+    def _strike(self, fault: Fault, voter: str, looks: int, *, accepts: bool) -> None:
+        """Inject a fault when a voter has promised something, or accepted it, as soon as it is seen."""
+        running = self._running.get(voter)
+        if running is None or not running.process.is_alive or not looks:
+            return
+        succession = running.node.voting.voter.succession
+        if succession.accepted if accepts else succession.promised:
+            faults.inject(self.scene, replace(fault, at=self.world.now))
+            return
+        again = functools.partial(self._strike, fault, voter, looks - 1, accepts=accepts)
+        self.world.at(self._next_look(), again)
+
+    def _look_closely(self, looks: int) -> None:
+        """See what each voter accepts while a change is decided."""
+        for process, node in self._running.values():
+            if process.is_alive and not node.voting.host.failed:
+                self._decisions.accepted(node.voting.voter)
+        if looks:
+            self.world.at(self._next_look(), self._look_closely, looks - 1)
+
+    def _next_look(self) -> float:
+        hop = self.plan.delay + self.plan.spread + 0.0002
+        return self.world.now + hop / LOOKS_PER_HOP
+
+    def _stepped(self, configuration: Configuration) -> None:
+        self._decisions.saw("", configuration)
+        self._look_at_nodes()
+        self.scene.counts["configurations"] = self._decisions.newest
+
+    def _treat_removed(self, reached: Configuration, random: Random) -> None:
+        """Install nodes again that vote no more, or have them start again with their disks.
+
+        Not while another administrator prepares a change: it may have asked which disk one of them has.
+        """
+        if reached.open or any(other.is_alive for other in self._preparing):
+            return
+        for name, (process, node) in self._running.items():
+            if not process.is_alive or not self._is_removed(node, reached):
+                continue
+            share = random.random()
+            if share < 0.4:
+                self._kill(name)
+                self.world.machines[name].disk.wipe()
+                self._installed.add(name)
+                self.scene.start_later(name, self.plan.lease * random.random())
+                self.scene.counts["installed again"] += 1
+            elif share < 0.6:
+                self._kill(name)
+                self.scene.start_later(name, self.plan.lease * random.random())
+
+    def _is_removed(self, node: Node, reached: Configuration) -> bool:
+        """Return whether a node has voted, and no change that may still be decided names its disk."""
+        voter = node.voting.voter
+        is_member = any(member.identity == voter.identity for member in reached.members)
+        named = self._named.get(voter.identity, -1)
+        return voter.number > 0 and not is_member and named < reached.number
+
+    def _start_again(self, name: str) -> None:
+        self._kill(name)
+        self.scene.start(name)
+
+    def _kill(self, name: str) -> None:
+        process = self.scene.process(name)
+        if process is not None:
+            process.die()
+
+    def _note(self, process: Process, text: str) -> None:
+        self.world.recorder.log(process.true_now(), process.name, text)
+
+    def finish(self) -> None:
+        """See that all locks are to be had, and that the nodes agree on what was decided."""
+        super().finish()
+        self._look_at_nodes()
+        if not self._decisions.newest:
+            raise ViolationError("formed", "the cluster has no numbered configuration")
+        for name, running in self._running.items():
+            if running.node.voting.voter.number == 0:
+                raise ViolationError(
+                    "formed", f"{name} goes by its file, and not by what was decided"
+                )
+
+
+class ChangesAndCrashes(Changes):
+    """Processes and machines that end and begin in every way while the cluster is changed."""
+
+    kinds: ClassVar[tuple[str, ...]] = (
+        *faults.RESTARTS,
+        "kill-in-send",
+        "power-in-send",
+        "kill",
+    )
+    faults_most = 16
+    longest_leases = 0.8
+    long_share = 0.5
+    aimed_share = 0.7
+    wall_errors: ClassVar[tuple[float, ...]] = (30.0,)
+
+
+class ChangesAndPauses(Changes):
+    """Processes that stop, sleep or are cut off under long holds while the cluster is changed."""
+
+    kinds: ClassVar[tuple[str, ...]] = faults.OF_HOLDERS
+    faults_most = 16
+    longest_leases = 4.0  # so that they miss several numbers
+    long_share = 0.5
+
+
+class ChangesAndResets(Changes):
+    """Connections that break and stall again and again while the cluster is changed."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("reset", "reset", "reset", "block", "stall", "stall-dials")
+    faults_most = 40
+    longest_leases = 1.5
+
+
+class ChangesAndDisks(Changes):
+    """A disk that is lost, and others that fail, while the cluster is changed."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("new-disk", "new-disk", *faults.DISKS)
+    faults_most = 6
+    longest_leases = 2.0

@@ -1,0 +1,199 @@
+"""Pages as files that open from disk with the network off: whatever a page would ask a server is in it.
+
+A page of one run has every answer along it; a move that leaves the run needs the laboratory, and the page
+says so. A page of a whole map has every state within a bound, and plays all runs within it.
+"""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+from pathlib import Path
+from string import punctuation
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from coterie.catalogue import algorithm
+from coterie.dashboard import ASSETS
+from coterie.lab.play.entries import Entry, entry_of
+from coterie.lab.play.exploration.bound import Bound
+from coterie.lab.play.exploration.map import Map
+from coterie.lab.play.laboratory import SUPERSEDED, Laboratory
+from coterie.lab.play.questions import Fates, Position, Question
+from coterie.lab.play.runs.address import Refusal
+from coterie.lab.play.runs.run import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+OWN_ASSETS = Path(__file__).parent / "assets"
+MOVES_MAX = 200  # of a run in a file: an answer for each place is in it
+MILLISECONDS = 2_000  # that a look at one place may take
+MAP_MILLISECONDS = 20_000  # that drawing a whole map may take
+IMPORT = re.compile(r"""(from\s*|import\s*)"(\.{1,2}/[^"]+)\"""")
+PLAIN = " " + "".join(sorted(set(punctuation) - set("%#")))  # in an address that holds text
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline';"
+    " img-src data:; base-uri 'none'; form-action 'none'"
+)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What the server would answer of one place in the run; the steps are kept once."""
+
+    position: Position
+    fates: Fates | None
+
+
+class Content(msgspec.Struct, frozen=True):
+    """All answers that the page of one run asks for."""
+
+    entry: Entry
+    bound: Bound
+    steps: list[Step]
+    places: list[Place]
+
+
+class MapContent(msgspec.Struct, frozen=True):
+    """All that the page of a whole map asks for, and the run that it begins with."""
+
+    entry: Entry
+    bound: Bound
+    map: Map
+    moves: list[str]
+
+
+def map_page(
+    first: str,
+    moves: Sequence[str] = (),
+    bound: Bound | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> str | Refusal:
+    """Return the page on which every run within a bound can be played; it begins with these moves."""
+    laboratory = Laboratory(MAP_MILLISECONDS)
+    allowed = bound or Bound()
+    question = Question(first, list(moves), bound=allowed, budget_ms=MAP_MILLISECONDS)
+    played = laboratory.play(question)
+    if isinstance(played, Refusal):
+        return played
+    if played.refusal is not None:
+        return played.refusal
+    drawn = laboratory.map(question, cancelled)
+    if isinstance(drawn, Refusal):
+        return drawn
+    entry = entry_of(algorithm(played.algorithm))
+    return _page(MapContent(entry, allowed, drawn, played.moves), first, ["lab/map.js"])
+
+
+def run_page(
+    first: str,
+    moves: Sequence[str],
+    bound: Bound | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    milliseconds: int = MILLISECONDS,
+) -> str | Refusal:
+    """Return the page of a run, from the start to its last move; each place is looked at so long."""
+    laboratory = Laboratory(milliseconds)
+    content = _content(laboratory, first, list(moves), bound or Bound(), cancelled)
+    return content if isinstance(content, Refusal) else _page(content, first)
+
+
+def _content(
+    laboratory: Laboratory,
+    first: str,
+    moves: list[str],
+    bound: Bound,
+    cancelled: Callable[[], bool] | None,
+) -> Content | Refusal:
+    whole = laboratory.play(Question(first, moves))
+    if isinstance(whole, Refusal):
+        return whole
+    if whole.refusal is not None:
+        return whole.refusal
+    if len(whole.moves) > MOVES_MAX:
+        return Refusal(f"a run in a file has at most {MOVES_MAX} moves, not {len(whole.moves):,}")
+    places = []
+    for cursor in range(len(whole.moves) + 1):
+        question = Question(first, whole.moves, cursor, bound, known=len(whole.steps))
+        position = laboratory.play(question)
+        assert isinstance(position, Position), "the whole run has been played"
+        fates = laboratory.fates(question, cancelled)
+        if fates is SUPERSEDED:
+            return SUPERSEDED
+        places.append(_place(position, None if isinstance(fates, Refusal) else fates))
+    return Content(entry_of(algorithm(whole.algorithm)), bound, whole.steps, places)
+
+
+def _place(position: Position, fates: Fates | None) -> Place:
+    """Leave out what stands elsewhere in the file already, or is not shown."""
+    if fates is None:
+        return Place(position, None)
+    short = msgspec.structs.replace(position, properties=[], why=[])
+    return Place(short, msgspec.structs.replace(fates, history=[]))
+
+
+def _page(content: Content | MapContent, title: str, more: Sequence[str] = ()) -> str:
+    style = "".join(_short(_asset(name)) for name in ("style.css", "lab.css"))
+    modules = {path: _module(path) for path in [*_reachable("lab.js"), *more]}
+    named = {f"coterie/{path}": module for path, module in modules.items()}
+    names, answers = _json({"imports": named}), _json(content)
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{html.escape(title)}</title>",
+            f"<style>{style}</style>",
+            f'<script type="importmap">{names}</script>',
+            f'<script type="application/json" id="answers">{answers}</script>',
+            '</head><body><div id="page"></div>',
+            '<script type="module">import "coterie/lab.js";</script>',
+            "</body></html>\n",
+        ]
+    )
+
+
+def _json(value: object) -> str:
+    """Write JSON into an element, which nothing in it may end."""
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c")
+
+
+def _asset(path: str) -> str:
+    own = OWN_ASSETS / path
+    return (own if own.exists() else ASSETS / path).read_text(encoding="utf-8")
+
+
+def _module(path: str) -> str:
+    """Return a module as an address that holds it; what it imports is named for the import map."""
+
+    def named(match: re.Match[str]) -> str:
+        return f'{match[1]}"coterie/{_resolve(path, match[2])}"'
+
+    text = IMPORT.sub(named, _short(_asset(path)))
+    return "data:text/javascript;charset=utf-8," + quote(text, PLAIN)
+
+
+def _short(text: str) -> str:
+    """Leave out indentation and lines that are comments: no template or text of ours needs them."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(("//", "/**")))
+
+
+def _resolve(importer: str, imported: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), imported))
+
+
+def _reachable(entry: str) -> list[str]:
+    """List a module and all that it imports, directly or not."""
+    found: dict[str, Any] = {entry: None}
+    for path in (queue := [entry]):
+        for match in IMPORT.finditer(_asset(path)):
+            imported = _resolve(path, match[2])
+            if imported not in found:
+                found[imported] = None
+                queue.append(imported)
+    return list(found)

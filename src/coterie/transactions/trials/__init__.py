@@ -1,1 +1,0 @@
-"""Schemes and sites on trial: scripted and random transactions in virtual time."""

@@ -1,1 +1,0 @@
-"""A live picture of a running cluster, server or lock directory: read-only."""

@@ -1,0 +1,135 @@
+"""The dashboard in a real browser, on real processes: what a person sees within moments."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import serious_findings, watched_page
+from tests.cluster.local_cluster import Processes
+from tests.processes import BOUND_SECONDS, CROSSING, Directory, directory, line
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.real
+MILLISECONDS = 1000 * BOUND_SECONDS
+expect.set_options(timeout=MILLISECONDS)
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> Iterator[Directory]:
+    with directory(tmp_path / "locks") as opened:
+        yield opened
+
+
+def dashboard(locks: Directory, url: str | None = None) -> tuple[subprocess.Popen[str], str]:
+    named = ["--url", url] if url else []
+    serving = locks.start("status", *named, "--web", "--port", "0", "--no-open")
+    return serving, line(serving)
+
+
+def test_holders_waiters_and_deadlocks_of_a_directory_appear_and_end(
+    browser: Browser, locks: Directory
+) -> None:
+    serving, address = dashboard(locks)
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(address)
+        expect(page.get_by_text("Nothing is held")).to_be_visible()
+        crossing = [locks.python("-c", CROSSING, *names) for names in (("a", "b"), ("b", "a"))]
+        for process in crossing:
+            assert line(process) == "holds"
+        holder = page.get_by_role("row").filter(
+            has=page.get_by_role("button", name="a", exact=True)
+        )
+        expect(holder).to_contain_text(f":{crossing[0].pid}")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        for process in crossing:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        expect(page.get_by_role("alert")).to_contain_text("Deadlock, a cycle of 4")
+        expect(page.get_by_role("alert")).to_contain_text("waits for lock b")
+        page.get_by_role("button", name="a", exact=True).click()
+        waiting = page.get_by_role("table", name="Waiting for a")
+        expect(waiting).to_contain_text(f"held by {socket.gethostname()}:{crossing[0].pid}")
+        assert page.url.endswith("#lock=a")
+        picture = page.get_by_role("img", name="wait-for graph")
+        expect(picture.locator("path, line").first).to_be_attached()
+        assert serious_findings(page) == []
+        for process in crossing:
+            process.kill()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.get_by_text("Nothing is held")).to_be_visible()
+    serving.send_signal(signal.SIGINT)
+    assert serving.wait(BOUND_SECONDS) == 0
+
+
+def test_a_lock_of_a_cluster_appears_and_a_killed_node_is_down(
+    browser: Browser, locks: Directory, tmp_path: Path
+) -> None:
+    cluster = Processes(tmp_path)
+    try:
+        cluster.start("a", "b", "c", new=True)
+        serving, address = dashboard(locks, cluster.url)
+        with watched_page(browser, color_scheme="dark") as watched:
+            page = watched.page
+            page.goto(address)
+            expect(page.get_by_text("healthy")).to_be_visible()
+            held = locks.start(
+                "lock", "nightly", "--", "cat", environment={"COTERIE_URL": cluster.url}
+            )
+            row = page.get_by_role("row").filter(has_text="nightly")
+            expect(row).to_contain_text(re.compile(r"\d{6,}"))  # its token
+            assert serious_findings(page) == []
+            cluster.kill("c")
+            expect(
+                page.get_by_role("row").filter(has=page.get_by_role("cell", name="c", exact=True))
+            ).to_contain_text("down")
+            expect(page.get_by_text("degraded")).to_be_visible()
+            expect(page.get_by_text("c: down")).to_be_visible()
+            held.terminate()
+            # The node that is asked first may be any: all have to go before nothing answers.
+            cluster.kill("a")
+            cluster.kill("b")
+            expect(page.get_by_role("status")).to_contain_text("No answer since")
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(BOUND_SECONDS) == 0
+    finally:
+        cluster.end()
+
+
+@pytest.mark.parametrize("width", [390, 640])
+def test_a_narrow_page_scrolls_its_tables_and_not_itself(
+    browser: Browser, locks: Directory, width: int
+) -> None:
+    _, address = dashboard(locks)
+    holder = locks.start("lock", "a-long-name/of-a-lock/that-is-hardly-readable", "--", "cat")
+    with watched_page(browser, viewport={"width": width, "height": 700}) as watched:
+        page = watched.page
+        page.goto(address)
+        expect(page.get_by_role("button", name="a-long-name")).to_be_visible()
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    holder.kill()
+
+
+def test_pages_stop_asking_while_they_are_paused(browser: Browser, locks: Directory) -> None:
+    _, address = dashboard(locks)
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(address)
+        expect(page.get_by_text("live")).to_be_visible()
+        page.get_by_role("button", name="pause").press("Enter")
+        expect(page.get_by_text("paused")).to_be_visible()
+        page.get_by_role("button", name="go on").press("Enter")
+        expect(page.get_by_text("live")).to_be_visible()

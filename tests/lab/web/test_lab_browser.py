@@ -1,0 +1,235 @@
+"""The laboratory in a real browser: played by keys and by clicks, shared, branched, saved."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+import pytest
+from playwright.sync_api import expect
+
+from coterie.catalogue import algorithms
+from coterie.cli import run
+from coterie.lab.play.entries import entry_of
+from tests.browser import serious_findings, watched_page
+from tests.processes import BOUND_SECONDS, directory, line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.real
+expect.set_options(timeout=1000 * BOUND_SECONDS)
+# With a clock of its own an algorithm can be played, but not judged yet; and what four processes do
+# is too much for a page's few seconds on a busy machine.
+FLAWED = [
+    (entry.name, variant.name, variant.flaw)
+    for entry in map(entry_of, algorithms().values())
+    for variant in entry.variants
+    if variant.flaw is not None and variant.flaw.size == 3 and not entry.timed
+]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve the laboratory for all tests, and end it as a person would."""
+    with directory(tmp_path_factory.mktemp("lab")) as started:
+        serving = started.start("lab", "--port", "0", "--no-open")
+        yield line(serving)
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(BOUND_SECONDS) == 0
+
+
+def open_run(page: Page, lab: str, fragment: str) -> None:
+    page.goto(lab + fragment)
+    expect(page.locator(".verdict strong")).to_be_visible()
+
+
+def at(page: Page, moves: int) -> None:
+    """Wait until the page stands after so many moves, and has judged that place."""
+    expect(page.locator(".time-bar")).to_contain_text(f"{moves} of")
+    expect(page.locator(".verdict strong")).to_be_visible()
+
+
+def test_maekawas_deadlock_by_keyboard_alone_and_back(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/maekawa%203%20variant=basic@0")
+        page.keyboard.type("111")  # faster than any server answers
+        at(page, 3)
+        expect(page.locator(".verdict")).to_contain_text("lost")
+        expect(page.locator("svg.run")).to_contain_text("point of no return")
+        page.keyboard.press("g")
+        at(page, 6)
+        expect(page.locator(".verdict")).to_contain_text("broken")
+        assert page.url.endswith("/a1/a2/a3/d1.2/d2.3/d3.1@6")
+        page.keyboard.press("ArrowLeft")
+        at(page, 5)
+        page.keyboard.press("Home")
+        at(page, 0)
+        page.keyboard.press("End")
+        at(page, 6)
+        page.keyboard.press("Control+z")
+        at(page, 3)
+        page.keyboard.press("Control+y")
+        at(page, 6)
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        assert serious_findings(page) == []
+
+
+def test_the_same_deadlock_by_clicking_in_the_diagram(browser: Browser, lab: str) -> None:
+    with watched_page(browser, color_scheme="dark") as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/maekawa%203%20variant=basic@0")
+        for moves, name in enumerate(
+            [
+                "acquire 1",
+                "acquire 2",
+                "acquire 3",
+                "deliver 1 > 2",
+                "deliver 2 > 3",
+                "deliver 3 > 1",
+            ],
+            1,
+        ):
+            page.locator("svg.run").get_by_role("button", name=name).locator("circle").click()
+            at(page, moves)
+        expect(page.locator(".verdict")).to_contain_text("wait forever")
+        assert serious_findings(page) == []
+
+
+def test_a_move_in_the_past_is_a_branch_and_the_address_is_the_run(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/ricart-agrawala%203/a1/a2@1")
+        page.get_by_role("button", name="acquire 3").first.click()
+        at(page, 2)
+        assert unquote(page.url).endswith("#/run/ricart-agrawala 3/a1/a3@2")
+        shared = page.url
+        page.get_by_role("button", name="2 moves, to acquire 2").click()
+        expect(page.locator(".event-list")).to_contain_text("acquire 2")
+        assert unquote(page.url).endswith("#/run/ricart-agrawala 3/a1/a2@2")
+        with watched_page(browser) as other:
+            other.page.goto(shared)
+            expect(other.page.locator(".event-list")).to_contain_text("acquire 3")
+            at(other.page, 2)
+
+
+def test_every_flawed_variant_is_broken_by_its_shortest_violation(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        for name, variant, flaw in FLAWED:
+            page.goto("about:blank")
+            choices = [
+                f"variant={variant}",
+                *(f"{key}={value}" for key, value in flaw.parameters.items()),
+            ]
+            open_run(page, lab, f"#/run/{quote(' '.join([name, str(flaw.size), *choices]))}@0")
+            page.get_by_label("entries").fill(str(flaw.entries))
+            page.get_by_label("crashes").fill(str(flaw.crashes))
+            page.get_by_role("heading", name="coterie lab").click()
+            page.keyboard.press("f")
+            expect(page.locator(".verdict strong")).to_contain_text("✕")  # broken, or past saving
+
+
+def test_a_hostile_address_is_answered_in_words(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(f"{lab}#/run/<img src=x onerror=alert(1)>/a1")
+        expect(page.get_by_role("alert")).to_be_visible()
+        # The refusal of a question is an answer; browsers write it down as a failed request.
+        watched.complaints.clear()
+
+
+@pytest.mark.parametrize("width", [390, 700])
+def test_a_narrow_page_does_not_scroll_sideways(browser: Browser, lab: str, width: int) -> None:
+    with watched_page(browser, viewport={"width": width, "height": 800}) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/maekawa%203%20variant=basic/a1/a2/a3@3")
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_run_is_saved_as_a_file(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        open_run(page, lab, "#/run/maekawa%203%20variant=basic/a1/a2/a3@3")
+        with page.expect_download() as download:
+            page.get_by_label("save as").select_option("scenario")
+        assert download.value.suggested_filename == "maekawa-3.txt"
+
+
+def test_a_saved_page_works_from_disk_with_the_network_off(
+    browser: Browser, tmp_path: Path
+) -> None:
+    saved = tmp_path / "run.html"
+    assert run(["check", "maekawa", "--variant", "basic", "--trace", str(saved)]) == 1
+    assert saved.stat().st_size <= 120_000
+    with watched_page(browser, offline=True) as watched:
+        page = watched.page
+        page.goto(saved.as_uri())
+        at(page, 6)
+        expect(page.locator(".verdict")).to_contain_text("broken")
+        page.keyboard.press("ArrowLeft")
+        at(page, 5)
+        expect(page.locator(".verdict")).to_contain_text("lost")
+        page.keyboard.press("1")
+        at(page, 6)
+        page.keyboard.press("Home")
+        at(page, 0)
+        page.keyboard.press("1")  # the run begins with another move
+        expect(page.get_by_role("alert")).to_contain_text("this file holds one run")
+        assert serious_findings(page) == []
+
+
+def test_a_lesson_is_opened_its_goal_reached_and_the_next_page_turned(
+    browser: Browser, lab: str
+) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(lab)
+        page.get_by_role("link", name="Learn").click()
+        expect(page.get_by_role("heading", name="Lessons")).to_be_visible()
+        assert serious_findings(page) == []
+        page.get_by_role("link", name="Maekawa's deadlock").click()
+        card = page.locator(".lesson")
+        expect(card).to_contain_text("in at most 6 moves")
+        expect(card).not_to_contain_text("reached")
+        card.get_by_role("button", name="show me").click()
+        expect(card).to_contain_text("✓ reached")
+        card.get_by_role("link", name="next").click()
+        expect(card).to_contain_text("The point of no return")
+        at(page, 2)
+        expect(card).not_to_contain_text("reached")
+        page.get_by_role("button", name="acquire 3").first.click()
+        expect(card).to_contain_text("✓ reached")
+        assert serious_findings(page) == []
+
+
+def test_a_graph_is_written_and_its_deadlock_named(browser: Browser, lab: str) -> None:
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.goto(lab)
+        page.get_by_role("link", name="Graphs").click()
+        expect(page.get_by_role("heading", name="No deadlock")).to_be_visible()
+        page.get_by_role("button", name="a knot").click()
+        expect(page.locator(".right")).to_contain_text("a knot: P1, P2, P3")
+        picture = page.get_by_role("img", name="the wait-for graph")
+        expect(picture).to_be_visible()
+        page.get_by_role("textbox").fill("{")
+        expect(page.get_by_role("alert")).to_be_visible()
+        watched.complaints.clear()  # a refusal is an answer; browsers write it down
+        page.get_by_role("textbox").fill('{"a": "b", "b": "a"}')
+        expect(page.locator(".right")).to_contain_text("a cycle: a, b")
+        assert serious_findings(page) == []
+        page.get_by_role("link", name="Play").click()
+        expect(page.locator("svg.run")).to_be_visible()
