@@ -52,7 +52,8 @@ ROOMS = {
     "lab.serializability": "algorithms.deadlock errors lab.charts transactions",
     "lab.simulate": "catalogue errors lab.scenario process trace",
     "lab.stack": "catalogue cluster cluster.change cluster.classic cluster.store cluster.voter"
-    " errors lab.serializability locks process system trace transactions",
+    " errors lab.serializability lab.trials locks process system trace transactions"
+    " transactions.store",
     "lab.trials": "clocks errors lab.simulate process transactions transactions.schemes"
     " transactions.site",
     "lab.web": "algorithms.deadlock catalogue dashboard diagram lab.play lab.scenario trace",

@@ -40,6 +40,7 @@ from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.peers import Peer
 from coterie.locks.leases.group import LeaseGroup
+from coterie.transactions.site.coordinator import Coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,6 +161,14 @@ BUGS: dict[str, Bug] = {
         "            system.sync(file.fileno())\n"
         "        sync_folder(self._folder)\n",
         "store-disks",
+    ),
+    # Transactions over sites
+    "a site locks while another one releases": Bug(
+        Coordinator,
+        "course.growing_late() if step.scheduler.prepare_releases_reads else []",
+        "[]",
+        "store-mixture",
+        details="two-phase-locking/detection",
     ),
     # Frames and connections
     "what is split is lost": Bug(

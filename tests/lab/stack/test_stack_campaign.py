@@ -60,6 +60,15 @@ def test_promises_hold_where_one_kind_of_fault_comes_again_and_again(workload: s
         assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
 
 
+@pytest.mark.parametrize(
+    "details", ["two-phase-locking/wound-wait", "multiversion/limited", "optimistic/parallel"]
+)
+def test_every_mixture_of_operations_on_a_store_is_serializable(details: str) -> None:
+    outcome = run_seed(0, "store-mixture", details)
+    assert not outcome.violation, f"{outcome.command}: {outcome.violation}: {outcome.text}"
+    assert outcome.counts["transactions"] > 100
+
+
 @pytest.mark.parametrize("workload", CHANGES)
 def test_promises_hold_while_the_voters_are_changed(workload: str) -> None:
     for seed in (0, 1):

@@ -108,8 +108,8 @@ def _details(workload: str) -> list[str]:
         case "leaders" | "leaders-apart":
             # A list of `ring` may be lost where a node takes its beginner for lost.
             return elections() if workload == "leaders" else ["bully/watching"]
-        case "store" | "store-lives" | "store-disks":
-            return list(schemes())
+        case "store" | "store-lives" | "store-disks" | "store-mixture":
+            return variants_of_schemes() if workload == "store-mixture" else list(schemes())
         case _:
             return ["two-phase-locking"] if workload == "far-store" else [""]
 
@@ -118,6 +118,7 @@ OF_NODES_ALONE = (
     "store",
     "store-disks",
     "store-lives",
+    "store-mixture",
     "far-store",
     "classic",
     "classic-crashes",
@@ -158,7 +159,7 @@ MIXED = (
     "store-disks",
     "store",
     "store",
-    "store",
+    "store-mixture",
 )
 
 
@@ -183,6 +184,15 @@ def elections() -> list[str]:
         if issubclass(entry.process, Election)
         for variant in entry.variants
         if variant.sound
+    ]
+
+
+def variants_of_schemes() -> list[str]:
+    """List the schemes of a store, each with the variant to run."""
+    return [
+        f"{scheme.name}/{variant.name}"
+        for scheme in schemes().values()
+        for variant in scheme.variants
     ]
 
 

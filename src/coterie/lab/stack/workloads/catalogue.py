@@ -38,6 +38,7 @@ from coterie.lab.stack.workloads.outages import (
     Shutdowns,
 )
 from coterie.lab.stack.workloads.store import Bank, DisksOfSites, FarBank, LivesOfSites
+from coterie.lab.stack.workloads.store_mixture import Mixture
 
 if TYPE_CHECKING:
     from coterie.lab.stack.workloads.workload import Workload
@@ -67,6 +68,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "store": Bank,
     "store-lives": LivesOfSites,
     "store-disks": DisksOfSites,
+    "store-mixture": Mixture,
     "far-store": FarBank,
     "leaders": Leaders,
     "leaders-apart": ApartLeaders,
