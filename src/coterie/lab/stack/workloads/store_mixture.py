@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from random import Random
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.lab.stack.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.process import Event
