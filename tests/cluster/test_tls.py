@@ -6,13 +6,19 @@ import asyncio
 import logging
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 import coterie
 from coterie.cluster.membership.config import Config, convert
+from coterie.cluster.wire.connection import LENGTH
+from coterie.cluster.wire.frames import Welcome, decode_welcome
+from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.query import discover
 from coterie.cluster.wire.security import Security
@@ -85,6 +91,49 @@ def test_a_node_can_call_itself(folder: Path, kind: str) -> None:
         async with running(config):
             for _ in range(3):
                 await discover([config.membership.members[0].address], "test", config.security)
+
+    with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+        runner.run(main())
+
+
+def hello_with_the_handshake(config: Config) -> bytes:
+    """Call a node so that the end of the TLS handshake and the hello are one write; return its answer."""
+    address = config.membership.members[0].address
+    context = config.security.client_context()
+    assert context is not None
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname=address.host)
+    credentials = Credentials("test", "")
+    hello = msgspec.msgpack.encode(Caller(credentials, "admin", new_identity("t"), None).hello)
+    with socket.create_connection((address.host, address.port), timeout=9) as connection:
+        is_greeted = False
+        while True:
+            try:
+                if not is_greeted:
+                    tls.do_handshake()
+                    tls.write(LENGTH.pack(len(hello)) + hello)
+                    is_greeted = True
+                    connection.sendall(outgoing.read())
+                return tls.read()
+            except ssl.SSLWantReadError:
+                connection.sendall(outgoing.read())
+                received = connection.recv(65536)
+                assert received, "the node has cut us off"
+                incoming.write(received)
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_a_hello_that_comes_with_the_end_of_the_tls_handshake_is_answered(
+    folder: Path, kind: str
+) -> None:
+    loops = pytest.importorskip(kind)
+    config = protected(folder)
+
+    async def main() -> None:
+        async with running(config):
+            for _ in range(20):
+                answer = await asyncio.to_thread(hello_with_the_handshake, config)
+                assert isinstance(decode_welcome(memoryview(answer)[LENGTH.size :]), Welcome)
 
     with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
         runner.run(main())
