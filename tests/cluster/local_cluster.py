@@ -22,6 +22,7 @@ from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
 from coterie.errors import Unavailable
+from tests.cluster.certificates import ENCRYPTION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -38,11 +39,17 @@ def document(size: int = 3, **changes: Any) -> dict[str, Any]:
         name: {"address": f"127.0.0.1:{port}"}
         for name, port in zip(NAMES, free_ports(size), strict=False)
     }
-    return {"cluster": "test", "lease": LEASE, "nodes": nodes, **changes}
+    return {"cluster": "test", "lease": LEASE, "nodes": nodes, **ENCRYPTION, **changes}
 
 
-def url_of(config: Config) -> str:
-    return "coterie://" + ",".join(str(member.address) for member in config.membership.members)
+def url_of(config: Config, *parameters: str) -> str:
+    """Return the URL of a cluster, with these parameters and the certificates that programs need."""
+    url = "coterie://" + ",".join(str(member.address) for member in config.membership.members)
+    security = config.security
+    if security.ca:
+        parts = ("ca", "certificate", "key")
+        parameters += tuple(f"{part}={getattr(security, part)}" for part in parts)
+    return f"{url}?{'&'.join(parameters)}" if parameters else url
 
 
 @contextlib.asynccontextmanager

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from coterie.transactions.store.transaction import Transaction
 
+pytestmark = pytest.mark.usefixtures("plain_and_tls")
+
 A, B, C = (keys_at(site, 3) for site in (1, 2, 3))
 ACCOUNTS = [*A, *B, *C]
 SCHEMES = (

@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import ssl
-import subprocess
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +21,7 @@ from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.query import discover
 from coterie.cluster.wire.security import Security
+from tests.cluster.certificates import tls
 from tests.cluster.local_cluster import document, running, url_of
 
 if TYPE_CHECKING:
@@ -30,36 +30,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates")
 
 
-def openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-
-def certificates(folder: Path, name: str) -> None:
-    """Make an authority, and one certificate signed by it, for 127.0.0.1."""
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    ca = ["-x509", "-days", "2", "-subj", f"/CN={name}-ca"]
-    openssl(folder, "req", *key, *ca, "-keyout", f"{name}-ca.key", "-out", f"{name}-ca.pem")
-    signed = ["-CA", f"{name}-ca.pem", "-CAkey", f"{name}-ca.key"]
-    own = ["-x509", "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-    end = ["-addext", "basicConstraints=critical,CA:FALSE"]
-    files = ["-keyout", f"{name}.key", "-out", f"{name}.pem"]
-    openssl(folder, "req", *key, *own, *end, *signed, *files)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("certificates")
-    certificates(made, "ours")
-    certificates(made, "theirs")
-    return made
-
-
-def tls(folder: Path, name: str, ca: str | None = None) -> dict[str, str]:
-    return {
-        "ca": str(folder / f"{ca or name}-ca.pem"),
-        "certificate": str(folder / f"{name}.pem"),
-        "key": str(folder / f"{name}.key"),
-    }
+@pytest.fixture
+def folder(certificate_folder: Path) -> Path:
+    return certificate_folder
 
 
 def protected(folder: Path) -> Config:
@@ -68,12 +41,11 @@ def protected(folder: Path) -> Config:
 
 def test_a_program_with_a_certificate_of_ours_takes_locks(folder: Path) -> None:
     config = protected(folder)
-    query = "&".join(f"{name}={value}" for name, value in tls(folder, "ours").items())
 
     async def main() -> None:
         async with (
             running(config),
-            coterie.connect(f"{url_of(config)}?{query}") as coordinator,
+            coterie.connect(url_of(config)) as coordinator,
             coordinator.lock("x") as held,
         ):
             assert held.valid
