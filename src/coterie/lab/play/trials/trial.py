@@ -10,11 +10,12 @@ import msgspec
 
 from coterie.catalogue import Costs, algorithm
 from coterie.coteries.coterie import shorter_lists
-from coterie.errors import CoterieError, UsageError
+from coterie.errors import UsageError
 from coterie.lab.play.exercises.quorums import LISTED_IDS_MAX
 from coterie.lab.play.recent import Recent
-from coterie.lab.play.runs.address import TEXT_MAX, Address, Refusal, write_address
+from coterie.lab.play.runs.address import TEXT_MAX, write_address
 from coterie.lab.play.runs.fork import address_of
+from coterie.lab.play.runs.refusal import Refusal
 from coterie.lab.play.runs.run import SIZE_MAX
 from coterie.lab.play.trials.columns import Columns, columns_of
 from coterie.lab.play.trials.outcome import explain_outcome
@@ -142,13 +143,10 @@ class Trials:
         self._traces: Recent[Trace] = Recent(KEPT_EVENTS)
 
     @shorter_lists(LISTED_IDS_MAX)
-    def run(self, question: TrialQuestion) -> TrialAnswer | Refusal:
+    def run(self, question: TrialQuestion) -> TrialAnswer:
         """Run once: to the end, to the first violation or to a limit."""
-        try:
-            entry, setup, header, channel = _read(question)
-            result = _simulate(question, entry, setup, header, channel)
-        except CoterieError as error:
-            return Refusal(str(error))
+        entry, setup, header, channel = _read(question)
+        result = _simulate(question, entry, setup, header, channel)
         trace = result.trace
         assert trace is not None, "a run with a header has a trace"
         self._keep(question, trace)
@@ -168,15 +166,12 @@ class Trials:
         )
 
     @shorter_lists(LISTED_IDS_MAX)
-    def fork(self, question: ForkQuestion) -> Forked | Refusal:
+    def fork(self, question: ForkQuestion) -> Forked:
         """Return the address of the run up to one of its records, to be played on by hand."""
         trial = question.trial
         trace = self._traces.get(msgspec.json.encode(trial))
         if trace is None:
-            try:
-                trace = _simulate(trial, *_read(trial)).trace
-            except CoterieError as error:
-                return Refusal(str(error))
+            trace = _simulate(trial, *_read(trial)).trace
             assert trace is not None, "a run with a header has a trace"
             self._keep(trial, trace)
         return fork_trace(trace, question.until)
@@ -185,14 +180,12 @@ class Trials:
         self._traces.put(msgspec.json.encode(question), trace, len(trace.records))
 
 
-def fork_trace(trace: Trace, until: int) -> Forked | Refusal:
+def fork_trace(trace: Trace, until: int) -> Forked:
     """Return the address that plays the first `until` records of a trace."""
     if trace.header.size > SIZE_MAX:
-        return Refusal(f"at most {SIZE_MAX} processes can be played by hand")
+        raise Refusal(f"at most {SIZE_MAX} processes can be played by hand")
     found = address_of(trace, max(0, until))
-    if isinstance(found, Refusal):
-        return found
-    return Forked(write_address(Address(found.first, found.moves, found.cursor)), len(found.moves))
+    return Forked(write_address(found), len(found.moves))
 
 
 def theory_of(entry: Algorithm, setup: Setup) -> list[Theory]:
