@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 from coterie.lab.play.exploration.bound import Bound
-from coterie.lab.play.exploration.map import Map
 from coterie.lab.play.laboratory import Laboratory
 from coterie.lab.play.questions import Question
 from coterie.lab.play.runs.refusal import Refusal
+
+if TYPE_CHECKING:
+    from coterie.lab.play.exploration.map import Map
 
 ENOUGH = 600_000
 

@@ -23,6 +23,7 @@ from coterie.lab.scenario.play import read_first_line
 from coterie.lab.simulate import (
     Network,
     Simulation,
+    Summary,
     Workload,
     make_workload,
     parse_fault,
@@ -32,7 +33,7 @@ from coterie.process import Channel
 
 if TYPE_CHECKING:
     from coterie.catalogue import Algorithm, Setup
-    from coterie.lab.simulate import Result, Summary
+    from coterie.lab.simulate import Result
     from coterie.trace import Header, Trace
 
 PROCESSES_MAX = 64
@@ -82,15 +83,6 @@ class Forked(msgspec.Struct, frozen=True):
     moves: int
 
 
-class Delay(msgspec.Struct, frozen=True):
-    """A time that was measured several times."""
-
-    count: int
-    min: float
-    mean: float
-    max: float
-
-
 class Figures(msgspec.Struct, frozen=True):
     """What a run cost, and how evenly it served; delays in units of virtual time."""
 
@@ -99,9 +91,9 @@ class Figures(msgspec.Struct, frozen=True):
     messages: int
     messages_by_kind: dict[str, int]
     messages_per_entry: float | None
-    client_delay: Delay | None
-    synchronisation_delay: Delay | None
-    waiting: Delay | None
+    client_delay: Summary | None
+    synchronisation_delay: Summary | None
+    waiting: Summary | None
     jain: float | None
     overtaken_max: int
     busiest: int
@@ -253,20 +245,14 @@ def _figures(result: Result) -> Figures:
         messages=result.messages,
         messages_by_kind=result.messages_by_kind,
         messages_per_entry=result.messages_per_entry,
-        client_delay=_delay(result.client_delay),
-        synchronisation_delay=_delay(result.synchronisation_delay),
-        waiting=_delay(result.waiting),
+        client_delay=result.client_delay,
+        synchronisation_delay=result.synchronisation_delay,
+        waiting=result.waiting,
         jain=result.fairness.jain,
         overtaken_max=result.fairness.overtaken_max,
         busiest=result.load.busiest,
         busiest_messages=result.load.max,
     )
-
-
-def _delay(summary: Summary | None) -> Delay | None:
-    if summary is None:
-        return None
-    return Delay(summary.count, summary.min, summary.mean, summary.max)
 
 
 def _command(question: TrialQuestion, header: Header, channel: Channel | None) -> str:
