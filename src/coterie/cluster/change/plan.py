@@ -167,7 +167,16 @@ def force(newest: Configuration, kept: Sequence[str], floor: int) -> Configurati
     # Numbers that lost voters may have decided may have given seats; they are leapt over as well.
     last_seat = next_seat(newest) - 1 + FORCED_LEAP
     floor = max(floor, newest.floor)
-    return Configuration(rule, members, floor, (), newest.protocol, FORCED_BY, last_seat)
+    return Configuration(
+        rule,
+        members,
+        floor,
+        (),
+        newest.protocol,
+        FORCED_BY,
+        last_seat,
+        newest.cluster_identity,
+    )
 
 
 def next_seat(present: Configuration) -> int:

@@ -11,7 +11,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.formation import explain_protocol
 from coterie.cluster.membership.membership import Member, Membership, check_decided, parse_address
 from coterie.cluster.wire.frames import PROTOCOL
-from coterie.cluster.wire.handshake import Credentials
+from coterie.cluster.wire.handshake import Credentials, OtherInstallationError
 from coterie.cluster.wire.query import ask_condition, ask_membership, consult
 from coterie.cluster.wire.security import Security
 from coterie.cluster.wire.trouble import explain
@@ -39,6 +39,7 @@ class VoterState(msgspec.Struct, frozen=True):
     trouble: str
     condition: Condition | None  # None: it cannot be asked
     is_meant: bool  # its disk is that of the voter
+    is_foreign: bool = False  # it belongs to another installation
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -74,8 +75,19 @@ class Standing(msgspec.Struct, frozen=True):
     @property
     def is_lost(self) -> bool:
         """Whether a quorum cannot come back: too many voters answer with other disks than theirs."""
-        back = [each.seat for each in self.voters if each.is_meant or each.condition is None]
+        answered = {each.condition.identity for each in self.voters if each.condition}
+        back = {each.seat for each in self.voters if each.is_meant or each.condition is None}
+        # A disk that another node was started with is at the wrong place, and not lost.
+        back |= {
+            member.seat for member in self.configuration.members if member.identity in answered
+        }
         return not self.configuration.deciders.contains_quorum(back)
+
+    def owner_of_disk(self, voter: VoterState) -> str | None:
+        """Return the name of another voter whose disk a node was started with, or None."""
+        identity = voter.condition.identity if voter.condition else ""
+        owners = (member for member in self.configuration.members if member.identity == identity)
+        return next((member.name for member in owners if member.seat != voter.seat), None)
 
     @property
     def force(self) -> str:
@@ -98,7 +110,7 @@ class Standing(msgspec.Struct, frozen=True):
     def command(self, voter: VoterState) -> AbstractAsyncContextManager[Consultation]:
         """Open a connection to a voter for orders, which it takes from operators alone."""
         operator = self.security.operator_bytes()
-        credentials = Credentials(self.membership.cluster, "", operator=operator)
+        credentials = self.membership.stranger(operator=operator)
         tls = self.security.client_context()
         address = parse_address(voter.address)
         return consult(address, credentials, tls, voter.name, role="operator")
@@ -122,7 +134,9 @@ async def look(visit: Visit) -> Standing:
         newest = membership
         for voter in voters:
             theirs = voter.condition.configuration if voter.condition else None
-            if theirs is not None and theirs.number >= newest.configuration.number:
+            if theirs is None or newest.configuration.is_foreign(theirs):
+                continue
+            if theirs.number >= newest.configuration.number:
                 check_decided(theirs)
                 newest = membership.after(_noted(theirs, newest.configuration))
         if newest.configuration.number == membership.configuration.number:
@@ -134,7 +148,8 @@ async def _newest_at(visit: Visit, known: Membership) -> Membership:
     """Return the newest configuration that is known at any address of the operator, or this one."""
     asking = (_ask_newest(address, known, visit.security) for address in visit.addresses)
     answers = [known, *filter(None, await asyncio.gather(*asking))]
-    return max(answers, key=lambda membership: membership.configuration.number)
+    ours = [each for each in answers if not known.configuration.is_foreign(each.configuration)]
+    return max(ours, key=lambda membership: membership.configuration.number)
 
 
 async def _ask_newest(address: Address, known: Membership, security: Security) -> Membership | None:
@@ -172,7 +187,11 @@ async def _ask(
     try:
         condition = await ask_condition(name, address, credentials, tls)
     except FAULTS as error:
-        return VoterState(seat, name, str(address), explain(error), None, is_meant=False)
+        foreign = isinstance(error, OtherInstallationError)
+        reason = explain(error)
+        return VoterState(
+            seat, name, str(address), reason, None, is_meant=False, is_foreign=foreign
+        )
     is_meant = identity in ("", condition.identity)
     trouble = "" if is_meant else "its disk is not that of the voter"
     return VoterState(seat, name, str(address), trouble, condition, is_meant=is_meant)

@@ -214,6 +214,8 @@ class Changer(msgspec.Struct, array_like=True):
     def _learn(self, theirs: Configuration, out: Outbox[Frame]) -> None:
         """Take over a newer configuration, or what is noted in the same one."""
         mine = self.configuration
+        if mine.is_foreign(theirs):
+            return
         if theirs.number > mine.number:
             self._take_over(theirs, out)
         elif theirs.number == mine.number and mine.is_same(theirs):
@@ -358,7 +360,10 @@ class Changer(msgspec.Struct, array_like=True):
         rule = Rule(mine.number + 1, parts)
         last_seat = max(mine.last_seat, *mine.seats)
         still_open = (*mine.open, mine.rule)
-        return Configuration(rule, members, mine.floor, still_open, protocol, self.name, last_seat)
+        identity = mine.cluster_identity or self.name
+        return Configuration(
+            rule, members, mine.floor, still_open, protocol, self.name, last_seat, identity
+        )
 
     # The decision
 
