@@ -10,13 +10,19 @@ import msgspec
 import pytest
 
 import coterie
-from coterie.algorithms.mutex.quorum.leased.changer import Changer, Goal
-from coterie.algorithms.mutex.quorum.leased.configuration import Configuration, Member, founding
+from coterie.algorithms.mutex.quorum.leased.changer import CHANGER, Changer, Goal
+from coterie.algorithms.mutex.quorum.leased.configuration import (
+    FORCED_LEAP,
+    Configuration,
+    Member,
+    founding,
+)
 from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.algorithms.mutex.quorum.leased.settings import Settings
 from coterie.algorithms.mutex.quorum.leased.succession import follows
 from coterie.algorithms.mutex.quorum.leased.voter import Voter
-from coterie.cluster.change.force import check_force
+from coterie.cluster.change.force import check_force, force
+from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.membership.config import convert
 from coterie.cluster.node import Node
 from coterie.cluster.wire.query import NodeAnswer, newest
@@ -27,6 +33,8 @@ from tests.cluster.local_cluster import document, until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from coterie.algorithms.mutex.quorum.leased.frames import Frame
 
 
 # The values
@@ -256,3 +264,58 @@ def test_swapped_disks_are_named_and_no_force_is_advised(
                 check_force(await made.look(), ["c"])
 
     asyncio.run(main())
+
+
+# Orders that contradict each other, and typing errors
+
+
+def test_two_forces_at_once_are_leaps_apart_and_status_names_the_one_that_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They had the same number for good, and status knew of one of them."""
+
+    async def main() -> None:
+        async with fleet(tmp_path) as made:
+            known = await made.look()
+            kept = {voter.name: voter for voter in known.voters}
+            forced = [await force(known, [kept["a"]]), await force(known, [kept["b"]])]
+            numbers = sorted(configuration.number for configuration in forced)
+            assert numbers[1] - numbers[0] >= FORCED_LEAP
+            capsys.readouterr()
+            assert await made.command("status") != 0
+            said = capsys.readouterr().out
+            assert f"votes by configuration {numbers[0]}, which a force has given up" in said
+
+    asyncio.run(main())
+
+
+def test_copies_of_one_data_directory_do_not_form_a_cluster_and_it_is_said(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, formed=False) as made:
+            await made.start("a")
+            (tmp_path / "b").mkdir()
+            shutil.copy(tmp_path / "a" / "identity", tmp_path / "b" / "identity")
+            await made.start("b")
+            await made.start("c")
+            with pytest.raises(ConfigError, match="'a' and 'b' have one data directory"):
+                await forming_goal(made.config.membership, made.config.security)
+
+    asyncio.run(main())
+
+
+def test_a_lease_of_days_needs_consent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async with fleet(tmp_path, 1) as made:
+            assert await made.command("set", "lease=20000m") == 64
+            assert "a lease of 1.2e+06 s" in capsys.readouterr().err
+            assert numbers(made) == {"a": 1}
+
+    asyncio.run(main())
+
+
+def test_a_changer_asks_twice_a_second_however_long_the_lease_is() -> None:
+    for lease, pause in ((10.0, 0.25), (1.2e6, 0.5)):
+        out: Outbox[Frame] = Outbox(9)
+        settings = Settings(3, lease=lease, heartbeat=lease / 4)
+        Changer("a changer", founding(settings), Goal(0)).start(out)
+        assert out.timers == [(CHANGER, pause)]

@@ -101,7 +101,8 @@ async def _settlement(url: str | None) -> Settlement:
     silent = [seat for seat in present.seats if seat not in standing.voting]
     borne = min(failures_borne(part.quorums, silent) for part in present.rule.parts)
     state, advice = await _state(standing)
-    health = SETTLED if state == "settled" and not silent else UNSETTLED
+    is_alone = all(spare.is_harmless for spare in spares)
+    health = SETTLED if state == "settled" and not silent and is_alone else UNSETTLED
     return Settlement(
         standing.membership.cluster,
         present.number,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from coterie import system
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change import plan
 from coterie.cluster.change.survey import FAULTS
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from coterie.cluster.change.survey import Standing, VoterState
 
 DAY_SECONDS = 86_400.0
+LEAPS_MAX = 1 << 20  # so that a second operator who forces at the same time hardly draws the same
 
 
 def check_force(standing: Standing, kept: Sequence[str]) -> list[VoterState]:
@@ -93,7 +95,8 @@ async def force(standing: Standing, kept: Sequence[VoterState]) -> Configuration
     bounds = [await _ask_bound(voter, standing) for voter in kept]
     tomorrow = clock.number() + clock.passed(DAY_SECONDS)
     names = [voter.name for voter in kept]
-    forced = plan.force(standing.configuration, names, max(*bounds, tomorrow))
+    leaps = system.random().randint(1, LEAPS_MAX)
+    forced = plan.force(standing.configuration, names, max(*bounds, tomorrow), leaps)
     await asyncio.gather(*(_impose(voter, forced, standing) for voter in kept))
     return forced
 

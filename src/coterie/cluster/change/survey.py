@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.algorithms.mutex.quorum.leased.configuration import FORCED_LEAP
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.formation import explain_protocol
 from coterie.cluster.membership.membership import Member, Membership, check_decided, parse_address
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from coterie.cluster.wire.query import Consultation
 
 SPARE, REMOVED = "spare", "removed"  # nodes that do not vote
+FOREIGN = "of another installation"
 FAULTS = (OSError, CoterieError, msgspec.MsgspecError)
 
 
@@ -198,13 +200,18 @@ async def _ask(
 
 
 class SpareState(msgspec.Struct, frozen=True):
-    """A node that answers and does not vote."""
+    """A node that answers and is not a voter of the newest configuration."""
 
     name: str
     address: str
     identity: str
     protocol: int
     state: str = SPARE
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether no program can have a lock by its vote."""
+        return self.state in (SPARE, REMOVED)
 
 
 async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
@@ -224,13 +231,28 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
             if talk.number > standing.configuration.number:
                 return None  # it may vote by now
             condition = await talk.ask(Query(), Condition)
-            # Only voters have a configuration, and keep theirs when they are removed.
-            state = SPARE if condition.configuration is None else REMOVED
+            state = _state_of_stranger(condition, standing.configuration)
             return SpareState(
                 talk.node, str(address), condition.identity, condition.protocol, state
             )
+    except OtherInstallationError as error:
+        return SpareState(error.node, str(address), "", 0, FOREIGN)
     except FAULTS:
         return None
+
+
+def _state_of_stranger(condition: Condition, newest: Configuration) -> str:
+    """Say what a node is that is not a voter of the newest configuration.
+
+    Voters keep their configuration when they are removed, and the change has closed it by then. One that
+    is a leap behind was given up by a force, or forced by another operator: nothing has closed that.
+    """
+    theirs = condition.configuration
+    if theirs is None:
+        return SPARE
+    if newest.number - theirs.number >= FORCED_LEAP // 2:
+        return f"votes by configuration {theirs.number}, which a force has given up"
+    return REMOVED
 
 
 async def check_orders(standing: Standing) -> None:

@@ -145,6 +145,7 @@ class OtherInstallationError(ProtocolError):
 
     def __init__(self, node: str, cluster: str) -> None:
         """Say what may have happened."""
+        self.node = legible(node)
         super().__init__(
             legible(
                 f"node {node!r} belongs to another installation of cluster {cluster!r}: look at its"

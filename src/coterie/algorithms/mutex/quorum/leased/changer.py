@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 CHANGER = "changer"  # its one timer
 POLLS_PER_HEARTBEAT = 10
+POLL_SECONDS_MAX = 0.5  # a lease of an hour is no reason to wait minutes for an answer
 FRESH_POLLS = 4  # for so long an answer shows that its voter is there
 PATIENCE_HEARTBEATS = 2  # for participants to move by themselves
 PAUSES = 8  # of different lengths, after another changer has come first
@@ -187,7 +188,7 @@ class Changer(msgspec.Struct, array_like=True):
         out.set_timer(CHANGER, self._pause())
 
     def _pause(self) -> float:
-        return self.configuration.settings.heartbeat / POLLS_PER_HEARTBEAT
+        return min(self.configuration.settings.heartbeat / POLLS_PER_HEARTBEAT, POLL_SECONDS_MAX)
 
     def _send_attempt(self, attempt: Attempt, out: Outbox[Frame]) -> None:
         deciders = self.configuration.deciders.members

@@ -175,11 +175,14 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def is_foreign(self, other: Configuration) -> bool:
-        """Return whether another configuration belongs to another installation, as far as both say.
+        """Return whether another configuration belongs to another installation than this one.
 
         Numbers of two installations have nothing to do with each other, so the higher one is not newer.
+        Number 0 is the file, which tells nothing of installations and decides nothing.
         """
-        return bool(self.cluster_identity) and other.cluster_identity != self.cluster_identity
+        if not self.cluster_identity or other.number == 0:
+            return False
+        return other.cluster_identity != self.cluster_identity
 
     def noted(self, other: Configuration) -> Configuration:
         """Return the same decision with all that either knows of earlier numbers.
