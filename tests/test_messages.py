@@ -61,7 +61,7 @@ OTHERS: list[type[Process[Any]]] = [
     party.DiffusingParty,
     party.ReportingParty,
     party.SurveyParty,
-    survey.Survey,
+    survey.SurveyDetector,
 ]
 
 
@@ -98,7 +98,7 @@ def test_sites_and_detectors_receive_what_their_modules_name() -> None:
     assert kinds_of(central.Coordinator.messages) == kinds_in(central)
     assert hierarchical.Controller.messages is central.Coordinator.messages
     assert kinds_of(diffusing.Diffusing.messages) == kinds_in(diffusing)
-    assert kinds_of(survey.Survey.messages) == kinds_in(survey)
+    assert kinds_of(survey.SurveyDetector.messages) == kinds_in(survey)
     assert trial == kinds_in(central) - {central.Change}
     assert kinds_of(party.DiffusingParty.messages) == user | kinds_in(diffusing)
     assert kinds_of(party.SurveyParty.messages) == user | kinds_in(survey)

@@ -27,7 +27,7 @@ from coterie.lab.play.questions import Position, Question
 from coterie.lab.play.runs.address import Refusal
 from coterie.lab.scenario import perform
 from coterie.lab.scenario.replay import replay
-from coterie.lab.simulate import Plan
+from coterie.lab.simulate import TrialBuilder
 from coterie.lab.simulate.compare import compare
 from coterie.lab.simulate.compare.sweep import Contender
 from coterie.lab.simulate.monitors import ViolationError
@@ -338,14 +338,14 @@ def test_a_worker_that_has_not_the_file_is_given_its_text(tmp_path: Path) -> Non
     file = tmp_path / "gone.py"
     file.write_text(own())
     name = f"{file}:Own"
-    draw = Plan(algorithm=name, size=2, entries=1, max_time=9.0, source=source_of(name))
+    draw = TrialBuilder(algorithm=name, size=2, entries=1, max_time=9.0, source=source_of(name))
     file.unlink()
     with ProcessPoolExecutor(1, get_context("spawn")) as executor:
         assert executor.submit(kind_of, pickle.dumps(draw)).result() == "Own"
 
 
 def kind_of(draw: bytes) -> str:
-    planned: Plan = pickle.loads(draw)  # noqa: S301 - ours
+    planned: TrialBuilder = pickle.loads(draw)  # noqa: S301 - ours
     return type(planned(0).processes[0]).__name__
 
 
@@ -440,7 +440,7 @@ def test_a_scenario_or_a_plan_runs_no_file(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="is not loaded"):
             perform(f"{refused} 3")
         with pytest.raises(UsageError, match="is not loaded"):
-            Plan(algorithm=refused, size=3)(0)
+            TrialBuilder(algorithm=refused, size=3)(0)
         with pytest.raises(UsageError, match="is not loaded"):
             Contender(refused, 3).find()
 
@@ -451,7 +451,7 @@ def test_a_module_is_found_by_a_worker_as_well(
     (tmp_path / "own_planned.py").write_text(own())
     monkeypatch.chdir(tmp_path)
     name = "own_planned:Own"
-    assert len(Plan(algorithm=name, size=3, source=source_of(name))(0).processes) == 3
+    assert len(TrialBuilder(algorithm=name, size=3, source=source_of(name))(0).processes) == 3
 
 
 def test_an_address_plays_what_was_loaded_and_nothing_else() -> None:

@@ -16,7 +16,7 @@ from coterie.algorithms.deadlock.detectors.party import (
     Step,
     SurveyParty,
 )
-from coterie.algorithms.deadlock.detectors.survey import Survey
+from coterie.algorithms.deadlock.detectors.survey import SurveyDetector
 from coterie.algorithms.deadlock.detectors.trial import Deadlocked
 from coterie.algorithms.deadlock.detectors.waits import Wait, WaitId, graph_of
 from coterie.lab.simulate import Exponential, Network, Simulation, Workload
@@ -71,7 +71,9 @@ def build(detector: str, scripts: Sequence[tuple[Step, ...]]) -> list[Process[An
         case "diffusing":
             return [DiffusingParty(me, Diffusing(me), script, born=me % 7) for me, script in people]
         case "survey":
-            return [SurveyParty(me, Survey(me), script, born=me % 7) for me, script in people]
+            return [
+                SurveyParty(me, SurveyDetector(me), script, born=me % 7) for me, script in people
+            ]
         case "central":
             return [
                 *(

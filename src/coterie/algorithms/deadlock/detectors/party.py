@@ -15,7 +15,7 @@ from coterie.algorithms.deadlock.condition import Condition
 from coterie.algorithms.deadlock.detectors.central import Reporting
 from coterie.algorithms.deadlock.detectors.detector import Detector
 from coterie.algorithms.deadlock.detectors.diffusing import Diffusing
-from coterie.algorithms.deadlock.detectors.survey import Survey
+from coterie.algorithms.deadlock.detectors.survey import SurveyDetector
 from coterie.algorithms.deadlock.detectors.tables import find, put
 from coterie.algorithms.deadlock.detectors.trial import Deadlocked
 from coterie.algorithms.deadlock.detectors.waits import WaitId
@@ -140,9 +140,9 @@ class DiffusingParty(Party):
 class SurveyParty(Party):
     """A party with the detector of the survey."""
 
-    messages: ClassVar[Any] = Request | Grant | Survey.messages
+    messages: ClassVar[Any] = Request | Grant | SurveyDetector.messages
 
-    detector: Survey
+    detector: SurveyDetector
 
 
 class ReportingParty(Party):

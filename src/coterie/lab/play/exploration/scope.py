@@ -11,7 +11,7 @@ from coterie.lab.explore import needs_clock
 from coterie.lab.explore.properties import AGREEMENT, POSSIBLE, Always
 from coterie.lab.explore.tables.faults import Faults
 from coterie.lab.explore.tables.moves import Moves
-from coterie.lab.explore.tables.step import Standing
+from coterie.lab.explore.tables.step import Pending
 from coterie.lab.play.exploration.bound import spent_faults
 from coterie.process import Election, ElectionUser, Mutex, MutexUser, Seat, seat
 
@@ -57,7 +57,7 @@ class Scope:
         """Return the state in which a play is. A user that has asked too often will ask no more."""
         world = play.world
         seats = [
-            None if me in world.crashed else (self._seat(play, me), _standing(play, me))
+            None if me in world.crashed else (self._seat(play, me), _pending(play, me))
             for me in world.seats
         ]
         under_way: dict[tuple[int, int], list[Payload]] = {}
@@ -135,9 +135,9 @@ def usual_properties(processes: Sequence[Process[Any]]) -> Sequence[Property]:
     return (AGREEMENT,) if all(isinstance(process, Election) for process in processes) else ()
 
 
-def _standing(play: Play, me: ProcessId) -> Standing:
+def _pending(play: Play, me: ProcessId) -> Pending:
     world = play.world
-    return Standing(tuple(sorted(world.timers[me])), tuple(sorted(world.watched[me])))
+    return Pending(tuple(sorted(world.timers[me])), tuple(sorted(world.watched[me])))
 
 
 def _is_inside(play: Play, me: ProcessId) -> bool:

@@ -186,7 +186,7 @@ class SeveralLocks(LeasedLocks):
     uses = ("all", "all", "exclusive")
 
 
-class Line(LeasedLocks):
+class FirstComeFirstServed(LeasedLocks):
     """Idle programs that ask for one lock, one after the other: first come, first served.
 
     In `shared-line` half of them share, and overtake none that asked before to be alone.

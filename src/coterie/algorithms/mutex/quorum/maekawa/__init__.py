@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coterie.algorithms.mutex.quorum.costs import voting_costs
-from coterie.algorithms.mutex.quorum.maekawa.displaced import Basic, Deferred, Displaced, Survey
+from coterie.algorithms.mutex.quorum.maekawa.displaced import AsSurveyed, Basic, Deferred, Displaced
 from coterie.algorithms.mutex.quorum.maekawa.eager import Maekawa
 from coterie.catalogue import Algorithm, Flaw, Parameter, Setup, Variant
 from coterie.coteries import parse_coterie
@@ -17,7 +17,7 @@ VARIANTS: dict[str, type[Maekawa]] = {
     "eager": Maekawa,
     "displaced": Displaced,
     "deferred": Deferred,
-    "survey": Survey,
+    "survey": AsSurveyed,
     "basic": Basic,
 }
 

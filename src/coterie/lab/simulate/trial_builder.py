@@ -1,6 +1,6 @@
 """A run in words: the algorithm by its name, workload, network and faults, for any seed.
 
-The commands and the pages make plans of what a user typed. A plan is a value that can be pickled, so
+The commands and the pages make a builder of what a user typed. It is a value that can be pickled, so
 that `campaign` may hand it to other processes and machines.
 """
 
@@ -26,7 +26,7 @@ FAULTS_DURATION = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TrialBuilder:
     """Builds the trial of each seed; raises `UsageError` or `ConfigError` for what cannot be.
 
     An algorithm of one's own is named by its file, which is run: take no such name from strangers.
