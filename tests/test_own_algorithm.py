@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import coterie as coterie_package
-from coterie.catalogue import algorithm, every_algorithm, load, source_of
+from coterie.catalogue import every_algorithm, find, load, source_of
 from coterie.catalogue.loader import installed, read
 from coterie.cli import run
 from coterie.errors import UsageError
@@ -416,13 +416,13 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("packages")
 def test_installed_packages_offer_algorithms_by_name() -> None:
-    assert algorithm("own-installed").process.__name__ == "Own"
-    assert algorithm("maekawa").process.__name__ == "Maekawa"
+    assert find("own-installed").process.__name__ == "Own"
+    assert find("maekawa").process.__name__ == "Maekawa"
     assert "own-installed" in every_algorithm()
     with pytest.raises(UsageError, match=r"own_installed:Nope, which is installed as 'own-broken'"):
-        algorithm("own-broken")
+        find("own-broken")
     with pytest.raises(UsageError, match="did you mean 'own-installed'"):
-        algorithm("own-instaled")
+        find("own-instaled")
     said = coterie("algorithms")
     row = next(line.split() for line in said.stdout.splitlines() if "own-installed" in line)
     assert row == ["own-installed", "own", "-", "-", "-", "unordered", "-", "-"]
@@ -526,6 +526,7 @@ def test_what_strangers_talk_to_cannot_load() -> None:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.module == "coterie.catalogue":
                     names = {alias.name for alias in node.names}
-                    assert not names & {"find", "load", "loader", "source_of"}, path
+                    assert not names & {"load", "loader", "lookup", "source_of"}, path
                 if isinstance(node, ast.ImportFrom):
-                    assert node.module != "coterie.catalogue.loader", path
+                    inner = ("coterie.catalogue.loader", "coterie.catalogue.lookup")
+                    assert node.module not in inner, path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.catalogue import algorithm, algorithms
+from coterie.catalogue import algorithms, find
 from coterie.transactions.catalogue import MODULES as SCHEMES
 from coterie.transactions.catalogue import schemes
 from docs.rooms import ROOMS, room_of
@@ -362,7 +362,7 @@ def test_public_names_are_listed_sorted_and_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(algorithms()))
 def test_each_algorithm_has_its_tests_mutants_scenarios_and_page(name: str) -> None:
-    kind = algorithm(name).process.__module__.split(".")[2]  # mutex or election
+    kind = find(name).process.__module__.split(".")[2]  # mutex or election
     files = (ROOT / "tests" / "algorithms" / kind).glob(f"test_{name.replace('-', '_')}*.py")
     tests = "".join(path.read_text() for path in files)
     assert "MUTANTS" in tests

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.diagram.layers import Point
 from coterie.diagram.legend import SAMPLE, Entry, draw_legend
 from coterie.diagram.lifelines import Condition, history
@@ -69,7 +69,7 @@ def draw() -> str:
 
 
 def _run(variant: str) -> Trace:
-    entry = algorithm("fault-tolerant")
+    entry = find("fault-tolerant")
     processes = entry.build(entry.setup(3, variant, SETTINGS))
     header = Header(algorithm="fault-tolerant", size=3, variant=variant)
     faults = [Crash(ARBITER, CRASH)]

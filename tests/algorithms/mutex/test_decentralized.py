@@ -19,7 +19,7 @@ from coterie.algorithms.mutex.quorum.decentralized.retry import (
     Return,
     Vote,
 )
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.errors import ConfigError, ProtocolError, UsageError
 from coterie.lab.explore import check
 from coterie.lab.explore.findings import DEADLOCK
@@ -275,7 +275,7 @@ def test_everybody_gets_in_at_last_and_requests_are_not_served_in_causal_order()
     ).run()
     assert (run.entries, run.unserved, run.violations) == (90, 0, [])
     assert run.overtakings
-    assert not algorithm("decentralized").causal
+    assert not find("decentralized").causal
 
 
 VOTERS = (3, 4, 5, 6, 7)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
-from coterie.catalogue import algorithm, every_algorithm
+from coterie.catalogue import every_algorithm, find
 from coterie.errors import UsageError
 from coterie.lab.explore.budget import Budget
 from coterie.lab.play.entries import Entry, entry_of
@@ -119,7 +119,7 @@ class Laboratory:
             first=run.first,
             algorithm=header.algorithm,
             size=header.size,
-            variant=header.variant or algorithm(header.algorithm).variants[0].name,
+            variant=header.variant or find(header.algorithm).variants[0].name,
             channel=play.channel.value,
             moves=moves,
             codes=[step.code for step in run.steps[1:]],

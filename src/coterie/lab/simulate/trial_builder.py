@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from coterie.catalogue import ElectionCosts, find
+from coterie.catalogue import ElectionCosts, find, load
 from coterie.lab.simulate.campaign import Trial, random_crashes
 from coterie.lab.simulate.faults import Fault, random_faults
 from coterie.lab.simulate.network import Constant, Latency, Network, check_size
@@ -51,7 +51,8 @@ class TrialBuilder:
 
     def __call__(self, seed: int) -> Trial:
         """Build fresh processes, workload, network and faults."""
-        entry = find(self.algorithm, self.source)
+        source = self.source
+        entry = find(self.algorithm) if source is None else load(self.algorithm, source)
         setup = entry.setup(self.size, self.variant, self.parameters)
         check_size(self.latency, self.size)
         return Trial(

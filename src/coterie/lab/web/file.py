@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.dashboard import ASSETS
 from coterie.lab.play.entries import Entry, entry_of
 from coterie.lab.play.exploration.bound import Bound
@@ -84,7 +84,7 @@ def map_page(
     drawn = laboratory.map(question, cancelled)
     if isinstance(drawn, Refusal):
         return drawn
-    entry = entry_of(algorithm(played.algorithm))
+    entry = entry_of(find(played.algorithm))
     return _page(MapContent(entry, allowed, drawn, played.moves), first, ["lab/map.js"])
 
 
@@ -124,7 +124,7 @@ def _content(
         if fates is SUPERSEDED:
             return SUPERSEDED
         places.append(_place(position, None if isinstance(fates, Refusal) else fates))
-    return Content(entry_of(algorithm(whole.algorithm)), bound, whole.steps, places)
+    return Content(entry_of(find(whole.algorithm)), bound, whole.steps, places)
 
 
 def _place(position: Position, fates: Fates | None) -> Place:

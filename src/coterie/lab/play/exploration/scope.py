@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.lab.explore import needs_clock
 from coterie.lab.explore.properties import AGREEMENT, POSSIBLE, Always
 from coterie.lab.explore.tables.faults import Faults
@@ -47,7 +47,7 @@ class Scope:
         seats = [seat(process, bound.entries) for process in processes]
         happened = Faults() if whole else spent_faults(play.spent)
         self.moves = Moves(seats, play.channel, Faults(*map(max, bound.faults, happened)))
-        self.safety_only = algorithm(play.header.algorithm).reads_clock
+        self.safety_only = find(play.header.algorithm).reads_clock
         usual = usual_properties(processes)
         self.properties = (
             [item for item in usual if isinstance(item, Always)] if self.safety_only else usual
@@ -100,7 +100,7 @@ class Scope:
 def build(play: Play) -> Sequence[Process[Any]]:
     """Build the processes of a play once more, as they are before their start."""
     header = play.header
-    entry = algorithm(header.algorithm)
+    entry = find(header.algorithm)
     return entry.build(entry.setup(header.size, header.variant or None, header.parameters))
 
 
@@ -108,7 +108,7 @@ def unexplored(play: Play) -> str | None:
     """Say why the explorer cannot have the processes of a play, if it cannot."""
     if is_timed(play):
         return TIMED
-    if algorithm(play.header.algorithm).reads_clock and play.header.clock == "time":
+    if find(play.header.algorithm).reads_clock and play.header.clock == "time":
         return "Clocks go on with every move here, so that no fates are shown: choose clock=none."
     return None
 
@@ -120,7 +120,7 @@ def is_timed(play: Play) -> bool:
 
 def limits(play: Play) -> str | None:
     """Say what is not judged in a play, if anything is not."""
-    return CLOCKED if algorithm(play.header.algorithm).reads_clock else None
+    return CLOCKED if find(play.header.algorithm).reads_clock else None
 
 
 def properties_of(play: Play) -> Sequence[Property]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.coteries.coterie import shorter_lists
 from coterie.errors import CoterieError
 from coterie.lab.explore import check, check_timed, needs_clock, refuse_with_clock
@@ -78,7 +78,7 @@ def run_check(
         return Refusal(fault)
     try:
         header, channel = read_first_line(question.first)
-        entry = algorithm(header.algorithm)
+        entry = find(header.algorithm)
         setup = entry.setup(header.size, header.variant or None, header.parameters)
         header = msgspec.structs.replace(header, variant=setup.variant)
         verdict = _search(entry.build(setup), question.bound, channel, header, progress)

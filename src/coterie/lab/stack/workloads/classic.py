@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.join import join
 from coterie.errors import Unavailable
@@ -49,7 +49,7 @@ class ClassicLocks(Workload):
 
     def _requesters(self) -> list[str]:
         name, _, variant = self.plan.details.partition("/")
-        entry = algorithm(name)
+        entry = find(name)
         setup = entry.setup(self.plan.nodes, variant or None, {})
         return [self.nodes[number - 1] for number in entry.requesters(setup)]
 
