@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from coterie.catalogue import ElectionCosts, find, load
-from coterie.lab.simulate.compare import (
-    Comparison,
-    ElectionComparison,
-    LoadComparison,
+from coterie.lab.simulate.compare.comparison import Comparison, ElectionComparison, LoadComparison
+from coterie.lab.simulate.compare.measure import (
     compare_election,
     seeds_needed,
     sum_up,
