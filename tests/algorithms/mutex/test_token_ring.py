@@ -26,7 +26,7 @@ from tests.suites import Explored, any_fault_breaks, broken_lines, every_interle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MODULE = "coterie.algorithms.mutex.token.token_ring"
+MODULE = "coterie.algorithms.mutex.token.token_ring.catalogue_entry"
 
 
 def member(*, token: bool = False, wants: bool = False) -> TokenRing:
