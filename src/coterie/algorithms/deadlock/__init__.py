@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from coterie.algorithms.deadlock.detectors.hierarchical import Controller
     from coterie.algorithms.deadlock.detectors.survey import SurveyDetector
     from coterie.algorithms.deadlock.detectors.trial import Deadlocked
-    from coterie.algorithms.deadlock.detectors.waits import Member, Wait, WaitId, choose_victim
+    from coterie.algorithms.deadlock.detectors.waits import (
+        DeadlockMember,
+        Wait,
+        WaitId,
+        choose_victim,
+    )
     from coterie.algorithms.deadlock.explanation import Explanation, explain
     from coterie.algorithms.deadlock.graph_file import parse_graph
     from coterie.algorithms.deadlock.wait_for import Graph
@@ -28,12 +33,12 @@ __all__ = [
     "Condition",
     "Controller",
     "Coordinator",
+    "DeadlockMember",
     "Deadlocked",
     "Detector",
     "Diffusing",
     "Explanation",
     "Graph",
-    "Member",
     "Reporting",
     "SurveyDetector",
     "Wait",
@@ -54,7 +59,7 @@ MODULES = {
     "detectors.hierarchical": ("Controller",),
     "detectors.survey": ("SurveyDetector",),
     "detectors.trial": ("Deadlocked",),
-    "detectors.waits": ("Member", "Wait", "WaitId", "choose_victim"),
+    "detectors.waits": ("DeadlockMember", "Wait", "WaitId", "choose_victim"),
     "explanation": ("Explanation", "explain"),
     "graph_file": ("parse_graph",),
     "wait_for": ("Graph",),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.lab.audit.target import Target
-    from coterie.transactions.history import Event
+    from coterie.transactions.history import HistoryEvent
 
 PREFIX = "coterie_audit"
 
@@ -115,7 +115,7 @@ def command(
     return {True: 0, False: 1, None: 3}[verdict.serializable]
 
 
-async def _audit(url: str, prefix: str, plan: AuditPlan) -> tuple[Verdict, list[Event]]:
+async def _audit(url: str, prefix: str, plan: AuditPlan) -> tuple[Verdict, list[HistoryEvent]]:
     target = make_target(url, prefix)
     name = _level(target, plan.level)
     line = ProgressLine()
@@ -160,7 +160,7 @@ VERDICTS = {
 }
 
 
-def _print(verdict: Verdict, events: list[Event]) -> None:
+def _print(verdict: Verdict, events: list[HistoryEvent]) -> None:
     click.echo(f"{verdict.store}, {verdict.isolation}: {VERDICTS[verdict.serializable]}")
     rows = [
         [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from coterie.transactions.catalogue import Scheme, Variant
+from coterie.transactions.catalogue import Scheme, SchemeVariant
 from coterie.transactions.schemes.scheduler import Accepted
 from coterie.transactions.schemes.timestamp_ordering import TimestampOrdering
 
@@ -33,7 +33,7 @@ SCHEME = Scheme(
     name="thomas-write-rule",
     title="timestamp ordering that ignores writes no transaction can see any more",
     source="R. H. Thomas, 1979",
-    variants=(Variant("basic", "with pre-writes", lambda site, sites: ThomasWriteRule()),),
+    variants=(SchemeVariant("basic", "with pre-writes", lambda site, sites: ThomasWriteRule()),),
     refuses="a later transaction has read the key, or written what is to be read",
     waits="an earlier transaction that writes what is to be read, or has failed often",
     order="by stamp",

@@ -36,7 +36,7 @@ class Grant(Payload, frozen=True):
     number: int
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
+class ScriptStep(msgspec.Struct, frozen=True, array_like=True):
     """Run for a while, then wait."""
 
     after: float
@@ -49,7 +49,7 @@ class Party(Process[Payload]):
     channel: ClassVar[Channel] = Channel.UNORDERED
 
     detector: Detector[Any]
-    script: tuple[Step, ...] = ()
+    script: tuple[ScriptStep, ...] = ()
     born: int | None = 0  # when its work began: the youngest is aborted; None: never this one
     done: int = 0  # steps of the script begun
     picked: int = 0  # how often it was a victim
