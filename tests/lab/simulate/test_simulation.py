@@ -24,7 +24,7 @@ from coterie.lab.simulate import (
     Simulation,
     Uniform,
 )
-from coterie.lab.simulate.engine.outbox import GroupOutbox
+from coterie.lab.simulate.outbox import GroupOutbox
 from coterie.process import Outbox
 from coterie.trace import Header
 from tests.harness import build

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coterie.algorithms.deadlock.detectors.survey import SurveyDetector
     from coterie.algorithms.deadlock.detectors.trial import Deadlocked
     from coterie.algorithms.deadlock.detectors.waits import (
-        DeadlockMember,
+        StuckProcess,
         Wait,
         WaitId,
         choose_victim,
@@ -33,13 +33,13 @@ __all__ = [
     "Condition",
     "Controller",
     "Coordinator",
-    "DeadlockMember",
     "Deadlocked",
     "Detector",
     "Diffusing",
     "Explanation",
     "Graph",
     "Reporting",
+    "StuckProcess",
     "SurveyDetector",
     "Wait",
     "WaitId",
@@ -59,7 +59,7 @@ MODULES = {
     "detectors.hierarchical": ("Controller",),
     "detectors.survey": ("SurveyDetector",),
     "detectors.trial": ("Deadlocked",),
-    "detectors.waits": ("DeadlockMember", "Wait", "WaitId", "choose_victim"),
+    "detectors.waits": ("StuckProcess", "Wait", "WaitId", "choose_victim"),
     "explanation": ("Explanation", "explain"),
     "graph_file": ("parse_graph",),
     "wait_for": ("Graph",),

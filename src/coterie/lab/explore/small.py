@@ -19,10 +19,9 @@ from coterie.lab.explore.properties import (
     Settles,
     Sometimes,
     holds,
-    inside,
 )
 from coterie.lab.explore.tables.inputs import Inputs
-from coterie.lab.explore.tables.step import Pending, require_purity, run
+from coterie.lab.explore.tables.step import Pending, must_call, require_purity, run
 from coterie.process import Channel, Outbox, SeatCodec, check_wishes
 
 if TYPE_CHECKING:
@@ -161,9 +160,9 @@ class SmallModel:
         self.seats.append(seat)
         calls = tuple(self._inputs.call(name) for name in seat.user.calls())
         rings = tuple(self._inputs.ring(timer) for timer in pending.armed)
-        must_call = inside(seat)
-        self._asks.append(() if must_call else calls)
-        self._own.append(calls + rings if must_call else rings)
+        leaves = must_call(seat)
+        self._asks.append(() if leaves else calls)
+        self._own.append(calls + rings if leaves else rings)
         return number
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from coterie.catalogue import algorithms
-from coterie.lab.stack.faults import draw_faults, inject
-from coterie.lab.stack.monitors import AccusationMonitor
-from coterie.lab.stack.plan import LEASES, RunPlan, generator
-from coterie.lab.stack.scene import Scene
+from coterie.lab.stack.scene.faults import draw_faults, inject
+from coterie.lab.stack.scene.monitors import AccusationMonitor
+from coterie.lab.stack.scene.plan import LEASES, RunPlan, generator
+from coterie.lab.stack.scene.scene import Scene
 from coterie.lab.stack.workloads.catalogue import WORKLOADS
 from coterie.lab.stack.workloads.workload import node_names, program_names
 from coterie.lab.stack.world import ViolationError, World

@@ -46,7 +46,7 @@ class Wait(msgspec.Struct, frozen=True, array_like=True):
         return seniority(self.picked, self.born, process)
 
 
-class DeadlockMember(NamedTuple):
+class StuckProcess(NamedTuple):
     """A process in a deadlock, with its wait."""
 
     process: ProcessId
@@ -75,9 +75,9 @@ def _met(process: ProcessId, waits: Mapping[ProcessId, Wait]) -> list[ProcessId]
 
 def members_of(
     waits: Mapping[ProcessId, Wait], core: Iterable[ProcessId]
-) -> tuple[DeadlockMember, ...]:
+) -> tuple[StuckProcess, ...]:
     """Name the members of a core with their waits."""
-    return tuple(DeadlockMember(process, waits[process]) for process in core)
+    return tuple(StuckProcess(process, waits[process]) for process in core)
 
 
 def choose_victim(

@@ -26,7 +26,7 @@ from coterie.lab.stack.world import memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
-    from coterie.lab.stack.plan import RunPlan
+    from coterie.lab.stack.scene.plan import RunPlan
 
 FAILURES_SHOWN = 10
 

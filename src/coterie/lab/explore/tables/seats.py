@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from coterie.lab.explore.properties import inside
 from coterie.lab.explore.tables.arrays import Growing, Slots
 from coterie.lab.explore.tables.hashing import scatter
-from coterie.lab.explore.tables.step import Pending
+from coterie.lab.explore.tables.step import Pending, must_call
 from coterie.process import SeatCodec
 
 if TYPE_CHECKING:
@@ -87,9 +86,9 @@ class Seats:
         seat = self.restore(number)
         calls = [] if seat is None else [self._inputs.call(name) for name in seat.user.calls()]
         rings = [self._inputs.ring(timer) for timer in local.pending.armed]
-        must_call = seat is not None and inside(seat)
-        self.asks.append([] if must_call else calls)
-        self.own.append(calls + rings if must_call else rings)
+        leaves = seat is not None and must_call(seat)
+        self.asks.append([] if leaves else calls)
+        self.own.append(calls + rings if leaves else rings)
         self.watched.append(sum(1 << (peer - 1) for peer in local.pending.watched))
         for predicate, marks in self._markers:
             marks.append(seat is not None and bool(predicate(seat)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.errors import ConfigError
 from coterie.lab.explore.tables.inputs import Call, Notice, Receive, Restart, Ring, feed
-from coterie.process import Outbox, ProcessId, check_wishes, describe_error
+from coterie.process import MutexUser, Outbox, Phase, ProcessId, check_wishes, describe_error
 
 if TYPE_CHECKING:
     from coterie.lab.explore.tables.inputs import Input
@@ -22,7 +22,7 @@ class Pending(NamedTuple):
     watched: tuple[ProcessId, ...] = ()
 
     def after(self, given: Input | None, out: Outbox[Any]) -> Pending:
-        """Return what stands after a step. What was asked for and given is done with, unless asked again."""
+        """Return what is pending after a step: what was asked for and given is not, unless asked again."""
         armed, watched = set(self.armed), set(self.watched)
         match given:
             case Ring(timer):
@@ -40,12 +40,17 @@ class Pending(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a step: the seat afterwards, what stands, and what was sent; or an error."""
+    """What came of a step: the seat afterwards, what is pending, and what was sent; or an error."""
 
     seat: Seat
     pending: Pending
     sends: list[tuple[ProcessId, Any]]
     error: str | None = None
+
+
+def must_call(seat: Seat) -> bool:
+    """Return whether the user is sure to make its call in the end: it is inside, and will leave."""
+    return isinstance(seat.user, MutexUser) and seat.user.phase is Phase.INSIDE
 
 
 def run(seat: Seat, pending: Pending, given: Input, size: int) -> Outcome:

@@ -13,7 +13,7 @@ from coterie.lab.stack import faults
 from coterie.lab.stack.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Coordinator
 

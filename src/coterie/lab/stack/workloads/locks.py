@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coterie.cluster.node import Node
 from coterie.errors import AcquireTimeout, DeadlockDetected, LockLost, Unavailable
 from coterie.lab.stack import faults
-from coterie.lab.stack.monitors import OrderMonitor
+from coterie.lab.stack.scene.monitors import OrderMonitor
 from coterie.lab.stack.workloads.workload import END_SECONDS, PORT, Workload
 from coterie.lab.stack.world import ViolationError
 from coterie.locks.connection import connect
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Acquirable, Coordinator
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from coterie.cluster.membership.config import Config
-    from coterie.lab.stack.plan import RunPlan
-    from coterie.lab.stack.scene import Scene
+    from coterie.lab.stack.scene.plan import RunPlan
+    from coterie.lab.stack.scene.scene import Scene
     from coterie.lab.stack.world.machine import Process
     from coterie.locks import Holding
 
