@@ -18,7 +18,7 @@ from coterie.cluster.membership.membership import Address
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
 from coterie.errors import ChangeConflict, ConfigError, CoterieError, Unavailable, UsageError
-from coterie.lab.stack import faults
+from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import ConfigurationMonitor
 from coterie.lab.stack.scene.plan import Fault
 from coterie.lab.stack.workloads.administrator import LEASE_SHARES, Administrator, Hearers

@@ -9,7 +9,7 @@ from coterie.catalogue import find
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.join import join
 from coterie.errors import Unavailable
-from coterie.lab.stack import faults
+from coterie.lab.stack.scene import faults
 from coterie.lab.stack.workloads.workload import Workload
 
 if TYPE_CHECKING:

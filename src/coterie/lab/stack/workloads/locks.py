@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.node import Node
 from coterie.errors import AcquireTimeout, DeadlockDetected, LockLost, Unavailable
-from coterie.lab.stack import faults
+from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import OrderMonitor
 from coterie.lab.stack.workloads.workload import END_SECONDS, PORT, Workload
 from coterie.lab.stack.world import ViolationError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.store import join_store
 from coterie.errors import Conflict, OutcomeUnknown, Unavailable
-from coterie.lab.stack import faults
+from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import HistoryMonitor
 from coterie.lab.stack.workloads.workload import Workload
 from coterie.lab.stack.world import ViolationError

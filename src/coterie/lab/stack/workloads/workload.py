@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coterie.cluster.membership.config import convert
-from coterie.lab.stack import faults
+from coterie.lab.stack.scene import faults
 from coterie.lab.stack.world import ViolationError
 
 if TYPE_CHECKING:
