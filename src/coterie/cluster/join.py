@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.classic.election import ElectionEngine
 from coterie.cluster.classic.engine import ClassicEngine
 from coterie.cluster.client.access import Seat
@@ -36,7 +36,7 @@ def join(
         config = load(None if config is None else Path(config))
     name = f"coterie:{config.membership.cluster}/{node}"
     if config.membership.algorithm is not None:
-        chosen = algorithm(config.membership.algorithm.name)
+        chosen = find(config.membership.algorithm.name)
         elects = issubclass(chosen.process, Election)
         engine = (ElectionEngine if elects else ClassicEngine)(config, node)
         return Coordinator(engine, name, observers=observers)

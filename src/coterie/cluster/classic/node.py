@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from coterie import system
-from coterie.catalogue import Algorithm, Setup, algorithm
+from coterie.catalogue import Algorithm, Setup, find
 from coterie.cluster.classic.frames import (
     Able,
     Absent,
@@ -70,7 +70,7 @@ def choose(config: Config, lock: str | None = None) -> tuple[Algorithm, Setup]:
     """
     choice = config.membership.algorithm
     assert choice is not None, "the leased lock has nodes of its own"
-    entry = algorithm(choice.name)
+    entry = find(choice.name)
     size = len(config.membership.members)
     named = (
         {} if lock is None else {each.name: lock for each in entry.parameters if each.names_lock}

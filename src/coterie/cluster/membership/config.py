@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.settings import Policy, Settings
-from coterie.catalogue import algorithm
+from coterie.catalogue import find
 from coterie.cluster.membership.membership import (
     Address,
     Choice,
@@ -186,7 +186,7 @@ def _membership(written: ConfigFile) -> Membership:
     if written.algorithm != LEASED:
         parameters = tuple(sorted(written.parameters.items()))
         choice = Choice(written.algorithm, written.variant, parameters)
-        chosen = algorithm(choice.name)
+        chosen = find(choice.name)
         chosen.setup(len(members), choice.variant, written.parameters)
         if not issubclass(chosen.process, Mutex | Election):
             raise ConfigError(f"{choice.name} neither grants locks nor elects a leader")
