@@ -133,7 +133,7 @@ async def ask_membership(consultation: Consultation) -> Membership:
     return membership
 
 
-class NodeAnswer(NamedTuple):
+class KnownMembership(NamedTuple):
     """What one node knows of its cluster."""
 
     node: str  # its name
@@ -146,21 +146,21 @@ class NodeAnswer(NamedTuple):
         return any(member.name == self.node for member in self.membership.members)
 
 
-def newest(answers: Sequence[NodeAnswer]) -> Membership:
+def newest(answers: Sequence[KnownMembership]) -> Membership:
     """Return the newest configuration of those that nodes know; there is at least one answer.
 
     Numbers are compared within one installation. Where nodes of several answer, as after one was set up
     again and a disk of the first has come back, it is the installation of which a quorum of voters
     answers with their own disks, or else most of them.
     """
-    by_cluster: dict[str, list[NodeAnswer]] = {}
+    by_cluster: dict[str, list[KnownMembership]] = {}
     for answer in answers:
         identity = answer.membership.configuration.cluster_identity
         by_cluster.setdefault(identity, []).append(answer)
     if len(by_cluster) > 1:
         by_cluster.pop("", None)  # a file, which any installation may have begun with
 
-    def standing(group: Sequence[NodeAnswer]) -> tuple[bool, int, int]:
+    def standing(group: Sequence[KnownMembership]) -> tuple[bool, int, int]:
         configuration = _newest_of(group).configuration
         disks = {answer.disk for answer in group}
         there = [member.seat for member in configuration.members if member.identity in disks]
@@ -170,7 +170,7 @@ def newest(answers: Sequence[NodeAnswer]) -> Membership:
     return _newest_of(max(by_cluster.values(), key=standing))
 
 
-def _newest_of(answers: Sequence[NodeAnswer]) -> Membership:
+def _newest_of(answers: Sequence[KnownMembership]) -> Membership:
     return max((each.membership for each in answers), key=lambda it: it.configuration.number)
 
 
@@ -221,14 +221,14 @@ async def _learn(
     tls: ssl.SSLContext | None,
     troubles: dict[Address, str],
     asked: set[Address],
-) -> NodeAnswer:
+) -> KnownMembership:
     """Ask one node, again and again until it answers."""
     while True:
         asked.add(address)
         try:
             async with consult(address, credentials, tls) as consultation:
                 membership = await ask_membership(consultation)
-                return NodeAnswer(consultation.node, consultation.disk, membership)
+                return KnownMembership(consultation.node, consultation.disk, membership)
         except (OSError, *FAULTS) as error:
             troubles[address] = explain_at(address, error)
         finally:
