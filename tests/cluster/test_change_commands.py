@@ -23,9 +23,9 @@ from coterie.cluster.change.plan import Newcomer
 from coterie.cluster.change.survey import check_protocol
 from coterie.cluster.classic.node import Classic, Program
 from coterie.cluster.membership.config import NodeOptions, convert
-from coterie.cluster.membership.membership import parse_address
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.voter_frames import Reach, Reached
 from coterie.errors import (
     ChangeConflict,

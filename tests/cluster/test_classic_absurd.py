@@ -145,7 +145,9 @@ def test_a_receipt_for_what_was_not_sent_ends_the_connection(
 
     async def main() -> None:
         mine = config.membership.credentials(b"")
-        liar = Listener(config, "b", "a start", lambda: 0, admit, credentials=lambda: mine)
+        liar = Listener(
+            config.local_node("b"), "a start", lambda: 0, admit, credentials=lambda: mine
+        )
         await liar.open()
         await node.start()
         await until(lambda: f"a receipt for letter {seq}" in caplog.text, "a complaint")

@@ -374,7 +374,7 @@ def test_any_coterie_serves(size: int, changes: dict[str, Any]) -> None:
 
 
 def test_no_cluster_at_the_url_is_said_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.cluster.wire.query.DISCOVERY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("coterie.cluster.membership.discovery.DISCOVERY_SECONDS_MAX", 0.2)
     config = convert(document(2))
 
     async def main() -> None:

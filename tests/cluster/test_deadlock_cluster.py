@@ -11,9 +11,9 @@ import pytest
 import coterie
 from coterie import locks
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.client.metrics import participant_metrics
 from coterie.cluster.join import join
 from coterie.cluster.membership.config import convert
-from coterie.cluster.voter.metrics import participant_metrics
 from coterie.errors import DeadlockDetected
 from coterie.locks.deadlocks import waits as deadlocks
 from coterie.locks.deadlocks.lock_collection import Suspicion

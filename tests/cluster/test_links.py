@@ -13,8 +13,8 @@ import msgspec
 from coterie.algorithms.mutex.quorum.leased.frames import NewConfiguration
 from coterie.cluster.client.access import Links
 from coterie.cluster.membership.config import convert
-from coterie.cluster.membership.membership import Address, Membership
 from coterie.cluster.voter.host import VoterHost
+from coterie.cluster.wire.address import Address
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+
+    from coterie.cluster.membership.membership import Membership
 
 LEASE = 10.0
 

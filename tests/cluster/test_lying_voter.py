@@ -130,8 +130,7 @@ class Liar:
         credentials = config.membership.after(present).credentials(b"")
         identity = present.members[0].identity
         self.listener = Listener(
-            config,
-            "a",
+            config.local_node("a"),
             "a start",
             lambda: 5,
             self._admit,

@@ -19,17 +19,17 @@ from coterie.cluster.admin.status import inspect
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.host import Change
 from coterie.cluster.client.access import own_identity
+from coterie.cluster.membership import discovery
 from coterie.cluster.membership.config import Config, convert
-from coterie.cluster.membership.membership import Address
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.storage import Storage
 from coterie.cluster.wire import frames as wire
-from coterie.cluster.wire import query
+from coterie.cluster.wire.address import Address
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
-from coterie.cluster.wire.query import ask_condition
+from coterie.cluster.wire.query import ask_condition, consult
 from coterie.cluster.wire.voter_frames import Impose
 from coterie.errors import ConfigError, NotFormed, ProtocolError, Unavailable
 from tests.cluster import protocol_6
@@ -194,7 +194,7 @@ def test_a_hold_outlives_the_renewal_of_every_node(tmp_path: Path) -> None:
 def test_the_older_version_is_given_up_by_command_when_no_program_speaks_it(
     tmp_path: Path, secret: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query, "DISCOVERY_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(discovery, "DISCOVERY_SECONDS_MAX", 0.5)
 
     async def main() -> None:
         async with upgraded(tmp_path, secret=secret) as cluster:
@@ -335,7 +335,7 @@ async def impose(node: Node, configuration: Configuration) -> None:
     """Do what an operator does who has lost a quorum."""
     (member,) = node.config.membership.members
     credentials = Credentials("test", "")
-    async with query.consult(member.address, credentials, None, role="operator") as talk:
+    async with consult(member.address, credentials, None, role="operator") as talk:
         talk.send(Impose(configuration))
         await until(lambda: node.voting.voter.number == configuration.number, "the change")
 

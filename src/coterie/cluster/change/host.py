@@ -23,14 +23,10 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Tell,
 )
 from coterie.algorithms.mutex.quorum.leased.succession import follows
-from coterie.cluster.membership.membership import (
-    check_attempt,
-    check_bound,
-    check_decided,
-    parse_address,
-)
+from coterie.cluster.membership.membership import check_attempt, check_bound, check_decided
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import Link
 from coterie.cluster.wire.voter_frames import decode_from_voter

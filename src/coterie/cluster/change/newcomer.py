@@ -14,7 +14,7 @@ import msgspec
 
 from coterie.algorithms.mutex.quorum.leased.frames import Condition, Query
 from coterie.cluster.change.survey import FAULTS
-from coterie.cluster.membership.membership import parse_address
+from coterie.cluster.wire.address import parse_address
 from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.handshake import Credentials
 from coterie.cluster.wire.query import ask_condition, consult

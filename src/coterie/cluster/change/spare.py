@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.client.access import Visit
-    from coterie.cluster.membership.membership import Address
+    from coterie.cluster.wire.address import Address
 
 REMEMBERED = "cluster"  # the file in the data directory
 

@@ -199,8 +199,7 @@ class Classic:
         self._folder = None if self._data is None else FolderLock(self._data, "node")
         self._incarnation = 0
         self.peers = Peers(
-            config,
-            name,
+            config.local_node(name),
             Handlers(
                 letter=self._deliver,
                 lost=self._lose,

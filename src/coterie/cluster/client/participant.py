@@ -26,7 +26,6 @@ from coterie.cluster.membership.membership import check_decided, objection_to_me
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.wire.connection import at_end_of_turn
-from coterie.cluster.wire.frames import PROTOCOL, Hello
 from coterie.cluster.wire.voter_frames import Abstention, GetAbstention
 from coterie.errors import CoterieError, NoQuorum, ProtocolError
 from coterie.locks.leases.frames import AskOwner, OwnerReport, Owners
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
     from coterie.algorithms.mutex.quorum.leased.configuration import Configuration
     from coterie.algorithms.mutex.quorum.leased.frames import Frame
     from coterie.algorithms.mutex.quorum.leased.participant import Participant
-    from coterie.cluster.membership.membership import Address, Membership
-    from coterie.cluster.voter.host import VoterHost
+    from coterie.cluster.membership.membership import Membership
+    from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Identity
     from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.coteries import Coterie
@@ -513,69 +512,3 @@ def _check(configuration: Configuration) -> None:
     reason = objection_to_meaning(configuration)
     if reason:
         raise ProtocolError(reason)
-
-
-class InsideLine:
-    """The line between a participant and a voter of the same process: no socket, a turn of delay."""
-
-    is_untried = False
-    trouble = ""  # there is none between two parts of one process
-
-    def __init__(
-        self,
-        voting: VoterHost,
-        identity: Identity,
-        receive: Callable[[FromVoter], None],
-        connected: Callable[[int], None],
-    ) -> None:
-        """Attach the participant to the voter."""
-        self._voting = voting
-        self._identity = identity.name
-        self._connected = connected
-        self._loop = asyncio.get_running_loop()
-        known = voting.membership.configuration.number
-        hello = Hello(
-            PROTOCOL,
-            "",
-            "",
-            "participant",
-            identity.name,
-            identity.label,
-            b"",
-            newest=PROTOCOL,
-            number=known,
-        )
-        self._back = _Back(receive, self._loop)
-        self._number = voting.attach(hello, self._back)
-        self.is_up = True
-
-    def start(self) -> None:
-        """Begin: the voter is there."""
-        if self.is_up:
-            self._connected(self._voting.clock())
-
-    def insist_on(self, disk: str) -> None:
-        """Leave the voter if it turns out to be another than was meant."""
-        if self.is_up and self._voting.voter.identity != disk:
-            self.trouble = "our own data directory is another than that of the voter"
-            self.is_up = False
-            self._voting.leave(self._identity, self._back)
-
-    def send(self, frame: Any) -> None:
-        """Send a frame."""
-        if self.is_up:
-            self._loop.call_soon(self._voting.receive, self._number, self._identity, frame)
-
-    async def stop(self) -> None:
-        """Leave the voter."""
-        if self.is_up:
-            self.is_up = False
-            self._voting.leave(self._identity, self._back)
-
-
-class _Back(NamedTuple):
-    receive: Callable[[FromVoter], None]
-    loop: asyncio.AbstractEventLoop
-
-    def send(self, frame: Any) -> None:
-        self.loop.call_soon(self.receive, frame)

@@ -93,8 +93,7 @@ class StoreNode:
         self._doubted: set[str] = set()
         self._has_asked = False  # what has become of a transaction: it may be in doubt
         self._peers = Peers(
-            self._config,
-            name,
+            self._config.local_node(name),
             Handlers(
                 letter=self._deliver,
                 lost=self._lose,

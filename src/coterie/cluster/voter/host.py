@@ -27,11 +27,10 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 )
 from coterie.algorithms.mutex.quorum.leased.saved import read_saved
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
-from coterie.cluster.membership.abstention import abstention
 from coterie.cluster.membership.membership import check_attempt, check_decided, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
-from coterie.cluster.voter.report import describe, describe_obstacles, report
+from coterie.cluster.voter.report import abstention, describe, describe_obstacles, report
 from coterie.cluster.voter.storage import NoDisk
 from coterie.cluster.wire.connection import Connection
 from coterie.cluster.wire.frames import (

@@ -26,9 +26,9 @@ from coterie.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from coterie.cluster.membership.config import Config
     from coterie.cluster.wire.connection import Connection
     from coterie.cluster.wire.frames import Hello, Welcome
+    from coterie.cluster.wire.local_node import LocalNode
     from coterie.process import ProcessId
 
 WINDOW_BYTES = BACKLOG_BYTES_MAX // 4  # on the way at a time, but for the last letter of them
@@ -70,18 +70,23 @@ class Peer:
     """One other node: the letters to it, over a link of ours, and those that come from it."""
 
     def __init__(
-        self, config: Config, number: ProcessId, caller: Callable[[str], Caller], handlers: Handlers
+        self,
+        node: LocalNode,
+        number: ProcessId,
+        caller: Callable[[str], Caller],
+        handlers: Handlers,
     ) -> None:
         """Prepare; calls begin with `start`.
 
         Args:
-            config: The configuration; its lease is the time after which a peer is lost.
-            number: Which of its members this is.
+            node: This node; its lease is the time after which a peer is lost.
+            number: Which node of the configuration the peer is.
             caller: Makes our end of the handshake with a node, for each call.
             handlers: What to do about the peer.
         """
-        member, lease = config.membership.members[number - 1], config.membership.settings.lease
-        self.name = member.name
+        name, address = list(node.addresses.items())[number - 1]
+        lease = node.lease
+        self.name = name
         self._number = number
         self._patience = lease
         self._handlers = handlers
@@ -103,10 +108,10 @@ class Peer:
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = False
         self._link = Link(
-            member.name,
-            [member.address],
-            lambda _: caller(member.name),
-            config.security.client_context(),
+            name,
+            [address],
+            lambda _: caller(name),
+            node.security.client_context(),
             lambda: lease,
             receive=self._confirm,
             connected=self._connected,
@@ -310,8 +315,7 @@ class Peers:
 
     def __init__(
         self,
-        config: Config,
-        name: str,
+        node: LocalNode,
         handlers: Handlers,
         outsiders: str,
         *,
@@ -321,27 +325,25 @@ class Peers:
 
         `admin` takes each frame of a program that only asks questions; without it there are none.
         """
-        membership, security = config.membership, config.security
-        self._name = name
+        self._name = node.name
         self._outsiders = outsiders
         self._admin = admin
         self._incarnation = 0
-        self._credentials = membership.credentials(security.secret_bytes())
-        self._identity = new_identity(name)
+        self._credentials = node.credentials
+        self._identity = new_identity(node.name)
         # The start that the listener names is our identity as a caller: so a peer knows this start
         # of ours, whichever of the two has called first.
         self._listener = Listener(
-            config,
-            name,
+            node,
             self._identity.name,
             lambda: self._incarnation,
             self._admit,
             credentials=lambda: self._credentials,
         )
         self._peers = {
-            number: Peer(config, number, self._caller, handlers)
-            for number, member in enumerate(membership.members, 1)
-            if member.name != name
+            number: Peer(node, number, self._caller, handlers)
+            for number, name in enumerate(node.addresses, 1)
+            if name != node.name
         }
 
     def __getitem__(self, number: ProcessId) -> Peer:
