@@ -15,7 +15,7 @@ from coterie.clocks import Stamp
 from coterie.cluster.classic.node import NUMBER_MAX, Classic, HostedProcess, Program
 from coterie.cluster.membership.config import convert
 from coterie.cluster.runtime.host import decoder
-from coterie.cluster.wire.frames import Letter, Receipt
+from coterie.cluster.wire.frames import ClassicMessage, Receipt
 from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.listener import Listener
@@ -96,7 +96,7 @@ def test_letters_of_absurd_values_end_the_connection_over_which_they_came(
     async def main() -> None:
         await node.start()
         identity = new_identity("b")
-        for letter in absurd(Letter(1, "x", encode(Request(Stamp(1, 2))))):
+        for letter in absurd(ClassicMessage(1, "x", encode(Request(Stamp(1, 2))))):
             connection, _ = await called(config, identity)
             connection.send(letter)
             connection.close("the next")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coterie.algorithms.mutex.quorum.leased.changer import Goal
-    from coterie.cluster.change.survey import Standing
+    from coterie.cluster.change.survey import KnownConfiguration
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -115,7 +115,7 @@ def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
     """
     newcomers = [_newcomer(text, votes) for text in nodes]
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return await goal_to_add(standing, newcomers)
 
     return run_change(Terms(**options), goal)
@@ -127,7 +127,7 @@ def add(*, nodes: tuple[str, ...], votes: int, **options: Any) -> int:
 def remove(*, nodes: tuple[str, ...], **options: Any) -> int:
     """Let nodes vote no more; they may be switched off when the command has ended."""
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return plan.remove(standing.configuration, _names(nodes))
 
     return run_change(Terms(**options), goal)
@@ -147,7 +147,7 @@ def replace(*, old: str, new: str | None, **options: Any) -> int:
         return run_replacement(Terms(**options), old, _newcomer(new, 1).address if new else None)
     newcomer = _newcomer(new, 1)
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return await goal_to_replace(standing, old, newcomer)
 
     return run_change(Terms(**options), goal)
@@ -165,7 +165,7 @@ def set_values(*, values: tuple[str, ...], **options: Any) -> int:
     """
     chosen = dict(_setting(text) for text in values)
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return goal_to_set(standing, chosen)
 
     return run_change(Terms(**options), goal, forms="protocol" in chosen)
@@ -176,7 +176,7 @@ def set_values(*, values: tuple[str, ...], **options: Any) -> int:
 def finish(**options: Any) -> int:
     """Bring a change to its end that was left in the middle."""
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return plan.finish(standing.configuration)
 
     return run_change(Terms(**options), goal)
@@ -187,7 +187,7 @@ def finish(**options: Any) -> int:
 def abort(**options: Any) -> int:
     """Take back a change that was left in its joint step; its new nodes need not run."""
 
-    async def goal(standing: Standing) -> Goal:
+    async def goal(standing: KnownConfiguration) -> Goal:
         return plan.abort(standing.configuration)
 
     return run_change(Terms(**options), goal)

@@ -12,7 +12,13 @@ from coterie.cli.cluster.change import visit_of
 from coterie.cli.common.output import print_json, print_table
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.change.plan import failures_borne, protocol_of, votes_of
-from coterie.cluster.change.survey import SpareState, Standing, VoterState, look, look_for_spares
+from coterie.cluster.change.survey import (
+    KnownConfiguration,
+    SpareState,
+    VoterState,
+    look,
+    look_for_spares,
+)
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.errors import CoterieError
 
@@ -146,7 +152,7 @@ def _row(voter: VoterState, present: Configuration) -> VoterRow:
     )
 
 
-async def _state(standing: Standing) -> tuple[str, str]:
+async def _state(standing: KnownConfiguration) -> tuple[str, str]:
     """Say what is under way, and what to do about it."""
     present = standing.configuration
     if present.number == 0:
@@ -166,7 +172,7 @@ async def _state(standing: Standing) -> tuple[str, str]:
     return "settled", lost
 
 
-async def _why_unformed(standing: Standing) -> str:
+async def _why_unformed(standing: KnownConfiguration) -> str:
     try:
         await forming_goal(standing.membership, standing.security)
     except CoterieError as error:

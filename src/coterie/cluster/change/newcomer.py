@@ -25,10 +25,10 @@ from coterie.locks.names import check_plain_name
 
 if TYPE_CHECKING:
     from coterie.cluster.change.plan import Newcomer
-    from coterie.cluster.change.survey import Standing, VoterState
+    from coterie.cluster.change.survey import KnownConfiguration, VoterState
 
 
-async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
+async def identify(newcomer: Newcomer, standing: KnownConfiguration) -> Newcomer:
     """Return the newcomer with the identity of its disk; raise `Unavailable` or `ConfigError`."""
     name, address = check_plain_name(newcomer.name, of="node"), newcomer.address
     security = standing.security
@@ -54,7 +54,7 @@ async def identify(newcomer: Newcomer, standing: Standing) -> Newcomer:
     return msgspec.structs.replace(newcomer, identity=condition.identity)
 
 
-async def _takes_questions(newcomer: Newcomer, standing: Standing) -> bool:
+async def _takes_questions(newcomer: Newcomer, standing: KnownConfiguration) -> bool:
     """Return whether a node that takes no orders answers nevertheless."""
     security = standing.security
     credentials = Credentials(standing.membership.cluster, "", security.secret_bytes())
@@ -66,7 +66,7 @@ async def _takes_questions(newcomer: Newcomer, standing: Standing) -> bool:
     return True
 
 
-def _check(newcomer: Newcomer, condition: Condition, standing: Standing) -> None:
+def _check(newcomer: Newcomer, condition: Condition, standing: KnownConfiguration) -> None:
     name, present = newcomer.name, standing.configuration
     if not condition.identity:
         raise ConfigError(
@@ -89,7 +89,9 @@ def _check(newcomer: Newcomer, condition: Condition, standing: Standing) -> None
         )
 
 
-async def _check_from_voters(newcomer: Newcomer, identity: str, standing: Standing) -> None:
+async def _check_from_voters(
+    newcomer: Newcomer, identity: str, standing: KnownConfiguration
+) -> None:
     asking = [
         _reach(voter, newcomer, identity, standing)
         for voter in standing.voters
@@ -103,7 +105,9 @@ async def _check_from_voters(newcomer: Newcomer, identity: str, standing: Standi
         )
 
 
-async def _reach(voter: VoterState, newcomer: Newcomer, identity: str, standing: Standing) -> str:
+async def _reach(
+    voter: VoterState, newcomer: Newcomer, identity: str, standing: KnownConfiguration
+) -> str:
     """Ask a voter to call the newcomer; return what speaks against it."""
     try:
         async with standing.command(voter) as talk:

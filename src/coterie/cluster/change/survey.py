@@ -43,7 +43,7 @@ class VoterState(msgspec.Struct, frozen=True):
     is_meant: bool  # its disk is that of the voter
 
 
-class Standing(msgspec.Struct, frozen=True):
+class KnownConfiguration(msgspec.Struct, frozen=True):
     """The newest configuration that any node knows that was asked, and all voters of it."""
 
     membership: Membership
@@ -106,7 +106,7 @@ class Standing(msgspec.Struct, frozen=True):
         return consult(address, credentials, tls, voter.name, role="operator")
 
 
-async def look(visit: Visit) -> Standing:
+async def look(visit: Visit) -> KnownConfiguration:
     """Ask every voter; raises `UsageError` where voters are fixed, `Unavailable` if none answers.
 
     Every address that the operator has named is asked as well, and none is left out because it is
@@ -128,7 +128,7 @@ async def look(visit: Visit) -> Standing:
                 check_decided(theirs)
                 newest = membership.after(_noted(theirs, newest.configuration))
         if newest.configuration.number == membership.configuration.number:
-            return Standing(newest, visit.security, voters)
+            return KnownConfiguration(newest, visit.security, voters)
         membership = newest
 
 
@@ -190,7 +190,7 @@ class SpareState(msgspec.Struct, frozen=True):
     state: str = SPARE
 
 
-async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
+async def look_for_spares(visit: Visit, standing: KnownConfiguration) -> list[SpareState]:
     """Ask at the addresses that the operator has named which of the nodes there do not vote."""
     known = {voter.address for voter in standing.voters}
     places = [address for address in visit.addresses if str(address) not in known]
@@ -199,7 +199,7 @@ async def look_for_spares(visit: Visit, standing: Standing) -> list[SpareState]:
     return [spare for spare in found if spare and spare.identity not in identities]
 
 
-async def _ask_stranger(address: Address, standing: Standing) -> SpareState | None:
+async def _ask_stranger(address: Address, standing: KnownConfiguration) -> SpareState | None:
     security = standing.security
     credentials = standing.membership.credentials(security.secret_bytes())
     try:
@@ -216,7 +216,7 @@ async def _ask_stranger(address: Address, standing: Standing) -> SpareState | No
         return None
 
 
-async def check_orders(standing: Standing) -> None:
+async def check_orders(standing: KnownConfiguration) -> None:
     """Raise `ConfigError` if the voters take no orders from here: they may ask for another secret."""
     for voter in standing.voters:
         if voter.seat not in standing.up:
@@ -231,7 +231,7 @@ async def check_orders(standing: Standing) -> None:
             ) from None
 
 
-def check_protocol(standing: Standing, protocol: int) -> None:
+def check_protocol(standing: KnownConfiguration, protocol: int) -> None:
     """Raise an error if a voter, or a program that is connected to one, cannot speak a protocol.
 
     There is no way back from it, and software that does not speak it is refused from then on.

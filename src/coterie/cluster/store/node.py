@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from coterie.cluster.wire.frames import Letter
+    from coterie.cluster.wire.frames import ClassicMessage
     from coterie.process import Event, Outbox, ProcessId
 
 STORE = "store"  # what letters between sites are about
@@ -224,7 +224,7 @@ class StoreNode:
             return
         link.send(STORE, content)
 
-    def _deliver(self, peer: ProcessId, letter: Letter) -> None:
+    def _deliver(self, peer: ProcessId, letter: ClassicMessage) -> None:
         """Take a letter; a faulty one ends the connection over which it came, and nothing else."""
         try:
             self._host.deliver(peer, letter.content)

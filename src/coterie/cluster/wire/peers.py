@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.cluster.wire.complaints import legible
 from coterie.cluster.wire.connection import BACKLOG_BYTES_MAX
-from coterie.cluster.wire.frames import Letter, Receipt, Refusal, decode_letter, decode_receipt
+from coterie.cluster.wire.frames import (
+    ClassicMessage,
+    Receipt,
+    Refusal,
+    decode_letter,
+    decode_receipt,
+)
 from coterie.cluster.wire.handshake import Caller, new_identity
 from coterie.cluster.wire.link import DIAL_SECONDS_MAX, Link
 from coterie.cluster.wire.listener import Listener
@@ -47,7 +53,7 @@ def _ignore(peer: ProcessId) -> None:
 class Handlers(NamedTuple):
     """What a node does about its peers."""
 
-    letter: Callable[[ProcessId, Letter], None]
+    letter: Callable[[ProcessId, ClassicMessage], None]
     """Take a letter; each comes once, in order."""
 
     lost: Callable[[ProcessId], None]
@@ -96,8 +102,8 @@ class Peer:
         )
         self._reached: str | None = None  # the start of the peer that our connection is to
         self._is_met = False
-        self._waiting: deque[Letter] = deque()
-        self._unconfirmed: deque[Letter] = deque()  # on their way over this connection
+        self._waiting: deque[ClassicMessage] = deque()
+        self._unconfirmed: deque[ClassicMessage] = deque()  # on their way over this connection
         self._bytes = 0  # of those
         self._posted = 0
         self._delivered = 0
@@ -198,7 +204,7 @@ class Peer:
         """Send, now or when there is a connection; return the number of the letter."""
         self._posted += 1
         number = self._posted
-        self._waiting.append(Letter(number, lock, content))
+        self._waiting.append(ClassicMessage(number, lock, content))
         self._push()
         return number
 

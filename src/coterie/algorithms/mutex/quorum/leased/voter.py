@@ -49,7 +49,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
     Yield,
 )
 from coterie.algorithms.mutex.quorum.leased.saved import Saved, read_saved
-from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, Letter
+from coterie.algorithms.mutex.quorum.leased.sessions import Downlink, UnackedFrame
 from coterie.algorithms.mutex.quorum.leased.succession import Succession
 from coterie.algorithms.mutex.quorum.leased.votes import NEVER
 
@@ -689,7 +689,7 @@ class Voter(msgspec.Struct, array_like=True):
                 self._send(link, [link.pack(out.now)], out)
         self.dirty.clear()
 
-    def _send(self, link: Downlink, letters: Iterable[Letter], out: Outbox[Frame]) -> None:
+    def _send(self, link: Downlink, letters: Iterable[UnackedFrame], out: Outbox[Frame]) -> None:
         for letter in letters:
             letter.sent = out.now
             reply = Reply(
