@@ -200,7 +200,7 @@ def test_a_cluster_starts_with_the_certificates_of_the_recipe(
             url = url_of(configs["a"])
             async with coterie.connect(f"{url}?{query}") as program, program.lock("x") as held:
                 assert held.valid
-                assert [len(node.voting.lines) for node in nodes] == [1, 1, 1]
+                assert [len(node.voting.programs.sinks) for node in nodes] == [1, 1, 1]
             with pytest.raises(coterie.Unavailable):
                 await coterie.connect(url).open()
         finally:

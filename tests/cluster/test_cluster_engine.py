@@ -171,7 +171,7 @@ def test_locks_go_on_over_connections_that_break_all_the_time() -> None:
         cuts = 0
 
         def cut(program: int) -> int:
-            line = made.host(program).lines[dice.randint(1, 3)]
+            line = made.host(program).links[dice.randint(1, 3)]
             assert isinstance(line, Link)
             if not line.is_up:
                 return 0

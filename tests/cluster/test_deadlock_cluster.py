@@ -93,7 +93,7 @@ class World:
 
     def frames(self) -> int:
         """Count all frames that were sent to look for deadlocks."""
-        voted = sum(node.voting.sent[kind] for node in self.nodes for kind in QUESTIONS)
+        voted = sum(node.voting.programs.sent[kind] for node in self.nodes for kind in QUESTIONS)
         return voted + sum(program.questions() for program in self.programs)
 
     async def is_clean(self) -> None:

@@ -253,10 +253,12 @@ def test_a_program_counts_until_its_session_ends(tmp_path: Path) -> None:
         async with upgraded(tmp_path, 1) as cluster, coterie.connect(cluster.old_url) as old:
             await use(old, old)
             cluster.veils[0].cut()
-            await until(lambda: not cluster.nodes[0].voting.lines, "the query to end")
+            await until(lambda: not cluster.nodes[0].voting.programs.sinks, "the query to end")
             condition = await cluster.condition()
             assert (condition.protocol, condition.slowest) == (6, own_label())
-            await until(lambda: not cluster.nodes[0].voting.labels, "the session to expire")
+            await until(
+                lambda: not cluster.nodes[0].voting.programs.labels, "the session to expire"
+            )
             condition = await cluster.condition()
             assert (condition.protocol, condition.slowest) == (wire.PROTOCOL, "")
 
@@ -386,7 +388,7 @@ def test_a_configuration_that_comes_during_the_handshake_counts(
             calling.use(prove, lambda _: over.set())
             calling.send(msgspec.structs.replace(caller.hello, newest=0))
             await over.wait()
-            assert not node.voting.lines
+            assert not node.voting.programs.sinks
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
@@ -485,7 +487,7 @@ def test_a_frame_of_an_unknown_kind_ends_its_connection_and_nothing_else(
             calling.send(Novelty(8))
             await over.wait()
             assert held.valid
-            assert len(cluster.nodes[0].voting.lines) == 1
+            assert len(cluster.nodes[0].voting.programs.sinks) == 1
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())

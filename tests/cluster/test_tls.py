@@ -109,7 +109,7 @@ def test_who_has_no_certificate_of_ours_is_kept_out(
         async with running(config) as nodes:
             with pytest.raises(coterie.Unavailable, match="no node of the cluster can be reached"):
                 await discover([config.membership.members[0].address], "", security)
-            assert not any(node.voting.lines for node in nodes)
+            assert not any(node.voting.programs.sinks for node in nodes)
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())

@@ -13,12 +13,13 @@ from coterie.cluster.wire.frames import PROTOCOL, Hello
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coterie.cluster.client.participant import Line, Upcalls
+    from coterie.cluster.client.participant import Upcalls
     from coterie.cluster.membership.config import Config
     from coterie.cluster.membership.membership import Membership
     from coterie.cluster.voter.host import VoterHost
     from coterie.cluster.wire.address import Address
     from coterie.cluster.wire.handshake import Identity
+    from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.process import ProcessId
     from coterie.telemetry.text import Metric
@@ -46,10 +47,10 @@ class MemberAccess:
         self._programs.append(upcalls)
         identity = own_identity()
         links = self._links.add(Links(self._config.security, identity, self._addresses))
-        lines = _LinesOfNode(links, self.node, identity)
+        all_links = _LinksOfNode(links, self.node, identity)
         names = [member.name for member in membership.members]
         home = membership.voter(self.node.name if self.node.name in names else names[0])
-        return ParticipantHost(membership, identity, home, lines, upcalls, lease=lease)
+        return ParticipantHost(membership, identity, home, all_links, upcalls, lease=lease)
 
     def _metrics(self) -> list[Metric]:
         """Collect the figures of the first participant: that with the lease of the cluster."""
@@ -70,7 +71,7 @@ class MemberAccess:
         await self.node.stop()
 
 
-class _LinesOfNode:
+class _LinksOfNode:
     """Links to the other voters, and the way to the voter of this very process."""
 
     def __init__(self, links: Links, node: Node, identity: Identity) -> None:
@@ -78,23 +79,23 @@ class _LinesOfNode:
         self._node = node
         self._identity = identity
 
-    def line(
+    def link(
         self,
         membership: Membership,
         voter: ProcessId,
         current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
-    ) -> Line:
+    ) -> VoterLink:
         # While a disk is replaced under its name, two voters have that name.
         is_ours = membership.at(voter).name == self._node.name
         if not is_ours or membership.disk(voter) not in ("", self._node.voting.voter.identity):
-            return self._links.line(membership, voter, current, receive, connected)
+            return self._links.link(membership, voter, current, receive, connected)
         return InsideLink(self._node.voting, self._identity, receive, connected)
 
 
 class InsideLink:
-    """The line between a participant and a voter of the same process: no socket, a turn of delay."""
+    """The link between a participant and a voter of the same process: no socket, a turn of delay."""
 
     is_untried = False
     trouble = ""  # there is none between two parts of one process

@@ -17,9 +17,10 @@ from coterie.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from coterie.cluster.client.participant import Line, Upcalls
+    from coterie.cluster.client.participant import Upcalls
     from coterie.cluster.membership.membership import Membership
     from coterie.cluster.wire.address import Address
+    from coterie.cluster.wire.link import VoterLink
     from coterie.cluster.wire.security import Security
     from coterie.cluster.wire.voter_frames import FromVoter
     from coterie.process import ProcessId
@@ -36,13 +37,13 @@ class Access(Protocol):
     def enter(
         self, membership: Membership, upcalls: Upcalls, lease: float | None = None
     ) -> ParticipantHost:
-        """Make a participant, with a lease of its own if one is given; its lines will come up."""
+        """Make a participant, with a lease of its own if one is given; its links will come up."""
 
     async def settle(self) -> None:
-        """Wait until every line of every participant has been tried, for a short time at most."""
+        """Wait until every link of every participant has been tried, for a short time at most."""
 
     async def close(self) -> None:
-        """Close all lines; what was sent before still leaves."""
+        """Close all links; what was sent before still leaves."""
 
 
 def own_identity() -> Identity:
@@ -68,14 +69,14 @@ class Links:
             Link, None
         ] = {}  # those that are not stopped, in the order of their making
 
-    def line(
+    def link(
         self,
         membership: Membership,
         voter: ProcessId,
         current: Callable[[], Membership],
         receive: Callable[[FromVoter], None],
         connected: Callable[[int], None],
-    ) -> Line:
+    ) -> VoterLink:
         """Make the link to one voter."""
         node = membership.at(voter).name
         link = Link(

@@ -18,8 +18,8 @@ def participant_metrics(group: ClusterGroup, waits: Waits) -> list[Metric]:
     held = sum(queue.holder is not None for queue in group.queues.values())
     seats, named = host.membership.seats, host.membership.at
     links = [
-        Sample({"node": named(voter).name}, line.is_up)
-        for voter, line in host.lines.items()
+        Sample({"node": named(voter).name}, link.is_up)
+        for voter, link in host.links.items()
         if voter in seats
     ]
     return [

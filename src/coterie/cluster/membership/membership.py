@@ -200,6 +200,14 @@ def objection_to_meaning(configuration: Configuration) -> str | None:
     )
 
 
+def check_foreign(configuration: Configuration) -> None:
+    """Raise `ProtocolError` if a configuration makes no sense, or more than we understand."""
+    check_decided(configuration)
+    reason = objection_to_meaning(configuration)
+    if reason:
+        raise ProtocolError(reason)
+
+
 def _voters_differ(members: tuple[Voting, ...], part: Part) -> bool:
     """Return whether no two voters of a part have one name, or one disk, whose votes count twice.
 

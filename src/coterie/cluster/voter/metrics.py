@@ -39,7 +39,7 @@ def _voter(voting: VoterHost) -> list[Metric]:
     }
     configuration = voting.membership.configuration
     lagging = sum(link.number < voter.number for link in voter.sessions.values())
-    messages = frame_counts("voter_messages", voting.received, voting.sent)
+    messages = frame_counts("voter_messages", voting.received, voting.programs.sent)
     return [
         gauge("voter_up_seconds", "Time since the node started.", now - voting.started),
         gauge(
@@ -51,7 +51,7 @@ def _voter(voting: VoterHost) -> list[Metric]:
             "Whether the voter gives no votes for this reason.",
             [Sample({"reason": reason}, holds) for reason, holds in reasons.items()],
         ),
-        gauge("voter_connections", "Open connections.", len(voting.lines)),
+        gauge("voter_connections", "Open connections.", len(voting.programs.sinks)),
         gauge("voter_sessions", "Participants with a lease.", len(voter.sessions)),
         gauge("voter_owned", "Locks whose vote is given.", sum(bool(b.owners) for b in ballots)),
         gauge("voter_waiting", "Requests that wait here.", sum(len(b.queue) for b in ballots)),

@@ -44,14 +44,14 @@ def report(voting: VoterHost, *, locks: bool) -> Figures:
         version("coterie"),
         now - voting.started,
         known.seconds,
-        len(voting.lines),
+        len(voting.programs.sinks),
         _sessions(voting, now),
         sum(bool(ballot.owners) for ballot in ballots),
         sum(len(ballot.queue) for ballot in ballots),
         _locks(voting) if locks else (),
         known.reason,
         max(0, len(ballots) - LOCKS_MAX) if locks else 0,
-        dict(voting.received + voting.sent),
+        dict(voting.received + voting.programs.sent),
     )
 
 
@@ -59,8 +59,8 @@ def _sessions(voting: VoterHost, now: float) -> tuple[SessionReport, ...]:
     return tuple(
         SessionReport(
             identity,
-            voting.labels.get(identity, "unknown"),
-            link.peer in voting.lines,
+            voting.programs.labels.get(identity, "unknown"),
+            link.peer in voting.programs.sinks,
             max(0.0, now - link.heard),
             len(link.locks),
         )

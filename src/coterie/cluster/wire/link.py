@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from coterie import system
 from coterie.cluster.wire.connection import Connection
@@ -42,6 +42,34 @@ async def dial(address: Address, tls: ssl.SSLContext | None) -> Connection:
     except UnicodeError:  # it cannot even be looked up
         raise OSError("no host can have that name") from None
     return connection
+
+
+class VoterLink(Protocol):
+    """The way to a voter: a link, or the voter in this very process."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether frames can be sent now."""
+
+    @property
+    def trouble(self) -> str:
+        """Why not."""
+
+    @property
+    def is_untried(self) -> bool:
+        """Whether the first call has not come to an end yet."""
+
+    def start(self) -> None:
+        """Begin to call the voter."""
+
+    def insist_on(self, disk: str) -> None:
+        """Have no voter at the other end but one with this disk."""
+
+    def send(self, frame: msgspec.Struct) -> None:
+        """Send a frame."""
+
+    async def stop(self) -> None:
+        """Call the voter no more."""
 
 
 class Link:
