@@ -78,6 +78,16 @@ NOT_GERUNDS = {
 }
 
 
+# Rule 5: the rooms of the cluster, from the ground up. `cluster` is its own modules: join, url, ...
+FLOORS = (
+    ("cluster.runtime",),
+    ("cluster.wire",),
+    ("cluster.membership",),
+    ("cluster.classic", "cluster.client", "cluster.store", "cluster.voter"),
+    ("cluster.admin", "cluster.change"),
+    ("cluster",),
+)
+
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
 OF_THE_STACK = (
     "coterie.system.aio",
@@ -281,6 +291,32 @@ def test_the_graph_of_rooms_is_as_pinned() -> None:
             if within(name, ("coterie",)) and room_of(name) != here:
                 found[here].add(room_of(name))
     assert {room: " ".join(sorted(others)) for room, others in found.items()} == ROOMS
+
+
+def test_rooms_of_the_cluster_import_those_below_alone() -> None:
+    """Not at run time, not in a function and not for types: so each can be read before the next."""
+    heights = {room: height for height, floor in enumerate(FLOORS) for room in floor}
+    found = []
+    for path in MODULES:
+        here = room_of(name_of(path))
+        if not within(here, ("cluster",)):
+            continue
+        for name in imports(path):
+            there = room_of(name) if within(name, ("coterie.cluster",)) else here
+            if there != here and heights[there] >= heights[here]:
+                found.append(f"{show(path)}: {name}")
+    assert not found
+
+
+def test_wire_and_runtime_know_an_algorithm_only_by_the_frames_of_voters() -> None:
+    rooms = ("coterie.cluster.runtime", "coterie.cluster.wire")
+    found = {
+        path.stem
+        for path in MODULES
+        if within(name_of(path), rooms)
+        and any(within(name, ("coterie.algorithms",)) for name in imports(path))
+    }
+    assert found == {"query", "voter_frames"}
 
 
 def test_nothing_but_its_commands_imports_the_laboratory() -> None:
