@@ -97,7 +97,7 @@ class Uplink(msgspec.Struct, array_like=True):
         resumed = self.resumed + (settings.lease if self.nonce is None else settings.hedge)
         return max(self.lease, resumed)
 
-    def standing(self, now: float, hedge: float) -> VoterTrust:
+    def trust(self, now: float, hedge: float) -> VoterTrust:
         """Return how far the voter is to be counted on."""
         if self.silent:
             return VoterTrust.SILENT
@@ -265,17 +265,17 @@ class Sessions(msgspec.Struct, array_like=True):
 
     def suspects(self, now: float) -> list[ProcessId]:
         """List the voters that are not to be counted on."""
-        standing = self.standing(now)
-        return [voter for voter, each in zip(self.voters, standing, strict=True) if each]
+        trust = self.trust(now)
+        return [voter for voter, each in zip(self.voters, trust, strict=True) if each]
 
-    def standing(self, now: float) -> list[int]:
+    def trust(self, now: float) -> list[int]:
         """Return for each voter how far it is to be counted on."""
         hedge = self.settings.hedge
         # The first condition is a short look that mostly suffices: this is asked in every step.
         return [
             VoterTrust.TRUSTED
             if uplink.heard + hedge > now and not uplink.silent and not uplink.grace
-            else uplink.standing(now, hedge)
+            else uplink.trust(now, hedge)
             for uplink in self.uplinks
         ]
 
@@ -482,7 +482,7 @@ class Downlink(msgspec.Struct, array_like=True):
 
     session: SessionName
     peer: ProcessId  # where its frames come from
-    posted: int = 0  # sequence number of the last letter
+    posted: int = 0  # sequence number of the last frame
     delivered: int = 0  # sequence number of the last data taken
     unacked: list[UnackedFrame] = field(default_factory=list)
     pending: list[DownBody] = field(default_factory=list)  # of the present step
@@ -511,7 +511,7 @@ class Downlink(msgspec.Struct, array_like=True):
         if frame.number > self.number:
             self.number = frame.number
         if self.unacked:
-            self.unacked = [letter for letter in self.unacked if letter.seq > frame.ack]
+            self.unacked = [kept for kept in self.unacked if kept.seq > frame.ack]
 
     def takes(self, seq: int) -> bool:
         """Return whether this number is the next one, and count it if so."""
@@ -527,7 +527,7 @@ class Downlink(msgspec.Struct, array_like=True):
     def pack(self, now: float) -> UnackedFrame:
         """Give what was posted in this step a number, as far as it fits a frame, and keep it."""
         self.posted += 1
-        letter = UnackedFrame(self.posted, tuple(self.pending[:BODIES_MAX]), now)
+        packed = UnackedFrame(self.posted, tuple(self.pending[:BODIES_MAX]), now)
         del self.pending[:BODIES_MAX]
-        self.unacked.append(letter)
-        return letter
+        self.unacked.append(packed)
+        return packed

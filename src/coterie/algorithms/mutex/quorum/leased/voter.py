@@ -689,17 +689,17 @@ class Voter(msgspec.Struct, array_like=True):
                 self._send(link, [link.pack(out.now)], out)
         self.dirty.clear()
 
-    def _send(self, link: Downlink, letters: Iterable[UnackedFrame], out: Outbox[Frame]) -> None:
-        for letter in letters:
-            letter.sent = out.now
+    def _send(self, link: Downlink, frames: Iterable[UnackedFrame], out: Outbox[Frame]) -> None:
+        for frame in frames:
+            frame.sent = out.now
             reply = Reply(
                 link.session,
-                letter.seq,
+                frame.seq,
                 link.delivered,
                 self.clock,
                 link.echo,
                 self.abstains(),
-                letter.bodies,
+                frame.bodies,
                 link.number,
             )
             out.send(link.peer, reply)
