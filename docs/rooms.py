@@ -1,4 +1,4 @@
-"""The rooms of the code: which imports which. `python docs/rooms.py` draws docs/pictures/rooms.svg."""
+"""The rooms of the code: which imports which. docs/drawings/rooms.py draws them for CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ ROOMS = {
     "algorithms.election": "catalogue clocks errors process",
     "algorithms.mutex": "catalogue clocks coteries errors process",
     "catalogue": "errors process",
-    "cli": "algorithms.deadlock catalogue cluster cluster.admin cluster.change"
-    " cluster.classic cluster.client cluster.membership cluster.runtime cluster.voter"
-    " cluster.wire coterie dashboard diagram engines errors lab.audit lab.charts"
-    " lab.explore lab.isolation lab.play lab.scenario lab.serializability lab.simulate"
-    " lab.stack lab.trials lab.web locks process system trace transactions",
+    "cli": "algorithms.deadlock cluster cluster.admin cluster.change cluster.classic"
+    " cluster.client cluster.membership cluster.runtime cluster.voter cluster.wire"
+    " coterie dashboard diagram engines errors locks system",
+    "cli.lab": "catalogue cli cluster cluster.classic dashboard diagram errors lab.audit"
+    " lab.charts lab.explore lab.isolation lab.play lab.scenario lab.serializability"
+    " lab.simulate lab.stack lab.trials lab.web locks process system trace"
+    " transactions",
     "clocks": "errors process",
     "cluster": "catalogue cluster.change cluster.classic cluster.client cluster.membership"
     " cluster.runtime cluster.voter cluster.wire errors locks process system",
@@ -77,6 +79,8 @@ ROOMS = {
 def room_of(module: str) -> str:
     """Name the room of a module: the first level, and the second where a package has rooms."""
     parts = module.split(".")[1:]
+    if parts[:2] == ["cli", "lab"]:
+        return "cli.lab"
     if len(parts) > 1 and parts[0] in HOUSES and SOURCE.joinpath(*parts[:2]).is_dir():
         return ".".join(parts[:2])
     return parts[0] if parts else "coterie"
