@@ -41,7 +41,7 @@ def _no_call(_: str) -> Caller:
     raise AssertionError("no node is there to be greeted")
 
 
-IGNORE: dict[str, Any] = {"receive": _ignore, "connected": _ignore}
+IGNORE: dict[str, Any] = {"decode": bytes, "receive": _ignore, "connected": _ignore}
 
 
 def test_a_node_with_another_disk_is_not_called_often_and_serves_no_caller(

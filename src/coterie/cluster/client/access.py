@@ -85,7 +85,8 @@ class Links:
             lambda disk: self._caller(current(), node, disk),
             self._tls,
             lambda: current().settings.lease,
-            receive=lambda frame: receive(decode_from_voter(frame)),
+            decode=decode_from_voter,
+            receive=receive,
             connected=lambda welcome: connected(welcome.clock + clock.passed(link.delay_seconds)),
             stopped=lambda: self._drop(link),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from coterie import system
 from coterie.cluster.wire.connection import Connection
@@ -27,6 +27,8 @@ FIRST_PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 1.0
 CALLS_PER_LEASE = 8
 LASTED_SECONDS = 1.0  # after a connection that has lasted this long, the first pause is short
+
+Received = TypeVar("Received")
 
 logger = logging.getLogger("coterie.cluster")
 
@@ -83,7 +85,8 @@ class Link:
         tls: ssl.SSLContext | None,
         lease: Callable[[], float],
         *,
-        receive: Callable[[memoryview], None],
+        decode: Callable[[memoryview], Received],
+        receive: Callable[[Received], None],
         connected: Callable[[Welcome], None],
         disconnected: Callable[[], None] | None = None,
         stopped: Callable[[], None] | None = None,
@@ -98,7 +101,8 @@ class Link:
             caller: Makes our end of the handshake, for each call, by the disk that is meant.
             tls: How to encrypt; None: not at all.
             lease: Reads the lease of the cluster, which may change.
-            receive: Takes each frame.
+            decode: Reads a frame.
+            receive: Takes each frame that was read.
             connected: Called when a connection is up.
             disconnected: Called when a connection is lost.
             stopped: Called at the end of `stop`.
@@ -107,7 +111,8 @@ class Link:
         self.trouble = "not tried yet"  # why there is no connection; empty if there is one
         self.delay_seconds = 0.0  # of a frame to or from the node, as the latest handshake tells
         self.tried = asyncio.Event()  # it has been up, it is known why not, or it was stopped
-        self._receive = receive
+        self._decode: Callable[[memoryview], Any] = decode
+        self._receive: Callable[[Any], None] = receive
         self._connected = connected
         self._disconnected = disconnected
         self._stopped = stopped
@@ -258,7 +263,7 @@ class Link:
 
     def _take(self, frame: memoryview) -> None:
         self._unanswered_since = None
-        self._receive(frame)
+        self._receive(self._decode(frame))
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:

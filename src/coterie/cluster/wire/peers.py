@@ -119,6 +119,7 @@ class Peer:
             lambda _: caller(name),
             node.security.client_context(),
             lambda: lease,
+            decode=decode_receipt,
             receive=self._confirm,
             connected=self._connected,
             disconnected=self._disconnected,
@@ -260,8 +261,7 @@ class Peer:
         else:
             self._handlers.lost(self._number)
 
-    def _confirm(self, frame: memoryview) -> None:
-        answer = decode_receipt(frame)
+    def _confirm(self, answer: Receipt | Refusal) -> None:
         if isinstance(answer, Refusal):
             self._link.give_up()
             self._handlers.refused(legible(answer.reason))
