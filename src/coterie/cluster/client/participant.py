@@ -22,7 +22,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 )
 from coterie.algorithms.mutex.quorum.leased.participant import Forgotten, Learnt, Moved, participant
 from coterie.cluster.membership.abstention import no_votes
-from coterie.cluster.membership.membership import check_foreign
+from coterie.cluster.membership.membership import check_heard
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.wire.connection import at_end_of_turn
@@ -346,10 +346,10 @@ class ParticipantHost:
                 if not is_left and sessions.uplink(voter).grace and voter not in self._abstentions:
                     self.ask_why([voter])
             case NewConfiguration(configuration):
-                check_foreign(configuration)
+                check_heard(configuration, self.membership.configuration)
                 self._await_voters(configuration)
             case Stale(configuration):
-                check_foreign(configuration)
+                check_heard(configuration, self.membership.configuration)
                 self._receive_about_configurations(voter, frame)
             case Behind():
                 self._receive_about_configurations(voter, frame)

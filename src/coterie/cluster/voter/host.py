@@ -23,7 +23,7 @@ from coterie.algorithms.mutex.quorum.leased.frames import (
 )
 from coterie.algorithms.mutex.quorum.leased.saved import read_saved
 from coterie.algorithms.mutex.quorum.leased.voter import VOTER, Voter
-from coterie.cluster.membership.membership import check_foreign, objection_to_meaning
+from coterie.cluster.membership.membership import check_heard, objection_to_meaning
 from coterie.cluster.runtime import clock
 from coterie.cluster.runtime.host import Host
 from coterie.cluster.voter.hosted_voter import HostedVoter
@@ -354,7 +354,7 @@ class VoterHost:
 
     def learn(self, configuration: Configuration) -> None:
         """Adopt a configuration, or show it to others if this node has no part in it."""
-        check_foreign(configuration)
+        check_heard(configuration, self.membership.configuration)
         before, shown_before = self.voter.number, self.membership.configuration.number
         self.host.step(self.voter.adopt, configuration)
         if configuration.number > self._shown.configuration.number:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coterie.algorithms.mutex.quorum.leased.frames import Accept, Close, Prepare, Query
-from coterie.cluster.membership.membership import check_attempt, check_decided, check_foreign
+from coterie.cluster.membership.membership import check_attempt, check_decided, check_heard
 from coterie.cluster.wire.frames import PROTOCOL
 from coterie.cluster.wire.voter_frames import BreakHold, HoldBroken, Impose, Reach
 from coterie.errors import ProtocolError
@@ -89,7 +89,7 @@ class OperatorDesk:
 
     def _impose(self, order: Impose) -> None:
         configuration = order.configuration
-        check_foreign(configuration)
+        check_heard(configuration, self._membership().configuration)
         self._host.step(self._voter.impose, configuration)
         self._programs.announce(self._membership())
         logger.critical(

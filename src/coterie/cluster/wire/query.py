@@ -36,6 +36,7 @@ class Consultation:
     def __init__(self, connection: Connection, welcome: Welcome) -> None:
         """Take over a connection on which the handshake is done."""
         self.node = welcome.node  # its name
+        self.disk = welcome.disk  # the identity of its disk; empty: it has none
         self.configuration = welcome.configuration  # the digest of that of the node
         self.number = welcome.number  # of that configuration
         self.protocol = welcome.protocol  # that is spoken over the connection
