@@ -97,14 +97,11 @@ TWICE = {
     "Guard": TO_RENAME,
     "Holding": TO_RENAME,
     "Journal": "of a site, and of what ZooKeeper's connection has done",
-    "Letter": TO_RENAME,
     "Line": TO_RENAME,
     "Lock": ON_A_PAGE,
     "Log": "what a host writes to, and the file of a store",
     "Node": TO_RENAME,
     "Phase": TO_RENAME,
-    "Place": TO_RENAME,
-    "Plan": TO_RENAME,
     "Program": TO_RENAME,
     "Record": "of a trace, of a site's log and of a store's history",
     "Request": TO_RENAME,
@@ -129,6 +126,16 @@ WITH_OWN_WORDS = (
     "coterie.tasks",
     "coterie.transactions.schemes",
     "coterie.transactions.site.messages",
+)
+
+# Rule 5: the rooms of the cluster, from the ground up. `cluster` is its own modules: join, url, ...
+FLOORS = (
+    ("cluster.runtime",),
+    ("cluster.wire",),
+    ("cluster.membership",),
+    ("cluster.classic", "cluster.client", "cluster.store", "cluster.voter"),
+    ("cluster.admin", "cluster.change"),
+    ("cluster",),
 )
 
 # What is simulated has its clocks, randomness, names and disks from `coterie.system` alone.
@@ -347,6 +354,32 @@ def test_the_graph_of_rooms_is_as_pinned() -> None:
             if within(name, ("coterie",)) and room_of(name) != here:
                 found[here].add(room_of(name))
     assert {room: " ".join(sorted(others)) for room, others in found.items()} == ROOMS
+
+
+def test_rooms_of_the_cluster_import_those_below_alone() -> None:
+    """Not at run time, not in a function and not for types: so each can be read before the next."""
+    heights = {room: height for height, floor in enumerate(FLOORS) for room in floor}
+    found = []
+    for path in MODULES:
+        here = room_of(name_of(path))
+        if not within(here, ("cluster",)):
+            continue
+        for name in imports(path):
+            there = room_of(name) if within(name, ("coterie.cluster",)) else here
+            if there != here and heights[there] >= heights[here]:
+                found.append(f"{show(path)}: {name}")
+    assert not found
+
+
+def test_wire_and_runtime_know_an_algorithm_only_by_the_frames_of_voters() -> None:
+    rooms = ("coterie.cluster.runtime", "coterie.cluster.wire")
+    found = {
+        path.stem
+        for path in MODULES
+        if within(name_of(path), rooms)
+        and any(within(name, ("coterie.algorithms",)) for name in imports(path))
+    }
+    assert found == {"query", "voter_frames"}
 
 
 def test_nothing_but_its_commands_imports_the_laboratory() -> None:

@@ -24,8 +24,8 @@ from coterie.algorithms.mutex.quorum.leased.voter import Voter
 from coterie.cluster.change.force import check_force, force
 from coterie.cluster.change.formation import forming_goal
 from coterie.cluster.membership.config import convert
+from coterie.cluster.membership.discovery import KnownMembership, newest
 from coterie.cluster.node import Node
-from coterie.cluster.wire.query import KnownMembership, newest
 from coterie.errors import ConfigError, CoterieError, ProtocolError, UsageError
 from coterie.process import Outbox
 from tests.cluster.changed_cluster import Fleet, fleet

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from coterie.catalogue import find
 from coterie.cluster.classic.election import ElectionEngine
 from coterie.cluster.classic.engine import ClassicEngine
-from coterie.cluster.client.access import Seat
 from coterie.cluster.client.engine import ClusterEngine
+from coterie.cluster.member import MemberAccess
 from coterie.cluster.membership.config import Config, convert, load
 from coterie.locks.coordinator import Coordinator
 from coterie.process import Election
@@ -40,6 +40,6 @@ def join(
         elects = issubclass(chosen.process, Election)
         engine = (ElectionEngine if elects else ClassicEngine)(config, node)
         return Coordinator(engine, name, observers=observers)
-    seat = Seat(config, node, new_cluster=new_cluster)
+    seat = MemberAccess(config, node, new_cluster=new_cluster)
     leased = ClusterEngine(seat, deadlock_detection=config.deadlock_detection)
     return Coordinator(leased, name, observers=observers)

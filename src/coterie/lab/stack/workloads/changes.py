@@ -13,10 +13,10 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from coterie.cluster.change.spare import Place, spare_config
-from coterie.cluster.membership.membership import Address
+from coterie.cluster.change.spare import Location, spare_config
 from coterie.cluster.node import Node
 from coterie.cluster.url import make_visit
+from coterie.cluster.wire.address import Address
 from coterie.errors import ChangeConflict, ConfigError, CoterieError, UsageError
 from coterie.lab.stack.scene import faults
 from coterie.lab.stack.scene.monitors import ConfigurationMonitor
@@ -105,7 +105,7 @@ class Changes(LeasedLocks):
         config = self.parsed
         if process.name in self._installed:
             data = process.machine.disk.folder / "data"
-            place = Place(process.name, Address(process.name, PORT), data)
+            place = Location(process.name, Address(process.name, PORT), data)
             config = await spare_config(place, self._visit())
         new = process.life == 1
         node = Node(config, process.name, new_cluster=new, on_failure=fail)
