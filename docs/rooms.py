@@ -41,7 +41,7 @@ ROOMS = {
     "diagram": "trace",
     "engines": "algorithms.deadlock errors locks system",
     "lab": "diagram errors lab.play lab.web",
-    "lab.audit": "engines errors lab.isolation lab.serializability system transactions",
+    "lab.audit": "engines errors lab.isolation lab.serializability locks system transactions",
     "lab.charts": "diagram errors",
     "lab.explore": "clocks errors process trace",
     "lab.isolation": "lab.serializability",
@@ -67,7 +67,7 @@ ROOMS = {
     "transactions": "errors",
     "transactions.schemes": "algorithms.deadlock clocks errors transactions",
     "transactions.site": "algorithms.deadlock clocks errors process transactions.schemes",
-    "transactions.store": "clocks errors system transactions transactions.schemes",
+    "transactions.store": "clocks errors locks system transactions transactions.schemes",
 }
 
 

@@ -12,7 +12,7 @@ from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.dashboard import monitor as monitor_module
 from coterie.dashboard.monitor import BEHIND_MAX, Delta, First, Monitor, Trouble
 from coterie.dashboard.snapshot import Lock, Snapshot, Standing
-from coterie.dashboard.source import View, without_password
+from coterie.dashboard.source import View
 from coterie.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -141,19 +141,6 @@ def test_closing_ends_every_page(source: Scripted) -> None:
         assert source.looks == 1
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("redis://user:secret@host:6379", "redis://user@host:6379"),
-        ("postgresql://:secret@host/db", "postgresql://@host/db"),
-        ("coterie://a:1,b:2", "coterie://a:1,b:2"),
-        ("file:/tmp/a@b", "file:/tmp/a@b"),
-    ],
-)
-def test_a_password_is_not_shown(url: str, shown: str) -> None:
-    assert without_password(url) == shown
 
 
 def test_a_defect_of_ours_is_not_taken_for_trouble(source: Scripted) -> None:

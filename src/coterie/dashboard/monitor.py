@@ -11,8 +11,9 @@ import msgspec
 
 from coterie.dashboard.events import Event, events_between
 from coterie.dashboard.snapshot import Look, Snapshot, changes
-from coterie.dashboard.source import find_source, without_password
+from coterie.dashboard.source import find_source
 from coterie.errors import CoterieError
+from coterie.locks.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -37,11 +36,6 @@ class Source(Protocol):
 
     async def look(self) -> View:
         """Ask once; raise a `CoterieError` or an `OSError` if there is no answer."""
-
-
-def without_password(url: str) -> str:
-    """Return a URL as it may be shown on a page."""
-    return re.sub(r"(//[^/@?#]*?):[^/@?#]*@", r"\1@", url)
 
 
 async def find_source(url: str) -> Source:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import asyncpg
 
 from coterie.lab.audit.target import Aborted, Level
+from coterie.locks.url import split_server_url
 from coterie.system.postgresql import FAILURES, Servers, close, meaning
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class PostgresqlTarget:
     def __init__(self, url: str, prefix: str) -> None:
         """Remember where it is; `open` connects."""
         self.prefix = prefix
-        self._shown = url.rpartition("@")[2].removeprefix("postgresql://").partition("?")[0]
+        parts = split_server_url(url)
+        self._shown = f"{parts.netloc.rpartition('@')[2]}{parts.path}"
         # Without prepared statements by name, which poolers may give to another session.
         self._servers = Servers([url], statement_cache_size=0)
         self._connection: Any = None
