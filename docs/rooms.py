@@ -21,8 +21,8 @@ ROOMS = {
     " lab.isolation lab.play lab.scenario lab.serializability lab.simulate lab.stack"
     " lab.trials lab.web locks process system trace transactions",
     "clocks": "errors process",
-    "cluster": "algorithms.mutex catalogue cluster.classic cluster.client cluster.runtime"
-    " cluster.wire coteries errors locks process",
+    "cluster": "algorithms.mutex catalogue cluster.admin cluster.classic cluster.client"
+    " cluster.runtime cluster.wire coteries errors locks process",
     "cluster.admin": "algorithms.mutex cluster cluster.voter cluster.wire errors locks system",
     "cluster.change": "algorithms.mutex cluster cluster.admin cluster.runtime cluster.voter"
     " cluster.wire coteries errors locks system",
@@ -36,8 +36,7 @@ ROOMS = {
     " cluster.wire errors locks system telemetry",
     "cluster.wire": "cluster.runtime errors system",
     "coteries": "errors",
-    "dashboard": "algorithms.deadlock cluster cluster.admin cluster.classic diagram engines errors"
-    " locks",
+    "dashboard": "algorithms.deadlock diagram errors locks",
     "diagram": "trace",
     "engines": "algorithms.deadlock errors locks system",
     "lab": "diagram errors lab.play lab.web",

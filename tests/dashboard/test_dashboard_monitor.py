@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from coterie.algorithms.deadlock.wait_for import Graph
 from coterie.dashboard import monitor as monitor_module
 from coterie.dashboard.monitor import BEHIND_MAX, Delta, First, Monitor, Trouble
-from coterie.dashboard.snapshot import Lock, Snapshot, Standing
-from coterie.dashboard.source import View
+from coterie.engines.file.status import DirectoryState
 from coterie.errors import Unavailable
+from coterie.locks.engine import LockState, Party
+from coterie.locks.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,14 +28,15 @@ class Scripted:
         self.looks = 0
         self.error: Exception | None = None
 
-    async def look(self) -> View:
+    async def look(self, *, locks: bool = False, waits: bool = False) -> Status:
+        assert locks
+        assert waits
         self.looks += 1
         if self.error:
             raise self.error
-        held = Lock("x", [Standing("a", 1.0, False, str(self.looks), "")], [], [])
-        locks = {"x": held, "y": Lock("y", [], [], [])}
-        snapshot = Snapshot("cluster", "c", float(self.looks), "good", "", {}, {}, locks, {}, [])
-        return View(snapshot, Graph({}))
+        held = LockState("x", [Party("p", "a", 1.0, self.looks)], [], [])
+        state = DirectoryState("d", [held, LockState("y", [], [], [])])
+        return Status("lock directory", "d", state, [], (), "", "")
 
 
 @pytest.fixture

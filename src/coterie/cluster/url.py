@@ -9,6 +9,7 @@ names the cluster of a configuration file instead.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from coterie.cluster.client.access import Visit
@@ -17,6 +18,9 @@ from coterie.cluster.config import load, read_security
 from coterie.cluster.membership import Address, Membership, parse_address
 from coterie.errors import ConfigError, UsageError
 from coterie.locks.url import without_password
+
+if TYPE_CHECKING:
+    from coterie.locks.status import Source
 
 DETECTION = "deadlock-detection"
 PARAMETERS = ("secret-file", "ca", "certificate", "key", DETECTION)
@@ -62,6 +66,18 @@ async def learn_membership(url: str) -> Membership:
     if url.startswith("coterie://"):
         return await make_visit(url).learn()
     return load(url.removeprefix("coterie:")).membership
+
+
+async def find_source(url: str) -> Source:
+    """Return where the status of a cluster comes from: each kind of node is asked in another way."""
+    membership = await learn_membership(url)
+    if membership.algorithm is not None:
+        from coterie.cluster.classic.status import ClassicSource  # noqa: PLC0415 - not for locks
+
+        return ClassicSource(membership, make_visit(url).security)
+    from coterie.cluster.admin.status import ClusterSource  # noqa: PLC0415 - as above
+
+    return ClusterSource(make_visit(url))
 
 
 def make_visit(url: str) -> Visit:
