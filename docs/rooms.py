@@ -19,7 +19,7 @@ ROOMS = {
     " cluster.classic cluster.client cluster.runtime cluster.voter cluster.wire"
     " coterie dashboard diagram engines errors lab.audit lab.charts lab.explore"
     " lab.isolation lab.play lab.scenario lab.serializability lab.simulate lab.stack"
-    " lab.trials lab.web locks process system trace transactions",
+    " lab.trials lab.web locks process system testing trace transactions",
     "clocks": "errors process",
     "cluster": "algorithms.mutex catalogue cluster.admin cluster.classic cluster.client"
     " cluster.runtime cluster.wire coteries errors locks process",
@@ -61,7 +61,7 @@ ROOMS = {
     "system": "errors",
     "tasks": "cluster locks",
     "telemetry": "errors system",
-    "testing": "cluster errors locks sync",
+    "testing": "cluster cluster.voter errors locks sync",
     "trace": "errors",
     "transactions": "errors",
     "transactions.schemes": "algorithms.deadlock clocks errors transactions",
