@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coterie.cli import run
-from coterie.cluster.config import convert
-from coterie.cluster.voter.abstention import ALONE, SPARE, STARTED
-from coterie.cluster.voter.frames import Abstention
+from coterie.cluster.membership.abstention import ALONE, SPARE, STARTED
+from coterie.cluster.membership.config import convert
+from coterie.cluster.wire.voter_frames import Abstention
 from coterie.dashboard.monitor import First, Monitor
 from tests.cluster.local_cluster import document, running, url_of
 

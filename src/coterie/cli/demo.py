@@ -24,7 +24,7 @@ from coterie.cli.common.signals import Signals
 from coterie.cli.demo_worker import Entry, Ledger
 from coterie.cluster.admin.status import HEALTHY, inspect
 from coterie.cluster.client.access import Visit
-from coterie.cluster.config import convert
+from coterie.cluster.membership.config import convert
 from coterie.cluster.wire.security import Security
 from coterie.errors import Unavailable
 from coterie.testing.nodes import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from coterie.cluster.config import convert
-from coterie.cluster.voter.node import Node
+from coterie.cluster.membership.config import convert
+from coterie.cluster.node import Node
 from coterie.errors import MisuseError, UsageError
 from coterie.sync.loop import Loop
 from coterie.testing.nodes import local_document, node_names, url_of

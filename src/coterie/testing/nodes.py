@@ -13,15 +13,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from coterie.cluster.ports import free_ports
-from coterie.cluster.voter.node import Node
+from coterie.cluster.membership.ports import free_ports
+from coterie.cluster.node import Node
 from coterie.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
-    from coterie.cluster.config import Config
+    from coterie.cluster.membership.config import Config
     from coterie.errors import Unavailable
 
 PORT_MAX = 65535

@@ -19,7 +19,7 @@ import pytest
 
 import coterie
 import coterie.sync
-from coterie.cluster.ports import free_ports
+from coterie.cluster.membership.ports import free_ports
 from coterie.dashboard.snapshot import view_of
 from coterie.engines.queue.desk import TIMES_MAX
 from coterie.locks.status import find_source

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from coterie.cli.doctor.diagnosis import Diagnosis
-from coterie.cluster.config import load
+from coterie.cluster.membership.config import load
 from coterie.cluster.url import make_visit
 from coterie.errors import CoterieError, Unavailable
 from coterie.locks.status import find_source
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from coterie.cluster.membership import Address
+    from coterie.cluster.membership.membership import Address
     from coterie.locks.status import Status
 
 CALL_SECONDS_MAX = 3.0
