@@ -144,6 +144,17 @@ def test_closing_ends_every_page(source: Scripted) -> None:
     asyncio.run(main())
 
 
+def test_a_page_gets_the_url_without_its_password(source: Scripted) -> None:
+    async def main() -> None:
+        async with page(Monitor("redis://me:p@ss@one", 3600.0)) as updates:
+            _, first = await anext(updates)
+            assert isinstance(first, First)
+            assert first.url == "redis://one"
+        assert source.looks == 1
+
+    asyncio.run(main())
+
+
 def test_a_defect_of_ours_is_not_taken_for_trouble(source: Scripted) -> None:
     async def main() -> None:
         monitor = Monitor("file:", 0.0)

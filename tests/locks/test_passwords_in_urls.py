@@ -90,6 +90,7 @@ def test_a_parameter_is_shown_where_it_is_known_to_be_no_secret(query: str, show
         "redis://me:hunter",
         "redis://[::1:hunter",
         "redis:me:hunter@one",
+        "redis:me:hunter",
         "me:hunter@one",
         "hunter@one",
         "://me:hunter@one",

@@ -60,11 +60,13 @@ def without_password(url: str) -> str:
     An @ after the first /, ? or # leaves open where the password ends. Nothing behind the scheme is shown
     then, because each guess shows half of some password.
     """
-    scheme, _, rest = url.partition(":")
+    scheme, colon, rest = url.partition(":")
     if scheme.lower() in PATHS and (not rest.startswith("//") or rest.startswith("///")):
         return url
+    if "@" in scheme:
+        return HIDDEN
     if not rest.startswith("//"):
-        return f"{scheme}:{HIDDEN}" if "@" in rest else HIDDEN if "@" in url else url
+        return f"{scheme}:{HIDDEN}" if colon else url
     hosts, tail = _split_authority(rest[2:])
     hosts = hosts.rpartition("@")[2]
     if "@" in tail or not scheme or not all(map(_is_address, hosts.split(","))):
@@ -83,8 +85,8 @@ def split_server_url(url: str) -> SplitResult:
         if "://" in shown and not shown.endswith(f"://{HIDDEN}"):
             return parts
     raise UsageError(
-        f"{shown}: expected SCHEME://USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE; in each of these words write"
-        " % / ? # @ [ ] as %25 %2F %3F %23 %40 %5B %5D"
+        f"{shown}: expected SCHEME://USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE; in USER, PASSWORD, PATH and"
+        " VALUE write % / ? # @ [ ] as %25 %2F %3F %23 %40 %5B %5D"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
 
 import asyncpg
 
@@ -45,9 +46,15 @@ class PostgresqlTarget:
         """Remember where it is; `open` connects."""
         self.prefix = prefix
         parts = split_server_url(url)
-        self._shown = f"{parts.netloc.rpartition('@')[2]}{parts.path}"
-        # Without prepared statements by name, which poolers may give to another session.
-        self._servers = Servers([url], statement_cache_size=0)
+        user, _, places = parts.netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        self._shown = f"{places}{parts.path}"
+        self._servers = Servers(
+            [parts._replace(netloc=places).geturl()],
+            user=unquote(name) or None,
+            password=unquote(password) or None,
+            statement_cache_size=0,  # poolers may give what is prepared to another session
+        )
         self._connection: Any = None
 
     def __str__(self) -> str:
