@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from coterie.cluster.membership.ports import free_ports
 from coterie.cluster.node import Node
@@ -51,7 +52,7 @@ def write_document(document: dict[str, Any], folder: Path) -> Path:
     """Write the cluster file of a document whose settings are texts and numbers; return its path."""
     settings = {name: value for name, value in document.items() if name != "nodes"}
     # A text or a number is written in TOML as in JSON.
-    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    lines = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in settings.items()]
     for name, node in document["nodes"].items():
         lines += [f"[nodes.{name}]", f'address = "{node["address"]}"']
     path = folder / "coterie.toml"
