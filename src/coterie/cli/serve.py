@@ -23,14 +23,14 @@ from coterie.cluster.node import Node
 from coterie.cluster.runtime import descriptors
 from coterie.cluster.runtime.logs import log_to_stderr
 from coterie.cluster.url import make_visit
-from coterie.errors import Unavailable, UsageError
+from coterie.errors import CoterieError, UsageError
 from coterie.system.aio import new_event_loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
-    Failed: TypeAlias = Callable[[Unavailable], None]  # is told why a node votes no more
+    Failed: TypeAlias = Callable[[CoterieError], None]  # is told why a node votes no more
     Nodes: TypeAlias = Callable[[Failed], AbstractAsyncContextManager[object]]
 
 QUIET_SECONDS = 60.0  # between two lines that no connection can be accepted
@@ -261,9 +261,9 @@ async def _serve(
     nodes: Nodes, pages: _Pages, ready: Callable[[], None], *, until_eof: bool
 ) -> None:
     over = asyncio.Event()
-    failures: list[Unavailable] = []
+    failures: list[CoterieError] = []
 
-    def fail(failure: Unavailable) -> None:
+    def fail(failure: CoterieError) -> None:
         failures.append(failure)
         over.set()
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from coterie.cluster.membership.config import Config
-    from coterie.errors import Unavailable
+    from coterie.errors import CoterieError
 
 PORT_MAX = 65535
 
@@ -67,7 +67,7 @@ def url_of(config: Config) -> str:
 
 @contextlib.asynccontextmanager
 async def running(
-    config: Config, on_failure: Callable[[Unavailable], None] | None = None
+    config: Config, on_failure: Callable[[CoterieError], None] | None = None
 ) -> AsyncIterator[list[Node]]:
     """Run all nodes of a configuration in this event loop, voting at once; those in the list are stopped."""
     options: dict[str, Any] = {} if on_failure is None else {"on_failure": on_failure}
