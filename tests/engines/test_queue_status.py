@@ -39,7 +39,7 @@ async def shown(server: MemoryServer) -> ServerState:
 
 
 async def drawn(server: MemoryServer) -> Graph[str]:
-    graph, _ = await inspect_waits(QueueEngine(server))
+    _, graph = await inspect_waits(QueueEngine(server))
     return graph
 
 
@@ -102,7 +102,7 @@ async def test_servers_are_healthy_degraded_or_unavailable() -> None:
     assert (await shown(server)).health == 0
     server.troubles = ("", "refused", "")
     assert (await shown(server)).health == 1
-    assert (await inspect_waits(QueueEngine(server)))[1] == 1
+    assert (await inspect_waits(QueueEngine(server)))[0].health == 1
     server.troubles = ("refused", "refused", "no answer")
     with pytest.raises(Unavailable, match="memory: refused; no answer"):
         await shown(server)

@@ -10,6 +10,7 @@ from coterie.locks.lock import Lock, Session
 from coterie.locks.names import check_name
 from coterie.locks.semaphore import Semaphore
 from coterie.locks.several import LockAll, LockAny
+from coterie.locks.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -50,7 +51,7 @@ class Coordinator:
 
     def __repr__(self) -> str:
         """Show where the locks come from."""
-        return f"<Coordinator {self.url!r}>"
+        return f"<Coordinator {without_password(self.url)!r}>"
 
     async def open(self) -> None:
         """Get ready; `async with` does this."""
@@ -175,7 +176,7 @@ class Coordinator:
         if isinstance(engine, Elector):
             return engine
         raise UsageError(
-            f"{self.url} has locks and no election between nodes; use elect(name) and observe(name),"
+            f"{without_password(self.url)} has locks and no election between nodes; use elect(name) and observe(name),"
             ' or a cluster with an algorithm that elects, such as "bully"'
         )
 

@@ -30,6 +30,7 @@ from coterie.locks.engine import Prompt
 from coterie.locks.held import Held, Holding
 from coterie.locks.names import check_name
 from coterie.locks.observers import Observers
+from coterie.locks.url import without_password
 from coterie.system.aio import first_done, to_the_end
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Session:
             self._use(self._again())
         self.check_process()
         if self._loop is not None:
-            raise MisuseError(f"the coordinator {self.url} is open already")
+            raise MisuseError(f"the coordinator {without_password(self.url)} is open already")
         await self.engine.open()
         self._loop = asyncio.get_running_loop()
         self.is_open = True
@@ -126,7 +127,7 @@ class Session:
         """Refuse to work in a forked child: the locks are its parent's."""
         if system.pid() != self._process:
             raise MisuseError(
-                f"the coordinator {self.url} belongs to process {self._process}, and this is"
+                f"the coordinator {without_password(self.url)} belongs to process {self._process}, and this is"
                 f" process {system.pid()}; after a fork, connect again in the child"
             )
 
@@ -135,14 +136,14 @@ class Session:
         self.check_process()
         if self._loop is None:
             raise MisuseError(
-                f"the coordinator {self.url} is not open; use `async with coterie.connect(...)`"
+                f"the coordinator {without_password(self.url)} is not open; use `async with coterie.connect(...)`"
             )
         self._check_loop()
 
     def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
             raise MisuseError(
-                f"the coordinator {self.url} belongs to another event loop; connect in this one"
+                f"the coordinator {without_password(self.url)} belongs to another event loop; connect in this one"
             )
 
 

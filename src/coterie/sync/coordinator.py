@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from coterie import locks
 from coterie.errors import MisuseError
+from coterie.locks.url import without_password
 from coterie.sync.held import wrap
 from coterie.sync.lock import Acquirable, Lock, inner_of
 from coterie.sync.loop import Loop
@@ -46,7 +47,7 @@ class Coordinator:
     def open(self) -> None:
         """Start the thread and get ready; `with` does this."""
         if self._started is not None:
-            raise MisuseError(f"the coordinator {self.url} is open already")
+            raise MisuseError(f"the coordinator {without_password(self.url)} is open already")
         self._started = loop = Loop()
         try:
             loop.run(self._inner.open)
@@ -191,7 +192,7 @@ class Coordinator:
     def _running(self) -> Loop:
         if self._started is None:
             raise MisuseError(
-                f"the coordinator {self.url} is not open; use `with coterie.sync.connect(...)`"
+                f"the coordinator {without_password(self.url)} is not open; use `with coterie.sync.connect(...)`"
             )
         return self._started
 

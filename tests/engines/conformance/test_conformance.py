@@ -20,8 +20,9 @@ import pytest
 import coterie
 import coterie.sync
 from coterie.cluster.membership.ports import free_ports
-from coterie.dashboard.source import find_source
+from coterie.dashboard.snapshot import view_of
 from coterie.engines.queue.desk import TIMES_MAX
+from coterie.locks.status import find_source
 from tests.cluster.local_cluster import COTERIE, PATIENCE_SECONDS
 from tests.cluster.proxy import Proxy
 from tests.engines.conformance.suppliers import (
@@ -690,7 +691,8 @@ async def test_the_dashboard_shows_who_holds_and_why_another_waits(supplier: Sup
         held = await taken(ann, "shown")
         asked = asyncio.create_task(taken(bob, "shown"))
         await waiting(bob, "shown", 1)
-        view = await (await find_source(supplier.url())).look()
+        source = await find_source(supplier.url())
+        view = view_of(await source.look(locks=True, waits=True), now=0.0)
         shown = view.snapshot.locks["shown"]
         assert [holder.token for holder in shown.holders] == [str(held.token)]
         assert [waiter.why for waiter in shown.waiters] == [f"held by {shown.holders[0].owner}"]

@@ -19,7 +19,7 @@ from coterie.cli.lock.program import environment, failure
 from coterie.errors import LockLost, UsageError
 from coterie.locks import Acquirable, Coordinator, Holding, connect
 from coterie.locks.engine import Elector
-from coterie.locks.url import choose_url, scheme_of
+from coterie.locks.url import choose_url, scheme_of, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +79,9 @@ def enter(url: str | None, node: str | None) -> Coordinator:
         return connect(url)
     chosen = choose_url(url)
     if scheme_of(chosen) != "coterie" or chosen.startswith("coterie://"):
-        raise UsageError(f"--node needs the cluster file: --url coterie:FILE, got {chosen}")
+        raise UsageError(
+            f"--node needs the cluster file: --url coterie:FILE, got {without_password(chosen)}"
+        )
     from coterie.cluster.join import join  # noqa: PLC0415 - not for locks of this machine
     from coterie.cluster.membership.config import load  # noqa: PLC0415 - as above
 
