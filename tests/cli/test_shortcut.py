@@ -13,6 +13,7 @@ from coterie.cli.lock.command import command
 from coterie.cli.lock.program import read_program
 from coterie.cli.lock.shortcut import Request, hold_at_once, read_arguments
 from coterie.cli.root import run_command
+from coterie.locks.internals import names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,12 +43,12 @@ OPTIONS = [
     ("-k", "1"),
     ("-k0",),
     ("-k", "٣"),
-    ("--holders=3",),
+    ("--permits=3",),
     ("--also", "c d"),
     ("--also=b/c",),
     ("--also", "a"),
     ("-cexit 4",),
-    ("--ttl=1h",),
+    ("--lease=1h",),
     ("--url=file:/y",),
     ("--on-lost=term",),
     ("--kill-after=3s",),
@@ -66,7 +67,7 @@ OPTIONS = [
     ("--also", "b"),
     ("-c", "exit 3"),
     ("-c", "--"),
-    ("--ttl", "3"),
+    ("--lease", "3"),
     ("--url", "file:/x"),
     ("--url", ""),
     ("--node", "n1"),
@@ -118,13 +119,13 @@ def wanted_in_full(options: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     """Name the locks of the full command; a mistake is told in the same way."""
     inner = locks.connect("file:/nowhere")
     wanted: Acquirable[Any] = inner.lock(options["name"], shared=options["shared"])
-    if options["holders"] is not None:
+    if options["permits"] is not None:
         assert not options["shared"]
-        wanted = inner.semaphore(options["name"], options["holders"])
-    first = wanted.names
+        wanted = inner.semaphore(options["name"], options["permits"])
+    first = names_of(wanted)
     if options["also"]:
         wanted = inner.lock_all(wanted, *options["also"])
-    assert wanted.names == (*first, *options["also"])
+    assert names_of(wanted) == (*first, *options["also"])
     return (first, *((name,) for name in options["also"]))
 
 
@@ -196,7 +197,7 @@ RUNS = [
     (["-nE9", "a"], "kill -9 $$"),
     (["-k2", "a"], "exit 4"),
     (["--also", "c", "--also=b", "a"], "exit 5"),
-    (["--holders=2", "--also", "b", "a"], "exit 6"),
+    (["--permits=2", "--also", "b", "a"], "exit 6"),
     (["--also", "b", "a"], 'rm "$1/words"'),
     (["-k", "3", "--on-lost=ignore", "a"], 'rm "$1/words"; exit 7'),
 ]

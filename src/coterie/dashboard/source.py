@@ -56,8 +56,9 @@ async def find_source(url: str) -> Source:
     if scheme != "coterie":
         from coterie.engines.queue.engine import QueueEngine  # noqa: PLC0415 - as above
         from coterie.locks import connect  # noqa: PLC0415 - as above
+        from coterie.locks.internals import engine_of  # noqa: PLC0415 - as above
 
-        engine = connect(url).engine
+        engine = engine_of(connect(url))
         assert isinstance(engine, QueueEngine), "all others have a source of their own"
         return ServerSource(engine)
     from coterie.cluster.url import learn_membership, make_visit  # noqa: PLC0415 - as above

@@ -11,6 +11,7 @@ from coterie.cli.common.output import print_table
 from coterie.engines.queue.engine import QueueEngine
 from coterie.engines.queue.status import ServerState, inspect, inspect_waits
 from coterie.locks import connect
+from coterie.locks.internals import engine_of
 
 if TYPE_CHECKING:
     from coterie.algorithms.deadlock.wait_for import Graph
@@ -26,7 +27,7 @@ class ServerSource:
 
     def __init__(self, url: str) -> None:
         """Find out which server to ask."""
-        engine = connect(url).engine
+        engine = engine_of(connect(url))
         assert isinstance(engine, QueueEngine), "all others have a source of their own"
         self._engine = engine
 
