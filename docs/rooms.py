@@ -60,7 +60,6 @@ ROOMS = {
     "process": "errors",
     "sync": "errors locks system",
     "system": "errors",
-    "tasks": "cluster locks",
     "telemetry": "errors system",
     "testing": "cluster errors locks sync",
     "trace": "errors",

@@ -57,21 +57,22 @@ class Semaphores:
     async def locked(self, name: str) -> bool:
         """Return True if the lock of that name is held, or all permits of the semaphore."""
         held = {party.name for party in await self.holders(name)}
-        permits = self._permits.get(name)
-        return name in held or (permits is not None and len(held) == permits)
+        return name in held or len(held) == self._permits.get(name)
 
     async def holders(self, name: str) -> list[Party]:
         """List the holders of the lock of that name, and of the permits of the semaphore."""
         engine = self.session.engine
+        if name not in self._permits:
+            return await engine.holders(name)
         found = await asyncio.gather(*(engine.holders(each) for each in self._names(name)))
         return [party for parties in found for party in parties]
 
     async def waiters(self, name: str) -> list[Party]:
         """List the tasks that wait for the lock of that name or for a permit, each of them once."""
         engine = self.session.engine
+        if name not in self._permits:
+            return await engine.waiters(name)
         own, *slots = await asyncio.gather(*(engine.waiters(each) for each in self._names(name)))
-        if not slots:
-            return own
         # A task waits in the queue of each permit that it does not hold, so the longest queue of
         # its process has it.
         longest: dict[str, list[Party]] = {}
@@ -84,8 +85,8 @@ class Semaphores:
         return own + [msgspec.structs.replace(party, name=name) for party in waiting]
 
     def _names(self, name: str) -> list[str]:
-        permits = self._permits.get(name, 0)
-        return [name, *(permit_name(name, number) for number in range(1, permits + 1))]
+        numbers = range(1, self._permits[name] + 1)
+        return [name, *(permit_name(name, number) for number in numbers)]
 
     async def warn_if_others_have_more(self, name: str, permits: int) -> None:
         """Log a warning while a program uses a permit that is not one of ours; never return."""
@@ -128,8 +129,10 @@ class Semaphore(Acquirable[Held]):
         on_lost: Callable[[Holding], object] | None = None,
     ) -> None:
         """Prepare the slots `name/permit-1` and so on."""
-        if not 1 <= permits <= PERMITS_MAX:
-            raise UsageError(f"permits must be from 1 to {PERMITS_MAX}, got {permits}")
+        if permits < 1:
+            raise UsageError(f"permits must be at least 1, got {permits}")
+        if permits > PERMITS_MAX:
+            raise UsageError(f"permits must be at most {PERMITS_MAX}")
         name = check_name(name, BYTES_MAX - len(permit_name("", permits)))
         slots = [permit_name(name, number) for number in range(1, permits + 1)]
         super().__init__(known.session, name, slots, timeout, on_lost)
