@@ -160,6 +160,8 @@ class Held(Holding):
         "shared",
         "token",
     )
+    token: int  # the fencing token: each that takes the lock later has a larger one
+    shared: bool  # whether others that share may hold it at the same time
 
     def __init__(
         self, session: Session, claim: Claim, name: str, owner: Owner, *, shared: bool

@@ -236,6 +236,8 @@ class Body:
 class Acquirable(ABC, Generic[Kept_co]):
     """Something that can be held. It has no state of its own: each task has its own part in it."""
 
+    name: str  # of the lock; of several, joined by commas
+
     def __init__(
         self,
         session: Session,

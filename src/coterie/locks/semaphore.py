@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coterie import system
 from coterie.errors import CoterieError, MisuseError, UsageError
 from coterie.locks.held import Held
 from coterie.locks.lock import Acquirable, Lock
@@ -44,7 +43,7 @@ class Semaphores:
         """Know none yet."""
         self.session = session
         self._permits: dict[str, int] = {}
-        self._look_due: dict[str, float] = {}  # when to look for others, by `system.monotonic()`
+        self._look_due: dict[str, float] = {}  # when to look for others, by the loop's time
 
     def add(self, name: str, permits: int) -> None:
         """Remember a semaphore; of two numbers of permits the larger one counts."""
@@ -91,13 +90,12 @@ class Semaphores:
     async def warn_if_others_have_more(self, name: str, permits: int) -> None:
         """Log a warning while a program uses a permit that is not one of ours; never return."""
         beyond = permit_name(name, permits + 1)
+        clock = asyncio.get_running_loop().time
         while True:
-            due = self._look_due.get(name, 0.0)
-            await asyncio.sleep(max(WAIT_SECONDS, due - system.monotonic()))
-            now = system.monotonic()
-            if now < self._look_due.get(name, 0.0):
+            await asyncio.sleep(max(WAIT_SECONDS, self._look_due.get(name, 0.0) - clock()))
+            if clock() < self._look_due.get(name, 0.0):
                 continue  # another task has looked meanwhile
-            self._look_due[name] = now + LOOK_SECONDS
+            self._look_due[name] = clock() + LOOK_SECONDS
             with contextlib.suppress(CoterieError):
                 engine = self.session.engine
                 users = [*await engine.holders(beyond), *await engine.waiters(beyond)]
