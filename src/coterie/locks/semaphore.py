@@ -88,8 +88,10 @@ class Semaphores:
         return [name, *(permit_name(name, number) for number in numbers)]
 
     async def warn_if_others_have_more(self, name: str, permits: int) -> None:
-        """Log a warning while a program uses a permit that is not one of ours; never return."""
+        """Log a warning now and then while a program uses a permit that is not one of ours."""
         beyond = permit_name(name, permits + 1)
+        if len(beyond.encode()) > BYTES_MAX:
+            return  # it cannot have one
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(max(WAIT_SECONDS, self._look_due.get(name, 0.0) - clock()))

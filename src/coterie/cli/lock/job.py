@@ -45,7 +45,7 @@ def with_options(options: Sequence[Option]) -> Callable[[Callable[..., Any]], Ca
 
 def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     if option.kind is None:
-        return click.option(*option.names, option.key, is_flag=True, help=option.help)
+        return click.option(*option.names, option.key, is_flag=True, help=option.text)
     return click.option(
         *option.names,
         option.key,
@@ -54,17 +54,17 @@ def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...
         multiple=option.repeatable,
         default=option.default,
         show_default=option.default is not None,
-        help=option.help,
+        help=option.text,
     )
 
 
-def _click_type(kind: Number | OneOf | Callable[[str], Any]) -> Any:
+def _click_type(kind: Callable[[str], Any]) -> Any:
     """Return the type by which Click reads a value and explains a mistake."""
     match kind:
-        case Number(least, most):
-            return click.IntRange(least, most)
-        case OneOf(words):
-            return click.Choice(words)
+        case Number():
+            return click.IntRange(kind.least, kind.most)
+        case OneOf():
+            return click.Choice(kind.words)
         case _:
             return kind
 

@@ -1,11 +1,12 @@
 """The options of `coterie lock` and `coterie elect`, each once, without Click.
 
 The shortcut reads a command line by this table, and the full command makes its Click options of it.
+The classes are plain ones: named tuples and data classes take longer to make than to be used here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from coterie.cli.common.duration import duration
 from coterie.errors import AcquireTimeout, UsageError
@@ -13,29 +14,33 @@ from coterie.locks.names import PERMITS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
-class Number(NamedTuple):
+class Number:
     """A whole number in a range, both ends included."""
 
-    least: int
-    most: int
+    def __init__(self, least: int, most: int) -> None:
+        """Set the range."""
+        self.least = least
+        self.most = most
 
     def __call__(self, text: str) -> int:
         """Return the number that is written in digits alone; raise `UsageError` for any other text."""
-        digits = text.lstrip("0")
         # Python converts no more than some thousands of digits.
-        if not text.isdecimal() or len(digits) > len(str(self.most)):
-            raise UsageError(f"expected a number from {self.least} to {self.most}, got {text!r}")
-        if not self.least <= int(text) <= self.most:
-            raise UsageError(f"expected a number from {self.least} to {self.most}, got {text!r}")
-        return int(text)
+        if text.isdecimal() and len(text) <= len(str(self.most)):
+            number = int(text)
+            if self.least <= number <= self.most:
+                return number
+        raise UsageError(f"expected a number from {self.least} to {self.most}, got {text!r}")
 
 
-class OneOf(NamedTuple):
+class OneOf:
     """One of several words."""
 
-    words: tuple[str, ...]
+    def __init__(self, *words: str) -> None:
+        """Allow these."""
+        self.words = words
 
     def __call__(self, text: str) -> str:
         """Return the word; raise `UsageError` for any other."""
@@ -44,19 +49,38 @@ class OneOf(NamedTuple):
         return text
 
 
-Kind: TypeAlias = "Number | OneOf | Callable[[str], Any] | None"
-
-
-class Option(NamedTuple):
+class Option:
     """One option: how it is written, what it means, and how its value is read."""
 
-    names: tuple[str, ...]
-    key: str  # by which its value is found
-    help: str
-    kind: Kind = None  # reads the value; None: a flag, which has none
-    metavar: str | None = None
-    default: str | None = None  # as it would be written
-    repeatable: bool = False
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        key: str,
+        text: str,
+        kind: Callable[[str], Any] | None = None,
+        metavar: str | None = None,
+        *,
+        default: str | None = None,
+        repeatable: bool = False,
+    ) -> None:
+        """Describe it.
+
+        Args:
+            names: How it is written.
+            key: By which its value is found.
+            text: Its help.
+            kind: Reads the value, such as a `Number`; None: it is a flag and has no value.
+            metavar: What stands for the value in the help.
+            default: The value if it is left out, as it would be written.
+            repeatable: May be given several times, and has a list of values.
+        """
+        self.names = names
+        self.key = key
+        self.text = text
+        self.kind = kind
+        self.metavar = metavar
+        self.default = default
+        self.repeatable = repeatable
 
 
 LOCK_OPTIONS = (
@@ -107,7 +131,7 @@ JOB_OPTIONS = (
         ("--on-lost",),
         "on_lost",
         "What to do with the command's process group when the lock is lost.",
-        OneOf(("term", "kill", "ignore")),
+        OneOf("term", "kill", "ignore"),
         default="term",
     ),
     Option(
