@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -37,41 +38,47 @@ logger = logging.getLogger("coterie.locks")
 
 
 class Semaphores:
-    """The semaphores that one coordinator has made: the permits that each name stands for."""
+    """The semaphores that one coordinator has made: the permits that each name stands for.
+
+    Threads make semaphores, too, so the table has a lock.
+    """
 
     def __init__(self, session: Session) -> None:
         """Know none yet."""
         self.session = session
         self._permits: dict[str, int] = {}
+        self._guard = threading.Lock()
         self._look_due: dict[str, float] = {}  # when to look for others, by the loop's time
 
     def add(self, name: str, permits: int) -> None:
         """Remember a semaphore; of two numbers of permits the larger one counts."""
-        self._permits[name] = max(permits, self._permits.pop(name, 0))
-        if len(self._permits) > NAMES_MAX:
-            oldest = next(iter(self._permits))
-            del self._permits[oldest]
-            self._look_due.pop(oldest, None)
+        with self._guard:
+            self._permits[name] = max(permits, self._permits.pop(name, 0))
+            if len(self._permits) > NAMES_MAX:
+                oldest = next(iter(self._permits))
+                del self._permits[oldest]
+                self._look_due.pop(oldest, None)
 
     async def locked(self, name: str) -> bool:
         """Return True if the lock of that name is held, or all permits of the semaphore."""
         held = {party.name for party in await self.holders(name)}
-        return name in held or len(held) == self._permits.get(name)
+        _, *slots = self._names(name)
+        return name in held or (bool(slots) and held.issuperset(slots))
 
     async def holders(self, name: str) -> list[Party]:
         """List the holders of the lock of that name, and of the permits of the semaphore."""
-        engine = self.session.engine
-        if name not in self._permits:
+        engine, names = self.session.engine, self._names(name)
+        if names == [name]:
             return await engine.holders(name)
-        found = await asyncio.gather(*(engine.holders(each) for each in self._names(name)))
+        found = await asyncio.gather(*(engine.holders(each) for each in names))
         return [party for parties in found for party in parties]
 
     async def waiters(self, name: str) -> list[Party]:
         """List the tasks that wait for the lock of that name or for a permit, each of them once."""
-        engine = self.session.engine
-        if name not in self._permits:
+        engine, names = self.session.engine, self._names(name)
+        if names == [name]:
             return await engine.waiters(name)
-        own, *slots = await asyncio.gather(*(engine.waiters(each) for each in self._names(name)))
+        own, *slots = await asyncio.gather(*(engine.waiters(each) for each in names))
         # A task waits in the queue of each permit that it does not hold, so the longest queue of
         # its process has it.
         longest: dict[str, list[Party]] = {}
@@ -84,8 +91,10 @@ class Semaphores:
         return own + [msgspec.structs.replace(party, name=name) for party in waiting]
 
     def _names(self, name: str) -> list[str]:
-        numbers = range(1, self._permits[name] + 1)
-        return [name, *(permit_name(name, number) for number in numbers)]
+        """Name the lock of that name and the permits of the semaphore, if there is one."""
+        with self._guard:
+            permits = self._permits.get(name, 0)
+        return [name, *(permit_name(name, number) for number in range(1, permits + 1))]
 
     async def warn_if_others_have_more(self, name: str, permits: int) -> None:
         """Log a warning now and then while a program uses a permit that is not one of ours."""

@@ -58,7 +58,8 @@ def hold_at_once(arguments: Sequence[str]) -> int | None:
 # Arguments: the options of the full command, as far as they mean something to a lock that is free
 
 
-OPTIONS = {name: option for option in (*LOCK_OPTIONS, *JOB_OPTIONS) for name in option.names}
+ALL_OPTIONS = (*LOCK_OPTIONS, *JOB_OPTIONS)
+BY_NAME = {name: option for option in ALL_OPTIONS for name in option.names}
 
 
 def read_arguments(arguments: Sequence[str]) -> Request | None:
@@ -74,20 +75,17 @@ def read_arguments(arguments: Sequence[str]) -> Request | None:
         return None
     if not program:  # it only holds
         return None
-    job = Job(program, _value(options, "--on-lost"), _value(options, "--kill-after"))
+    job = Job(program, options["on_lost"], options["kill_after"])
     return Request(wanted, options.get("url"), options.get("shared", False), job)
-
-
-def _value(options: dict[str, Any], name: str) -> Any:
-    """Return the value of an option that has a default."""
-    option = OPTIONS[name]
-    assert option.kind is not None and option.default is not None, "a flag has no value"  # noqa: PT018 - one thing
-    return options[option.key] if option.key in options else option.kind(option.default)
 
 
 def _read_options(rest: list[str]) -> dict[str, Any]:
     """Take the options off the front; raise `UsageError` if the full command has to read them."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {
+        option.key: option.kind(option.default)
+        for option in ALL_OPTIONS
+        if option.kind is not None and option.default is not None
+    }
     while rest and rest[0].startswith("-"):
         name = rest.pop(0)
         if name.startswith("--"):
@@ -115,9 +113,9 @@ def _read_options(rest: list[str]) -> dict[str, Any]:
 
 
 def _option(name: str) -> Option:
-    if name not in OPTIONS:
+    if name not in BY_NAME:
         raise UsageError(name)
-    return OPTIONS[name]
+    return BY_NAME[name]
 
 
 def _wanted(name: str, options: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
