@@ -292,7 +292,8 @@ class Held(Holding):
         self._depth = 0
         self._callback = None  # or we would be in a circle with the body, for the garbage collector
         if self._session.held.get((owner, self.name)) is self:
-            del self._session.held[owner, self.name]
+            # Not `del`: this may be a thread, and another one may close the coordinator just now.
+            self._session.held.pop((owner, self.name), None)
         if self._observed is not None:
             self._note_end(lost=False)
         self._claim.release()
