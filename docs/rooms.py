@@ -65,7 +65,6 @@ ROOMS = {
     "process": "errors",
     "sync": "errors locks system",
     "system": "errors",
-    "tasks": "cluster locks",
     "telemetry": "errors system",
     "testing": "cluster cluster.membership errors locks sync",
     "trace": "errors",

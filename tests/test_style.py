@@ -61,7 +61,8 @@ ONLY_SUBCLASSES = {
     "coterie.algorithms.mutex.token.suzuki_kasami.SuzukiKasami": VARIANT,
     "coterie.lab.simulate.workload.Poisson": "a hot spot is Poisson arrivals with weights",
     "coterie.lab.stack.workloads.election.Leaders": "a workload beside the same one with more kinds of faults",
-    "coterie.sync.lock.Acquirable": "used as it is for semaphores and several locks",
+    "coterie.locks.coordinator.Coordinator": "has a leader among its nodes only where these elect one",
+    "coterie.locks.engine.Engine": "a contract; that of an election adds the leader",
 }
 
 # Rule 4: words that end like a gerund and are the literature's, or a variant's that users type.
@@ -106,6 +107,7 @@ TWICE = {
     "Session": TO_RENAME,
     "Snapshot": ON_A_PAGE,
     "Standing": TO_RENAME,
+    "Status": "of locks and nodes, and etcd's own message",
     "Tokens": TO_RENAME,
     "Told": TO_RENAME,
     "Visit": TO_RENAME,
@@ -141,7 +143,6 @@ OF_THE_STACK = (
     "coterie.locks",
     "coterie.process",
     "coterie.sync",
-    "coterie.tasks",
     "coterie.telemetry",
     "coterie.transactions.site",
     "coterie.transactions.store",

@@ -12,6 +12,7 @@ from coterie.engines.queue.server import Author, Place, ServerNode
 from coterie.engines.queue.status import ServerState, inspect, inspect_waits
 from coterie.errors import Unavailable
 from coterie.locks import Coordinator
+from coterie.locks.internals import engine_of
 from coterie.locks.leases.frames import LOCKS_ASKED_MAX
 from tests.engines.memory_server import MemoryServer
 from tests.locks.memory import in_loop, until
@@ -71,7 +72,7 @@ async def test_a_program_that_does_not_answer_is_shown_where_it_waits() -> None:
         (lock,) = (await shown(server)).locks
         assert [(party.owner, party.shared) for party in lock.waiters] == [
             ("host:7", True),
-            (last.engine.waits.process, False),
+            (engine_of(last).waits.process, False),
         ]
         await abandon(waiting)
 

@@ -307,6 +307,28 @@ async def test_a_semaphore_keeps_its_bound(supplier: Supplier, name: str) -> Non
 
 
 @in_loop
+async def test_the_name_of_a_semaphore_answers_for_its_permits(
+    supplier: Supplier, name: str
+) -> None:
+    async with programs(supplier, 3) as (ann, bob, eve):
+        mine, yours = ann.semaphore(name, 2), bob.semaphore(name, 2)
+        eve.semaphore(name, 2)
+        assert not await eve.locked(name)
+        async with mine as first:
+            assert not await eve.locked(name)
+            async with yours as second:
+                assert await eve.locked(name)
+                found = await eve.holders(name)
+                assert {party.token for party in found} == {first.token, second.token}
+                task = asyncio.create_task(yours.acquire())
+                await waiting(eve, name, 1)
+        held = await task
+        assert held is not None
+        assert [party.token for party in await eve.holders(name)] == [held.token]
+        assert await eve.waiters(name) == []
+
+
+@in_loop
 async def test_a_leader_is_elected_and_seen(supplier: Supplier, name: str) -> None:
     async with (
         programs(supplier, 2) as (ann, bob),

@@ -18,9 +18,8 @@ from coterie.cluster.wire.handshake import Caller, Credentials, new_identity
 from coterie.cluster.wire.link import dial
 from coterie.cluster.wire.trouble import explain
 from coterie.errors import ProtocolError, Unavailable
-from coterie.locks.engine import LockState
+from coterie.locks.engine import WATCH_SECONDS, LockState
 from coterie.locks.status import NodeView, Status, down
-from coterie.locks.watch import WATCH_SECONDS
 from coterie.process import Election
 
 if TYPE_CHECKING:
