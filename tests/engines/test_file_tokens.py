@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie import ConfigError
-from coterie.engines.file.directory import Directory, byte_lock, tokens
+from coterie.engines.file.directory import byte_lock, tokens
+from coterie.engines.file.directory.folder import Directory
 from coterie.engines.file.directory.tokens import (
     AHEAD_MAX,
     CELL,

@@ -351,8 +351,8 @@ async def test_an_entry_of_a_lost_session_is_not_taken_for_one_of_the_next() -> 
             await server.forget(former, "the line was cut")
             await until(lambda: server.tried[-1][0] not in (former, server.tried[0][0]))
         assert await waiting is not None
-    places = [place for session, place in server.tried if session is not server.tried[0][0]]
-    assert len(places) == len(set(places)) == 2
+    tickets = [ticket for session, ticket in server.tried if session is not server.tried[0][0]]
+    assert len(tickets) == len(set(tickets)) == 2
 
 
 @in_loop

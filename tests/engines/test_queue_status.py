@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.engines.queue.engine import QueueEngine
-from coterie.engines.queue.server import Author, Place, ServerNode
+from coterie.engines.queue.server import Author, ServerNode, Ticket
 from coterie.engines.queue.status import ServerState, inspect, inspect_waits
 from coterie.errors import Unavailable
 from coterie.locks import Coordinator
@@ -65,7 +65,7 @@ async def test_a_program_that_does_not_answer_is_shown_where_it_waits() -> None:
     server = MemoryServer()
     async with program(server) as holder, program(server) as last, holder.lock("x"):
         deaf = await server.open("deaf", Deaf(), server.lease)
-        await deaf.join(Place("x", True, 1), Author("deaf", "host:7", 5.0), None)
+        await deaf.join(Ticket("x", True, 1), Author("deaf", "host:7", 5.0), None)
         waiting = asyncio.ensure_future(last.lock("x").acquire())
         await until(lambda: len(server.queues["x"]) == 3)
         (lock,) = (await shown(server)).locks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coterie.errors import DeadlockDetected
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.deadlocks.waits import Waits
 from tests.harness import broken_class
 from tests.locks.memory import MemoryEngine, coordinator, in_loop, until

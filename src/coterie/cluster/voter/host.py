@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from coterie.cluster.voter.frames import Reached, ToVoter
     from coterie.cluster.voter.storage import Memory, Storage
     from coterie.cluster.wire.frames import Hello
-    from coterie.locks.deadlocks.lock_waits import LockOwner, Wanted
+    from coterie.locks.deadlocks.reports import LockOwner, Wanted
     from coterie.locks.leases.frames import LockReport
     from coterie.process import Event, Outbox, ProcessId
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coterie import system
 from coterie.cluster.voter.abstention import abstention
 from coterie.cluster.voter.frames import Figures, SessionReport
-from coterie.locks.deadlocks.lock_waits import Wanted
+from coterie.locks.deadlocks.reports import Wanted
 from coterie.locks.leases.frames import LockReport
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The places of this process in the queues of a server, and the session that keeps them.
+"""The tickets of this process in the queues of a server, and the session that keeps them.
 
 Time. A hold is in force until `sound_until`: the sending of the last renewal that was confirmed, plus
 the lease, less what clocks may differ. The server removes our entries no earlier than a lease after it
@@ -13,7 +13,7 @@ finds it free a moment after others wanted it: they have not gone, they are abou
 
 Passing on. A program that fights for a lock asks for it again as soon as it has given it back. So a
 lock that is wanted goes back some turns of the event loop late, and a request that comes meanwhile
-leaves the old place and joins again in one message: half of what the server has to write.
+leaves the old entry and joins again in one message: half of what the server has to write.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from coterie import system
 from coterie.engines.queue.mail import Knock, encode
-from coterie.engines.queue.server import Author, Place, SessionLost
+from coterie.engines.queue.server import Author, SessionLost, Ticket
 from coterie.errors import CoterieError, Unavailable
 from coterie.system.aio import Tasks
 from coterie.system.alarm import Alarm
@@ -50,7 +50,7 @@ KNOCK_LATE_SECONDS = (
 )
 WANTED_SECONDS = 0.1  # that a lock is taken for wanted after another process has wanted it
 RETRY_SECONDS = (0.05, 0.1, 0.2, 0.5)
-OFFER_TURNS = 2  # of the event loop, in which a request takes over the place that is given back
+OFFER_TURNS = 2  # of the event loop, in which a request takes over the entry that is given back
 CALLS_MAX = 32  # joins and leaves under way; a renewal waits behind no more of them
 GOODBYE_SECONDS_MAX = 1.0
 LAPSED = "its lease could not be renewed in time"
@@ -74,18 +74,18 @@ class Bid:
         "given_up",
         "knock",
         "number",
-        "place",
         "session",
         "state",
+        "ticket",
         "times",
         "used_at",
         "waiting",
         "wanted",
     )
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, ticket: Ticket) -> None:
         """Begin to ask."""
-        self.place = place
+        self.ticket = ticket
         self.state = State.ASKED
         self.session: Session | None = None  # in which it has joined
         self.number = 0
@@ -298,8 +298,8 @@ class Desk:
             self._tasks.run(self._leave(bid))
 
     def _offer(self, bid: Bid, turns: int) -> None:
-        """Let a request that comes within so many turns leave the place in the message by which it joins."""
-        lock = bid.place.lock
+        """Let a request that comes within so many turns leave the ticket in the message by which it joins."""
+        lock = bid.ticket.lock
         if self._offers.get(lock) is not bid or self._closed:
             return
         if turns:
@@ -316,7 +316,7 @@ class Desk:
         """Put an entry into the queue that wants the lock alone, behind our own that shares it."""
         announced = self._announced.get(lock)
         if writer and announced is None:
-            announced = self._announced[lock] = Bid(Place(lock, False, next(self._attempts)))
+            announced = self._announced[lock] = Bid(Ticket(lock, False, next(self._attempts)))
             self._tasks.run(self._obtain(announced, None))
         elif not writer and announced is not None:
             del self._announced[lock]
@@ -338,7 +338,7 @@ class Desk:
             if leaving is not None:
                 self._tasks.run(self._leave(leaving))
             return
-        bid = self.bids[lock] = Bid(Place(lock, shared, next(self._attempts)))
+        bid = self.bids[lock] = Bid(Ticket(lock, shared, next(self._attempts)))
         self._tasks.run(self._obtain(bid, leaving))
         if shared:
             self.announce(lock, writer)
@@ -351,7 +351,7 @@ class Desk:
         """Stand in the queue until we are inside, over as many sessions as that takes."""
         author = Author(self.name, self._process, system.wall())
         while not self._is_over(bid):
-            if (gone := self._leaves.get(bid.place.lock)) is not None:
+            if (gone := self._leaves.get(bid.ticket.lock)) is not None:
                 # Behind an entry of our own that is about to go we would take the lock for wanted.
                 await asyncio.wait([gone])
             try:
@@ -360,12 +360,12 @@ class Desk:
                     if self._is_over(bid):
                         break
                     left = leaving if leaving and leaving.session is session else None
-                    number = await session.join(bid.place, author, left.place if left else None)
+                    number = await session.join(bid.ticket, author, left.ticket if left else None)
                 leaving = None
                 if number is None and not bid.given_up:
                     bid.wanted = True
                     number = await self._wait(session, bid)
-                    self._note_wanted(bid.place.lock)
+                    self._note_wanted(bid.ticket.lock)
             except SessionLost:
                 continue
             except Unavailable as error:
@@ -381,7 +381,7 @@ class Desk:
             # grants to a session that is over is no lock.
             if session is not self.session or system.now() >= self.sound_until or number is None:
                 continue
-            if self._announced.get(bid.place.lock) is not bid:
+            if self._announced.get(bid.ticket.lock) is not bid:
                 self._enter(bid, number)
                 return
             await self._step_back(bid)
@@ -399,7 +399,7 @@ class Desk:
         if bid.session is not self.session:
             # An entry of a former session goes with it, soon or late: it must not be taken for this one.
             bid.session = self.session
-            bid.place = bid.place._replace(attempt=next(self._attempts))
+            bid.ticket = bid.ticket._replace(attempt=next(self._attempts))
         return self.session
 
     async def _step_back(self, bid: Bid) -> None:
@@ -410,14 +410,14 @@ class Desk:
 
     def _refuse(self, bid: Bid, error: CoterieError) -> None:
         """Let the claims fail that a bid was for, unless it was given up."""
-        lock = bid.place.lock
+        lock = bid.ticket.lock
         if bid in (self.bids.get(lock), self._announced.get(lock)):
             self._group.refuse(lock, error)
 
     async def _wait(self, session: Session, bid: Bid) -> int | None:
         """Wait until it is our turn; None if the wait was given up."""
-        bid.waiting = asyncio.ensure_future(session.wait(bid.place))
-        delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.place.lock) else KNOCK_SECONDS
+        bid.waiting = asyncio.ensure_future(session.wait(bid.ticket))
+        delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.ticket.lock) else KNOCK_SECONDS
         self._plan_knock(session, bid, delay)
         try:
             return await bid.waiting
@@ -435,7 +435,7 @@ class Desk:
         """Knock after a while, and again and again, for mail may be lost."""
 
         def knock() -> None:
-            self._tasks.run(self._knock(session, bid.place.lock))
+            self._tasks.run(self._knock(session, bid.ticket.lock))
             self._plan_knock(session, bid, max(self.lease, 2 * delay))
 
         bid.knock = asyncio.get_running_loop().call_later(delay, knock)
@@ -457,7 +457,7 @@ class Desk:
 
     async def _leave(self, bid: Bid) -> None:
         """Remove an entry from the server, unless it goes with its session."""
-        lock = bid.place.lock
+        lock = bid.ticket.lock
         gone = self._leaves[lock] = asyncio.get_running_loop().create_future()
         try:
             await self._remove(bid)
@@ -470,7 +470,7 @@ class Desk:
         while bid.session is not None and bid.session is self.session and not self._closed:
             try:
                 async with self._calls:
-                    await bid.session.leave(bid.place)
+                    await bid.session.leave(bid.ticket)
             except SessionLost:
                 return
             except CoterieError as error:
@@ -482,8 +482,8 @@ class Desk:
     def _enter(self, bid: Bid, number: int) -> None:
         bid.state = State.HELD
         bid.number = number
-        bid.wanted = bid.wanted or self._was_wanted(bid.place.lock)
-        self._group.acquired(bid.place.lock, bid.token)
+        bid.wanted = bid.wanted or self._was_wanted(bid.ticket.lock)
+        self._group.acquired(bid.ticket.lock, bid.token)
 
     def knocked(self, lock: str) -> None:
         """Note that another process waits for a lock; one that is only kept goes back at once."""
@@ -533,7 +533,7 @@ class Desk:
 
     def _begin_next(self, bid: Bid, now: float, *, shared: bool) -> bool:
         """Use up a token of the same entry, if one is left and the hold is in force."""
-        if bid.place.shared is not shared or bid.times + 1 == TIMES_MAX or now >= self.sound_until:
+        if bid.ticket.shared is not shared or bid.times + 1 == TIMES_MAX or now >= self.sound_until:
             return False
         bid.times += 1
         return True
@@ -578,7 +578,7 @@ class Desk:
 
     def is_shared(self, lock: str) -> bool:
         """Return the mode of the request or the hold."""
-        return self.bids[lock].place.shared
+        return self.bids[lock].ticket.shared
 
     def remaining(self, lock: str, now: float) -> float:
         """Return for how many seconds the hold is in force."""

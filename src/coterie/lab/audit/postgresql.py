@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import asyncpg
 
 from coterie.lab.audit.target import Aborted, Level
-from coterie.system.postgresql import FAILURES, Servers, close, meaning
+from coterie.system.postgresql import FAILURES, PostgresqlServers, close
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -43,14 +43,14 @@ class PostgresqlTarget:
     def __init__(self, url: str, prefix: str) -> None:
         """Remember where it is; `open` connects."""
         self.prefix = prefix
-        self._shown = url.rpartition("@")[2].removeprefix("postgresql://").partition("?")[0]
+        shown = url.rpartition("@")[2].removeprefix("postgresql://").partition("?")[0]
         # Without prepared statements by name, which poolers may give to another session.
-        self._servers = Servers([url], statement_cache_size=0)
+        self._servers = PostgresqlServers(shown, [url], statement_cache_size=0)
         self._connection: Any = None
 
     def __str__(self) -> str:
         """Name the server for people, without a password."""
-        return f"postgresql at {self._shown}"
+        return str(self._servers)
 
     async def open(self) -> None:
         """Connect, and make the table."""
@@ -85,7 +85,7 @@ class PostgresqlTarget:
         except REFUSED as error:
             raise Aborted(str(error).partition("\n")[0]) from None
         except FAILURES as error:
-            raise meaning(self, error) from None
+            raise self._servers.error(error) from None
 
 
 class PostgresqlSession:
