@@ -15,7 +15,7 @@ from coterie.cluster.config import convert
 from coterie.cluster.join import join
 from coterie.cluster.voter.metrics import participant_metrics
 from coterie.errors import DeadlockDetected
-from coterie.locks.deadlocks import waits as deadlocks
+from coterie.locks.deadlocks import search as deadlocks
 from coterie.locks.deadlocks.collection import Suspicion
 from coterie.locks.leases import blockers
 from coterie.locks.leases.owner_query import OwnerQuery

@@ -11,6 +11,7 @@ from coterie.algorithms.mutex.quorum.leased.ballot import Ballot, Claim, Tenure
 from coterie.cluster.admin.status import inspect_waits
 from coterie.cluster.url import make_visit
 from coterie.cluster.voter.report import describe_obstacles
+from coterie.locks import lock as locks
 from coterie.locks.deadlocks.reports import LockOwner, OwnerId, Requester, Wanted
 from coterie.locks.leases.frames import LockReport, LockStanding, OwnerReport, Owners
 from coterie.locks.leases.owner_query import OwnerQuery
@@ -106,8 +107,11 @@ def test_a_circle_through_the_line_of_a_lock_is_found(victim: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["reader", "sharer"])
-def test_a_circle_through_the_line_among_tasks_of_one_program_is_found(last: str) -> None:
-    """Whichever wait closes it: all is known here, so that is noticed within the call."""
+def test_a_circle_through_the_line_among_tasks_of_one_program_is_found(
+    last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever wait closes it: all is known here, so no other program is asked."""
+    monkeypatch.setattr(locks, "REGISTER_SECONDS", 0.0)  # the three waits come one after the other
 
     async def test(made: World) -> None:
         reader, writer, sharer = (Program(made.programs[0].c) for _ in range(3))

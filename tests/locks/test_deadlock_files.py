@@ -13,7 +13,7 @@ from coterie.engines.file.directory.wait_board import Notice, read_wait, sweep
 from coterie.engines.file.engine import FileEngine
 from coterie.engines.file.waits import WaitBoard
 from coterie.errors import DeadlockDetected
-from coterie.locks.deadlocks import waits as deadlocks
+from coterie.locks.deadlocks import search as deadlocks
 from coterie.locks.deadlocks.reports import LockOwner, LockWait, OwnerId, Wanted
 from tests.cluster.local_cluster import Program
 from tests.locks.memory import in_loop, until

@@ -90,6 +90,7 @@ class Waits:
         self._is_in_the_way = is_in_the_way
         self._on_block = on_block
         self._on_change = on_change
+        self.registered: set[Claim] = set()  # that wait
         self._waiters: dict[Owner, Waiter] = {}
         self._attempts: dict[Owner, int] = {}  # made beside each other; 1 where nothing is said
         self._numbers: weakref.WeakKeyDictionary[Owner, int] = weakref.WeakKeyDictionary()
@@ -109,7 +110,10 @@ class Waits:
                 self._attempts[owner] = after
 
     def begin(self, owner: Owner, claim: Claim) -> None:
-        """Take note of a claim that is not granted at once; it may fail within this call."""
+        """Take note of a claim that has waited for a while; it may fail within this call.
+
+        The caller ends each wait whose claim is `registered`.
+        """
         waiter = self._waiters.get(owner)
         if waiter is None:
             # Not where one of several will do: another attempt may get a lock meanwhile.
@@ -118,6 +122,7 @@ class Waits:
             waiter = self._waiters[owner] = Waiter(self.clock())
         self._change(owner, waiter)
         waiter.claims[claim] = claim.awaits
+        self.registered.add(claim)
         if not self.detects or not self.is_blocked(owner):
             return
         # If one of the locks that would do is not held here, no circle closes in this process.
@@ -130,9 +135,8 @@ class Waits:
 
     def end(self, owner: Owner, claim: Claim) -> None:
         """Take note that the wait of a claim is over, however it ended."""
-        waiter = self._waiters.get(owner)
-        if waiter is None or claim not in waiter.claims:
-            return
+        self.registered.remove(claim)
+        waiter = self._waiters[owner]
         self._change(owner, waiter)
         del waiter.claims[claim]
         if not waiter.claims:
