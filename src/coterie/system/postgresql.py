@@ -20,7 +20,14 @@ BegunT = TypeVar("BegunT")
 
 CLOSE_SECONDS_MAX = 0.5
 
-FAILURES = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+# uvloop raises RuntimeError where asyncio raises OSError: at the use of a connection that was reset.
+FAILURES = (
+    OSError,
+    RuntimeError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 POOLER_ERRORS = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 REFUSED = (
     asyncpg.InvalidAuthorizationSpecificationError,

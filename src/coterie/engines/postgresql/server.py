@@ -198,7 +198,9 @@ class PostgresqlSession:
             await session.beat(since)
         except ConfigError as error:
             self._end(str(error))
-        except FAILURES:
+        except Exception as error:
+            if not isinstance(error, FAILURES) and not session.connection.is_closed():
+                raise
             self._end_session(session)
 
     def _holding(self) -> Iterator[ServerSession]:
@@ -497,11 +499,14 @@ class PostgresqlSession:
             raise SessionLost(self._lost)
         try:
             return await work
-        except FAILURES as error:
+        except Exception as error:
+            # asyncpg raises TypeError, among others, for a statement that was under way.
             if session.connection.is_closed():
                 self._end_session(session)
                 raise SessionLost(CONNECTION_ENDED) from None
-            raise session.servers.error(error) from None
+            if isinstance(error, FAILURES):
+                raise session.servers.error(error) from None
+            raise
 
     def _check(self) -> None:
         if self._lost:

@@ -25,7 +25,7 @@ import itertools
 import logging
 import math
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coterie import system
 from coterie.engines.queue.mail import Knock, encode
@@ -35,7 +35,7 @@ from coterie.system.aio import Tasks
 from coterie.system.alarm import Alarm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from coterie.engines.queue.server import Server, Session
     from coterie.locks.leases.group import LeaseGroup
@@ -56,6 +56,9 @@ GOODBYE_SECONDS_MAX = 1.0
 LAPSED = "its lease could not be renewed in time"
 
 logger = logging.getLogger("coterie.engines")
+
+
+AnswerT = TypeVar("AnswerT")
 
 
 class State(enum.Enum):
@@ -360,7 +363,9 @@ class Desk:
                     if self._is_over(bid):
                         break
                     left = leaving if leaving and leaving.session is session else None
-                    number = await session.join(bid.ticket, author, left.ticket if left else None)
+                    number = await answer_of(
+                        session.join(bid.ticket, author, left.ticket if left else None)
+                    )
                 leaving = None
                 if number is None and not bid.given_up:
                     bid.wanted = True
@@ -420,12 +425,14 @@ class Desk:
         delay = KNOCK_LATE_SECONDS if self._was_wanted(bid.ticket.lock) else KNOCK_SECONDS
         self._plan_knock(session, bid, delay)
         try:
-            return await bid.waiting
+            return await answer_of(bid.waiting)
+        except SessionLost:
+            if bid.given_up and not self._closed:
+                return None
+            raise
         except asyncio.CancelledError:
-            if not bid.given_up or self._closed:
-                bid.waiting.cancel()
-                raise
-            return None
+            bid.waiting.cancel()
+            raise
         finally:
             if bid.knock is not None:
                 bid.knock.cancel()
@@ -470,7 +477,7 @@ class Desk:
         while bid.session is not None and bid.session is self.session and not self._closed:
             try:
                 async with self._calls:
-                    await bid.session.leave(bid.ticket)
+                    await answer_of(bid.session.leave(bid.ticket))
             except SessionLost:
                 return
             except CoterieError as error:
@@ -604,6 +611,20 @@ class Desk:
     def unavailable(self, lock: str) -> CoterieError:
         """Make the error of a claim that waits in vain."""
         return Unavailable(f"lock {lock!r}: {self._server}: {self.trouble}")
+
+
+async def answer_of(call: Awaitable[AnswerT]) -> AnswerT:
+    """Wait for a call of a session; raise `SessionLost` if it is cancelled and its caller is not.
+
+    A session that is closed cancels the calls that are under way. For the caller that is no reason to end.
+    """
+    try:
+        return await call
+    except asyncio.CancelledError:
+        caller = asyncio.current_task()
+        if caller is not None and caller.cancelling():
+            raise
+        raise SessionLost("it was closed") from None
 
 
 async def _end(session: Session) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from coterie import system
-from coterie.engines.queue.desk import Desk
+from coterie.engines.queue.desk import Desk, answer_of
 from coterie.engines.queue.mail import Inquiry, Knock, decode, encode
 from coterie.engines.queue.server import SessionLost
 from coterie.errors import CoterieError, Unavailable, UsageError
@@ -262,7 +262,7 @@ class QueueEngine:
         if desk.session is None:
             raise Unavailable(f"{self.server}: {desk.trouble}")
         try:
-            return await desk.session.lines(locks)
+            return await answer_of(desk.session.lines(locks))
         except SessionLost:
             raise Unavailable(f"{self.server}: the session was lost") from None
 

@@ -36,6 +36,9 @@ RETRY_SECONDS = 0.1
 LOOK_SECONDS_MIN = 0.01  # after the end of a lease that is waited for
 SECURE = ("rediss", "valkeys")
 
+# uvloop raises RuntimeError where asyncio raises OSError: at the use of a connection that was reset.
+FAILURES = (OSError, RuntimeError, exceptions.RedisError)
+
 logger = logging.getLogger("coterie.engines")
 
 _decode_author = msgspec.msgpack.Decoder(Author).decode
@@ -141,6 +144,8 @@ class RedisServer:
             return ConfigError(f"{self}: {error}")
         if isinstance(error, TimeoutError):
             return Unavailable(f"{self}: no answer in {CALL_SECONDS_MAX:g} s")
+        if isinstance(error, RuntimeError):
+            return Unavailable(f"{self}: the connection was reset")
         cause = error.__cause__ or error.__context__
         if isinstance(cause, OSError) and (cause.errno or 0) > 0:
             return Unavailable(f"{self}: {os.strerror(cause.errno or 0)}")
@@ -190,7 +195,7 @@ class RedisConnection:
                 info: dict[str, Any] = await made.info()
         except BaseException as error:
             await made.aclose()
-            if isinstance(error, OSError | exceptions.RedisError):
+            if isinstance(error, FAILURES):
                 raise self.server.error(error) from None
             raise
         self._client = made
@@ -202,7 +207,7 @@ class RedisConnection:
         """Disconnect."""
         gone, self._client = self._client, None
         if gone is not None:
-            with contextlib.suppress(OSError, exceptions.RedisError):
+            with contextlib.suppress(*FAILURES):
                 await gone.aclose()
 
     @property
@@ -244,7 +249,7 @@ class RedisConnection:
             except BaseException as error:
                 await self.close()
                 # The client raises KeyError for a call that was under way when it was closed.
-                if isinstance(error, OSError | exceptions.RedisError | KeyError):
+                if isinstance(error, (*FAILURES, KeyError)):
                     raise self.server.error(error) from None
                 raise
 
@@ -420,11 +425,11 @@ class RedisSession:
                 async with ear.pubsub() as channel:
                     await channel.subscribe(_channel(self._name), _channel(self._session))
                     await self._follow(channel)
-            except (OSError, exceptions.RedisError) as error:
+            except FAILURES as error:
                 self._trouble = str(error)
                 await asyncio.sleep(RETRY_SECONDS)
             finally:
-                with contextlib.suppress(OSError, exceptions.RedisError):
+                with contextlib.suppress(*FAILURES):
                     await ear.aclose()
 
     async def _follow(self, channel: client.client.PubSub) -> None:
